@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +17,20 @@ from click.testing import CliRunner
 
 import zeropoint as zp
 from networks import Network
+from zeropoint import budget_search
 from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.budget import Budget, BudgetError, Figures, Journal, Spent, Step, regions_of, spend, widened
+from zeropoint.budget_candidates import by_workers
+from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.correct import Parts
-from zeropoint.interp import Interpreter
+from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import NoQuantizedType, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, with_shape
-from zeropoint.ir.text import parse_program
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import constant_bytes
 from zeropoint.report.explain import explain
@@ -266,6 +273,7 @@ def test_a_search_that_was_broken_off_goes_on(tmp_path: Path) -> None:
     assert all(json.loads(line) for line in before.splitlines())
     again = CliRunner().invoke(main, [*arguments, "--resume"])
     assert again.exit_code == 2
+    assert "expected quality=34dB,size=10B; ask for less" in again.output  # not that the journal is another's
     assert journal.read_text() == before
     assert not (tmp_path / "q.mlir").exists()
 
@@ -283,3 +291,67 @@ def test_python_takes_a_budget_and_measures_latency() -> None:
 def test_a_budget_needs_data() -> None:
     with pytest.raises(ValueError, match="found a budget without data"):
         quantize(parse_program(PINNED), None, Options(budget=Budget(quality=3.0)))
+
+
+def test_what_may_be_measured_next_is_announced_and_does_not_change_the_result() -> None:
+    told: list[list[int]] = []
+
+    def ahead(lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+        told.append([len(steps) for steps in lists])
+
+    alone = spend(ranked, measured([], range(10, 21)), Budget(quality=16.0))
+    assert spend(ranked, measured([], range(10, 21)), Budget(quality=16.0), ahead=ahead) == alone
+    assert told == [[0], [1], [2], [4, 3], [8, 6, 5, 7], [6, 5, 7], [5]]
+
+
+def searched(path: Path, work: Work | None, engine: Engine | None = None, **options: Any) -> tuple[str, str]:
+    """The integer program of a search, and its result; no file is left."""
+    given = Options(**{"budget": Budget.parse("quality=34"), "effort": "fast", "observer": "minmax", **options})
+    made = quantize(network(), data(), given, engine=engine, work=work)
+    assert not list(path.iterdir())
+    return print_program(made.integer), str(made.spent or made.widths)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": None, "least_sqnr": 22.0, "target": "litert", "effort": "none"},
+        {"budget": Budget.parse("size=1200"), "effort": "none"},
+    ],
+)
+def test_a_search_by_workers_gives_the_bits_of_one_process(tmp_path: Path, options: dict[str, Any]) -> None:
+    alone = searched(tmp_path, None, **options)
+    assert searched(tmp_path, Work(2, tmp_path / "journal"), **options) == alone
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """An engine that kills the worker it is in as often as there are files that say so."""
+
+    folder: Path
+    parent: int
+
+    def prepare(self, program: Program) -> Runnable:
+        if os.getpid() != self.parent:
+            for order in sorted(self.folder.glob("die*")):
+                order.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return ReferenceEngine().prepare(program)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_workers_of_a_search_that_are_killed_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = tmp_path / "orders"
+
+    def begin(*arguments: Any) -> Any:
+        orders.mkdir()
+        for number in range(2):
+            (orders / f"die{number}").touch()
+        return by_workers(*arguments)
+
+    alone = searched(tmp_path, None)
+    monkeypatch.setattr(budget_search, "by_workers", begin)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    assert searched(folder, Work(2, folder / "journal"), Deadly(orders, os.getpid())) == alone
+    assert not list(orders.iterdir())

@@ -44,6 +44,7 @@ TOP = {
     "__init__",
     "__main__",
     "bit_widths",
+    "budget_candidates",
     "budget_search",
     "comparison",
     "demands",

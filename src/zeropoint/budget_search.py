@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from zeropoint import budget
-from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.budget import Budget, BudgetError, Figures, Journal, Spent, Step
+from zeropoint.budget_candidates import Candidates, Made, Measure, Quantize, Task, by_workers
 from zeropoint.calibrate import Progress, Work
-from zeropoint.correct import Platform
 from zeropoint.correct.judge import without_specs
-from zeropoint.correct.sensitivity import sensitivities
-from zeropoint.engines import QuickestEngine, milliseconds
+from zeropoint.correct.sensitivity import Sensitivity
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
-from zeropoint.passes import INTEGER_PASSES, run_all
-from zeropoint.report.counts import constant_bytes
 from zeropoint.verification import sqnr_on
+from zeropoint.workers import worker_count
 
 
 def journal_path(work: Work | None) -> Path | None:
     """The journal of a search: a file next to the journal of the calibration; None without one."""
     return None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
-
-
-class Made(Protocol):
-    """The stages of a quantization that the search reads: before and after corrections, quantized, integer."""
-
-    @property
-    def decided(self) -> Program: ...
-    @property
-    def propagated(self) -> Program: ...
-    @property
-    def quantized(self) -> Program: ...
-    @property
-    def integer(self) -> Program: ...
 
 
 M = TypeVar("M", bound=Made)
@@ -51,67 +37,89 @@ class BudgetSearch(Generic[M]):
     form of `reference` gives the expected outputs, that of the calibrated program if None.
     """
 
-    quantize: Callable[[Program], M]
+    quantize: Quantize[M]
     held: Sequence[Mapping[str, Array]]
-    platform: Platform
     limits: Budget
     integer_io: bool
     reference: Program | None
     progress: Progress
     every: Iterable[Mapping[str, Array]] | None = None
-    latest: dict[tuple[Step, ...], M] = field(default_factory=lambda: {})
 
     def run(self, calibrated: Program, options: str, work: Work | None) -> tuple[M, Spent]:
         """The quantization that meets the budget. The journal is next to that of `work`, for the text `options`.
 
-        Raises BudgetError if there is none, or no sample.
+        Workers measure the candidates that may be asked for next, unless the budget has a latency: that is measured
+        here, without other work. Raises BudgetError if there is no result, or no sample, and WorkerError.
         """
         if not self.held:
             raise BudgetError("found a budget without samples, expected at least one to measure the outputs with")
         journal = Journal(journal_path(work), calibrated, options, resume=work is not None and work.resume)
-        runs = QuickestEngine(len(self.held))
-        original = calibrated if self.reference is None else without_specs(self.reference)
-        exact = runs.prepare(original)
-        expected = [exact(sample) for sample in self.held]
-
-        def rank(taken: Sequence[Step]) -> list[Step]:
-            made = self._made(calibrated, taken)
-            found = sensitivities(made.propagated, made.decided, self.held, self.platform, self.progress)
-            return budget.steps_of(calibrated, self.platform.target, found, self.limits, taken)
-
-        def measure(chosen: Sequence[Step]) -> Figures:
-            figures = journal.get(chosen)
-            if figures is None:
-                figures = self._figures(self._made(calibrated, chosen), expected, runs)
-                journal.add(chosen, figures)
-            return figures
+        exact = calibrated if self.reference is None else without_specs(self.reference)
+        candidates = Candidates(
+            calibrated, exact, self.quantize, self.held, self.limits, self.integer_io, self.progress
+        )
 
         def verify(chosen: Sequence[Step]) -> float:
-            judged = self._with_floats(self._made(calibrated, chosen))
-            return sqnr_on(original, judged, self.progress(self.every or (), "verify"), runs, work)
+            judged = candidates.with_floats(candidates.made(chosen))
+            samples = self.progress(self.every or (), "verify")
+            return sqnr_on(exact, judged, samples, candidates.engine, work)
 
-        spent = budget.spend(rank, measure, self.limits, None if self.every is None else verify)
+        with _ahead(candidates, work) as (measure, count):
+            search = _Search(candidates, journal, measure, count)
+            search.ahead([()], ranked=True)
+            verifying = None if self.every is None else verify
+            spent = budget.spend(search.rank, search.figures, self.limits, verifying, search.ahead)
         spent = replace(spent, between=budget.between(calibrated, spent.steps))
-        made = self._made(calibrated, spent.steps)
+        made = candidates.made(spent.steps)
         journal.remove()
         return made, spent
 
-    def _made(self, calibrated: Program, chosen: Sequence[Step]) -> M:
-        """The quantization with these steps; only the latest one is kept."""
-        key = tuple(chosen)
-        if key not in self.latest:
-            made = self.quantize(budget.widened(calibrated, chosen, self.limits))
-            self.latest.clear()
-            self.latest[key] = made
-        return self.latest[key]
 
-    def _figures(self, made: M, expected: Sequence[Mapping[str, Array]], runs: QuickestEngine) -> Figures:
-        program = self._with_floats(made)
-        run = runs.prepare(program)
-        quality = least_output_sqnr(zip(expected, map(run, self.held), strict=True))
-        took = None if self.limits.latency is None else milliseconds(program, self.held[0])
-        return Figures(quality, constant_bytes(program), took)
+@contextmanager
+def _ahead(candidates: Candidates[M], work: Work | None) -> Generator[tuple[Measure | None, int]]:
+    """What measures several candidates at a time, and how many; None and 0 without workers."""
+    if work is None or work.workers == 1 or candidates.limits.latency is not None:
+        yield None, 0
+    else:
+        with by_workers(candidates, work.workers, work.journal) as measure:
+            yield measure, worker_count(work.workers)
 
-    def _with_floats(self, made: M) -> Program:
-        """The integer program, with floats at inputs and outputs."""
-        return run_all(INTEGER_PASSES, made.quantized, {}) if self.integer_io else made.integer
+
+class _Search(Generic[M]):
+    """The figures of candidates, from the journal, from workers, or made here, and the ranking of steps."""
+
+    def __init__(self, candidates: Candidates[M], journal: Journal, measure: Measure | None, count: int):
+        self._candidates, self._journal = candidates, journal
+        self._measure, self._count = measure, count
+        self._noise: dict[tuple[Step, ...], Sequence[Sensitivity]] = {}
+
+    def rank(self, taken: Sequence[Step]) -> list[Step]:
+        """The steps that are left, the most important first."""
+        found = self._noise.get(tuple(taken))
+        noise = self._candidates.noise(taken) if found is None else found
+        of = self._candidates
+        return budget.steps_of(of.calibrated, of.quantize.platform.target, noise, of.limits, taken)
+
+    def figures(self, chosen: Sequence[Step]) -> Figures:
+        """The figures with these steps."""
+        figures = self._journal.get(chosen)
+        if figures is None:
+            figures = self._candidates.figures(chosen)
+            self._journal.add(chosen, figures)
+        return figures
+
+    def ahead(self, lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+        """Let the workers measure the first of these lists, unless it was measured, and as many others as they can.
+
+        With `ranked`, the noise of its kernels as well, after which the steps that are left are ranked.
+        """
+        wanted = iter(lists)
+        first = tuple(next(wanted))
+        if self._measure is None or self._journal.get(first) is not None:
+            return
+        others = (tuple(steps) for steps in wanted if self._journal.get(steps) is None)
+        tasks = [Task(first, ranked), *(Task(steps) for steps in islice(others, self._count - 1))]
+        for task, result in self._measure(tasks):
+            self._journal.add(task.steps, result.figures)
+            if result.noise is not None:
+                self._noise[task.steps] = result.noise

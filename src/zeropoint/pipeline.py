@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from operator import length_hint
 from time import perf_counter
 
+from xdsl.dialects.builtin import ModuleOp
+
 from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Widths, narrow_losses
 from zeropoint.budget import Budget
@@ -30,6 +32,7 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
+from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
@@ -245,6 +248,33 @@ class _Finish:
             settings=self.settings,
         )
 
+    def stored(self, folder: Path) -> _Stored:
+        """What makes the same in another process; `folder` gets the file of the reference."""
+        path = None if self.reference is None else folder / "reference.mlir"
+        if self.reference is not None and path is not None:
+            save_program(self.reference, path)
+        given = self.settings, self.options, self.kept, self.validation, self.engine, self.equalization
+        return _Stored(*given, path)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A `_Finish` for another process: the stages before it are left out, and its reference is a file."""
+
+    settings: Mapping[str, object]
+    options: Options
+    kept: Kept
+    validation: Sequence[Sample]
+    engine: Engine | None
+    equalization: Equalized | None
+    reference: Path | None
+
+    def __call__(self) -> _Finish:
+        reference = None if self.reference is None else load_program(self.reference)
+        nothing, report = Program(ModuleOp([])), Report({}, 0)
+        given = self.settings, self.options, self.kept, self.validation, self.engine
+        return _Finish(nothing, report, *given, silent, reference, self.equalization)
+
 
 def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> Quantization:
     """The result with enough wide kernels that every output has the minimum SQNR on all samples.
@@ -279,9 +309,7 @@ def _budgeted(
 ) -> Quantization:
     """The result whose kernels have the widths that a search under a budget chose. Raises BudgetError."""
     options = finish.options
-    search = BudgetSearch(
-        finish, held, finish.platform, limits, options.integer_io, finish.reference, finish.progress, every
-    )
+    search = BudgetSearch(finish, held, limits, options.integer_io, finish.reference, finish.progress, every)
     made, spent = search.run(calibrated, repr(options), work)
     integer = budget.record(made.integer, spent)
     return replace(made, propagated=budget.record(made.propagated, spent), integer=integer, spent=spent)

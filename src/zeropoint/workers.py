@@ -50,6 +50,14 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
         raise pending.error
 
 
+def worker_count(workers: int) -> int:
+    """The number of processes that -1 stands for; other numbers are returned unchanged."""
+    import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
+
+    count: Any = joblib.effective_n_jobs
+    return int(count(workers))
+
+
 def _numbered(run: Callable[[T], R], number: int, task: T) -> tuple[int, R]:
     return number, run(task)
 
@@ -126,8 +134,7 @@ def _parallel(run: Callable[[int, T], tuple[int, R]], workers: int, pending: _Pe
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
     except ValueError:  # Ray's backend only returns lists
-        count: Any = joblib.effective_n_jobs
-        return _in_waves(joblib.Parallel(**settings), tasks, WAVE * count(workers))
+        return _in_waves(joblib.Parallel(**settings), tasks, WAVE * worker_count(workers))
     return iter(parallel(tasks))
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from codegen.classifier import classifier, image
 from codegen.exactness import HERE
+from zeropoint.codegen import sharing
 from zeropoint.codegen.driver import needs_barrier
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
-from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram, sources_of
 from zeropoint.codegen.sharing import phases_of, words_of
 from zeropoint.interp import Interpreter
 
@@ -43,3 +44,17 @@ def test_phases_are_the_steps_between_barriers() -> None:
     assert [phase[0] for phase in phases][1:] == [n for n, barrier in enumerate(needs_barrier(graph)) if barrier]
     assert words_of(graph, 1) == 0
     assert words_of(graph, 2) % 8 == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_functions_of_two_steps_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """LLVM takes long for one function with thousands of calls, so the steps are divided into several."""
+    monkeypatch.setattr(sharing, "PART", 2)
+    program = NativeProgram(classifier(), threads=threads, cache=False)
+    parts = [source.text() for name, source in sources_of(program.graph).items() if name.startswith("driver")]
+    assert len(parts) > len(program.graph.steps) // 2
+    assert max(text.count("call void @kernel_") for text in parts) <= 3 * 2  # alone, own shares, those of others
+    for seed in range(3):
+        expected = Interpreter(classifier())(image(seed))["y0"]
+        np.testing.assert_array_equal(program(image(seed))["y0"], expected)
+    program.close()

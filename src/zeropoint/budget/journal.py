@@ -12,9 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import Step
 from zeropoint.ir.program import Program
+from zeropoint.ir.text import print_program, resource_arrays
 
 
 class Journal:
@@ -29,11 +32,14 @@ class Journal:
         self._found: dict[tuple[str, ...], Figures] = {}
         if path is None:
             return
-        what = hashlib.sha256(f"{program}\n{options}".encode()).hexdigest()
+        what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
+        for handle, array in sorted(resource_arrays(program).items()):
+            what.update(handle.encode())
+            what.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         if resume and path.exists():
-            self._read(path, what)
+            self._read(path, what.hexdigest())
         else:
-            path.write_text(json.dumps({"what": what}) + "\n", encoding="utf-8")
+            path.write_text(json.dumps({"what": what.hexdigest()}) + "\n", encoding="utf-8")
 
     def _read(self, path: Path, what: str) -> None:
         records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := _parsed(line))]

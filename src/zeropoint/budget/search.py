@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
 from zeropoint.budget.steps import AROUND, FLOAT, Step, final
@@ -65,6 +66,21 @@ Rank = Callable[[Sequence[Step]], Sequence[Step]]
 """From the steps taken to the others, the most important first."""
 Verify = Callable[[Sequence[Step]], float]
 """From the steps taken to the least SQNR of an output in dB, on all samples."""
+
+
+class Ahead(Protocol):
+    """Told the lists of steps that may be measured next, the likeliest first, so that they can be measured together.
+
+    With `ranked`, the others may be ranked again after the first one.
+    """
+
+    def __call__(self, lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None: ...
+
+
+def _alone(lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+    """Lists are measured one after the other."""
+
+
 NEAR = 3.0
 """How far below the minimum the best prefix may be, in dB, so that lengths between those measured are tried too."""
 MORE = 8
@@ -84,6 +100,7 @@ class _Prefixes:
     rank: Rank
     budget: Budget
     verify: Verify | None = None
+    ahead: Ahead = _alone
     tried: dict[int, Figures] = field(default_factory=dict[int, Figures])
 
     def __getitem__(self, count: int) -> Figures:
@@ -102,6 +119,10 @@ class _Prefixes:
             found = min(max(2 * found, 1), len(self.steps))
             yield found
 
+    def prepare(self, counts: Iterable[int], *, ranked: bool = False) -> None:
+        """Announce the lengths that may be measured next; the first one will be."""
+        self.ahead((self.steps[:count] for count in counts), ranked=ranked)
+
     def verified(self, count: int) -> Figures:
         """The figures of a prefix, on all samples if the search has to verify them."""
         found = self[count]
@@ -118,6 +139,7 @@ class _Prefixes:
         """The shortest prefix whose quality is at least `least`; bisection assumes that longer ones have it too."""
         low = -1
         for high in self.lengths():
+            self.prepare([high, *_halves(low, high)], ranked=True)
             if self.reaches(high, least):
                 break
             low = high
@@ -125,6 +147,7 @@ class _Prefixes:
             return self._between(least)
         while high - low > 1:
             middle = (low + high) // 2
+            self.prepare(_halves(low, high))
             low, high = (low, middle) if self.reaches(middle, least) else (middle, high)
         return high
 
@@ -137,7 +160,8 @@ class _Prefixes:
         best = self._best()
         left = [count for count in range(len(self.steps)) if count not in self.tried]
         near = sorted(left, key=lambda count: abs(count - best))[:MORE]
-        for count in near if self[best].reached >= least - NEAR else ():
+        for number, count in enumerate(near if self[best].reached >= least - NEAR else ()):
+            self.prepare(near[number:])
             if self.reaches(count, least):
                 return count
         best = self._best()
@@ -158,26 +182,44 @@ class _Prefixes:
         """The prefix of best quality among those measured while looking for the longest one within the limits."""
         low, high = 0, len(self.steps) + 1
         for length in self.lengths():
+            self.prepare([length, *_halves(low, length)], ranked=True)
             if not self.budget.allows(self[length]):
                 high = length
                 break
             low = length
         while high - low > 1:
             middle = (low + high) // 2
+            self.prepare(_halves(low, high))
             low, high = (middle, high) if self.budget.allows(self[middle]) else (low, middle)
         fitting = [count for count, found in self.tried.items() if self.budget.allows(found)]
         return max(fitting, key=lambda count: (self[count].quality, -count), default=0)
 
 
+def _halves(low: int, high: int) -> Iterator[int]:
+    """The lengths that bisection may measure between two: that of its first step, the two of its second, and so on."""
+    parts = deque([(low, high)])
+    while parts:
+        low, high = parts.popleft()
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield middle
+            parts += [(low, middle), (middle, high)]
+
+
 def spend(
-    rank: Rank, measure: Callable[[Sequence[Step]], Figures], budget: Budget, verify: Verify | None = None
+    rank: Rank,
+    measure: Callable[[Sequence[Step]], Figures],
+    budget: Budget,
+    verify: Verify | None = None,
+    ahead: Ahead = _alone,
 ) -> Spent:
     """Choose a prefix of the ranked steps that meets the budget, and measure as few as possible.
 
-    With `verify`, the quality of the chosen prefix is that on all samples. Raises BudgetError, with the best figures
-    found, if no prefix meets the budget.
+    `ahead` is told which prefixes may be measured next; the result does not depend on what it does. With `verify`, the
+    quality of the chosen prefix is that on all samples. Raises BudgetError, with the best figures found, if no prefix
+    meets the budget.
     """
-    prefixes = _Prefixes(rank(()), measure, rank, budget, verify)
+    prefixes = _Prefixes(rank(()), measure, rank, budget, verify, ahead)
     count = prefixes.best_within() if budget.quality is None else prefixes.shortest(budget.quality)
     found = prefixes.spent(count)
     if not budget.allows(found.after):

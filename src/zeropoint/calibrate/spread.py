@@ -81,6 +81,7 @@ class Spread:
                 journal.write(pack(states))
         if journal.is_begun:
             journal.write(pack(states))
+        self._run = None  # it may hold a copy of the weights
         return states
 
     def _states(self) -> dict[str, Observer]:

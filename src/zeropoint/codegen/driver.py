@@ -14,11 +14,17 @@ starts the next round. A thread that waits long yields its processor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.checked import Layout
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
+
+PART = 256
+"""Most steps of one function: LLVM's passes take time that grows with the square of the calls in a function."""
 
 
 def spinning(limit: int) -> str:
@@ -137,41 +143,82 @@ def block_bytes(graph: Graph) -> int:
     return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
 
 
-def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, checked: bool = False) -> None:
-    """Define the function that runs every step; `names` are the kernels' functions.
+@dataclass(frozen=True)
+class Driver:
+    """Emits the function `run`, which runs every step, and the parts that it calls, each into a module of its own.
 
-    With `checked`, a pointer to the table of bounds follows the inputs' pointers.
+    `names` are the kernels' functions. With `checked`, a pointer to the table of bounds follows the inputs' pointers.
     """
-    f = module.function(
-        name,
-        [
-            ("i64", "thread"),
-            ("i64", "threads"),
-            ("ptr", "arena"),
-            ("ptr", "weights"),
-            ("ptr", "inputs"),
-            ("ptr", "outputs"),
-            ("ptr", "sync"),
-        ],
+
+    graph: Graph
+    names: Sequence[str]
+    run: str
+    checked: bool = False
+
+    support: ClassVar[str] = BARRIER
+    """Functions that every module needs, with PAUSE for the spin-wait hint."""
+    arguments: ClassVar[Sequence[tuple[str, str]]] = (
+        *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
+        *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "sync")),
     )
-    thread, threads = f.arguments[:2]
-    sync = f.arguments[6]
-    bounds = f.load("ptr", f.arguments[4], i64(8 * len(graph.inputs)), align=8) if checked else None
-    barriers = needs_barrier(graph)
-    for number, (step, kernel, barrier) in enumerate(zip(graph.steps, names, barriers, strict=True)):
-        if barrier:
-            f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
-        tasks = step.kernel.tasks(graph.isa)
+
+    @cached_property
+    def parts(self) -> Sequence[range]:
+        """The steps of each part."""
+        count = len(self.graph.steps)
+        return [range(first, min(first + PART, count)) for first in range(0, count, PART)]
+
+    @cached_property
+    def _barriers(self) -> list[bool]:
+        return needs_barrier(self.graph)
+
+    def emit_part(self, module: Module, number: int) -> None:
+        """Define the function of a part."""
+        f = module.function(f"{self.run}_part{number}", self.arguments)
+        bounds = self.bounds(f)
+        for step in self.parts[number]:
+            if self._barriers[step]:
+                _emit_barrier(f)
+            self._share(f, step, bounds)
+        f.ret()
+
+    def emit(self, module: Module) -> None:
+        """Define `run`, which calls the parts."""
+        f = module.function(self.run, self.arguments)
+        for number in range(len(self.parts)):
+            f.perform(f"{self.run}_part{number}", *f.arguments)
+        # All results are written before `run` returns, and no thread starts the next call earlier.
+        _emit_barrier(f)
+        f.ret()
+
+    def bounds(self, f: Function) -> Value | None:
+        """The pointer to the table of bounds in a function; None if it is not checked."""
+        return f.load("ptr", f.arguments[4], i64(8 * len(self.graph.inputs)), align=8) if self.checked else None
+
+    def tasks(self, step: int) -> int:
+        """The number of tasks of a step."""
+        return self.graph.steps[step].kernel.tasks(self.graph.isa)
+
+    def perform(self, f: Function, step: int, begin: Value, end: Value, bounds: Value | None) -> None:
+        """Tasks begin to end of a step."""
+        more = () if bounds is None else (f.at(bounds, step * block_bytes(self.graph)),)
+        arguments = (pointer(f, argument) for argument in self.graph.steps[step].arguments)
+        f.perform(self.names[step], *arguments, begin, end, *more)
+
+    def _share(self, f: Function, step: int, bounds: Value | None) -> None:
+        """The share of a thread of one step."""
+        thread, threads = f.arguments[:2]
+        tasks = self.tasks(step)
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
-        more = () if bounds is None else (f.at(bounds, number * block_bytes(graph)),)
-        f.perform(kernel, *(pointer(f, argument) for argument in step.arguments), begin, end, *more)
-    # All results are written before `run` returns, and no thread starts the next call earlier.
-    f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
-    f.ret()
+        self.perform(f, step, begin, end, bounds)
+
+
+def _emit_barrier(f: Function) -> None:
+    f.emit(f"call void @barrier({f.arguments[6]}, {f.arguments[1]})")
 
 
 def pointer(f: Function, argument: View | Parameters) -> Value:
-    """The address of a step's argument, in a function whose arguments 2 to 5 are those of `emit_run`."""
+    """The address of a step's argument, in a function whose arguments 2 to 5 are those of `Driver`."""
     arena, weights, inputs, outputs = f.arguments[2:6]
     if isinstance(argument, Parameters):
         return f.at(weights, argument.offset)

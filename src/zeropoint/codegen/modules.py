@@ -1,4 +1,4 @@
-"""The LLVM modules of a graph: one per distinct kernel, and the driver that calls them.
+"""The LLVM modules of a graph: one per distinct kernel, and the driver that calls them, in parts.
 
 The text of a kernel is determined by the kernel and by the code that generates it. If the object cache knows both, no
 text is generated.
@@ -10,17 +10,18 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import zeropoint.codegen
 import zeropoint.numerics
-from zeropoint.codegen.driver import BARRIER, emit_run, waiting
+from zeropoint.codegen.driver import Driver, waiting
 from zeropoint.codegen.graph import Graph, Kernel
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
 from zeropoint.codegen.llvm.text import Module
-from zeropoint.codegen.sharing import SHARING, emit_shared_run
+from zeropoint.codegen.sharing import SharedDriver
 
 
 @dataclass(frozen=True)
@@ -72,16 +73,29 @@ def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: 
 
 def driver_of(
     graph: Graph, kernels: Kernels, run: str, entries: str, *, checked: bool = False, shared: bool = False
-) -> Source:
-    """The module of the function `run`, which runs every step, and of its entry functions.
+) -> dict[str, Source]:
+    """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions.
 
     With `shared`, threads compute shares that others have not begun (`sharing.py`); else each computes its own.
     """
+    driver = (SharedDriver if shared else Driver)(graph, kernels.names, run, checked)
+    triple = triple_of(graph.isa)
+
+    def part(number: int) -> str:
+        module = Module()
+        driver.emit_part(module, number)
+        return str(module) + waiting(driver.support, triple)
+
     module = Module()
-    emit, parts = (emit_shared_run, SHARING) if shared else (emit_run, BARRIER)
-    emit(module, graph, kernels.names, run, checked=checked)
-    text = str(module) + waiting(parts + entries, triple_of(graph.isa))
-    return Source(text, lambda: text)
+    driver.emit(module)
+    whole = str(module) + waiting(driver.support + entries, triple)
+    parts = {f"driver{number}": _generated(partial(part, number)) for number in range(len(driver.parts))}
+    return {**parts, "driver": Source(whole, lambda: whole)}
+
+
+def _generated(text: Callable[[], str]) -> Source:
+    """A module whose text is generated again when it is compiled: those of thousands of steps are large."""
+    return Source(hashlib.sha256(text().encode()).hexdigest(), text)
 
 
 @functools.cache

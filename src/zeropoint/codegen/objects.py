@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from zeropoint.codegen.modules import Source
 
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
 """Least number of modules for which starting processes pays off, by form."""
+BATCH = 32_000_000
+"""Characters of LLVM text in memory at a time."""
 
 
 def objects_of(
@@ -29,12 +31,26 @@ def objects_of(
     keys = {name: _key(source.key, isa, form) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := kept.read(key)) is not None}
     missing = [name for name in sources if name not in found]
-    for name, data in zip(missing, _compiled([sources[name].text() for name in missing], isa, form), strict=True):
-        found[name] = data
-        kept.write(keys[name], data)
+    for names, texts in _batches(missing, sources):
+        for name, data in zip(names, _compiled(texts, isa, form), strict=True):
+            found[name] = data
+            kept.write(keys[name], data)
     if missing:
         kept.trim()
     return {name: found[name] for name in sources}
+
+
+def _batches(names: Sequence[str], sources: Mapping[str, Source]) -> Iterator[tuple[list[str], list[str]]]:
+    """Names and texts of modules to be compiled together: so many that their texts have about `BATCH` characters."""
+    batch: list[str] = []
+    texts: list[str] = []
+    for name in names:
+        batch.append(name)
+        texts.append(sources[name].text())
+        if sum(map(len, texts)) > BATCH:
+            yield batch, texts
+            batch, texts = [], []
+    yield batch, texts
 
 
 def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:

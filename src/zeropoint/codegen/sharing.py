@@ -20,15 +20,19 @@ A thread that wakes up in a later call finds other numbers in the upper halves, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import ClassVar
 
-from zeropoint.codegen.driver import block_bytes, needs_barrier, pointer, spinning
-from zeropoint.codegen.graph import Graph, Step
+from zeropoint.codegen.driver import PART, Driver, needs_barrier, spinning
+from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 LINE = 8
 """Words of a cache line."""
-PART = 8
+PIECE = 8
 """Phases in one function. LLVM's time grows faster than a function's length."""
 
 SHARING = """
@@ -63,10 +67,10 @@ same:
 
 
 def phases_of(graph: Graph) -> list[list[int]]:
-    """The numbers of the steps of every phase."""
+    """The numbers of the steps of every phase: those between two barriers, but at most `PART`."""
     phases: list[list[int]] = []
     for number, barrier in enumerate(needs_barrier(graph)):
-        if barrier or not phases:
+        if barrier or not phases or len(phases[-1]) == PART:
             phases.append([])
         phases[-1].append(number)
     return phases
@@ -82,59 +86,84 @@ def words_of(graph: Graph, threads: int) -> int:
     return _whole_lines(len(phases_of(graph))) + threads * each if threads > 1 else 0
 
 
-def emit_shared_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, checked: bool = False) -> None:
-    """Define the function that runs every step; `names` are the kernels' functions.
+@dataclass(frozen=True)
+class SharedDriver(Driver):
+    """The same for this process. A part has two functions, `alone` for one thread and `shared` for several."""
 
-    With `checked`, a pointer to the table of bounds follows the inputs' pointers.
-    """
-    phases = phases_of(graph)
+    support: ClassVar[str] = SHARING
+    arguments: ClassVar[Sequence[tuple[str, str]]] = (
+        *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
+        *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "words"), ("i64", "call")),
+    )
 
-    def emitter(name: str) -> _Emitter:
-        pointers = ("arena", "weights", "inputs", "outputs", "words")
-        f = module.function(
-            name, [("i64", "thread"), ("i64", "threads"), *(("ptr", each) for each in pointers), ("i64", "call")]
-        )
-        return _Emitter(f, graph, phases, names, checked)
+    @cached_property
+    def phases(self) -> list[list[int]]:
+        """The steps of every phase."""
+        return phases_of(self.graph)
 
-    run, parts = emitter(name), range(0, len(phases), PART)
-    run.emit([f"{name}{start}" for start in parts])
-    for start in parts:
-        emitter(f"{name}{start}").emit_phases(range(start, min(start + PART, len(phases))))
+    @cached_property
+    def parts(self) -> Sequence[range]:
+        """The phases of each part: so many that it has at most `PART` steps."""
+        parts: list[range] = []
+        first, steps = 0, 0
+        for number, phase in enumerate(self.phases):
+            if steps and steps + len(phase) > PART:
+                parts.append(range(first, number))
+                first, steps = number, 0
+            steps += len(phase)
+        return [*parts, range(first, len(self.phases))]
+
+    def emit_part(self, module: Module, number: int) -> None:
+        """Define the two functions of a part."""
+        alone = module.function(f"{self.run}_alone{number}", self.arguments)
+        bounds = self.bounds(alone)
+        for step in chain.from_iterable(self.phases[phase] for phase in self.parts[number]):
+            self.perform(alone, step, i64(0), i64(self.tasks(step)), bounds)
+        alone.ret()
+        name = f"{self.run}_shared{number}"
+        shared, phases = module.function(name, self.arguments), self.parts[number]
+        for first in phases[::PIECE]:
+            shared.delegate(f"{name}_{first}", *shared.arguments)
+            piece = module.function(f"{name}_{first}", self.arguments)
+            emitter = _Shares(self, piece)
+            for phase in range(first, min(first + PIECE, phases.stop)):
+                emitter.emit(phase)
+            piece.ret()
+        shared.ret()
+
+    def emit(self, module: Module) -> None:
+        """Define `run`, which calls the parts."""
+        f = module.function(self.run, self.arguments)
+
+        def alone() -> None:
+            for number in range(len(self.parts)):
+                f.perform(f"{self.run}_alone{number}", *f.arguments)
+            f.ret()
+
+        f.leave(f.compare("eq", f.arguments[1], 1), alone)
+        for number in range(len(self.parts)):
+            f.perform(f"{self.run}_shared{number}", *f.arguments)
+        f.ret()
 
 
-class _Emitter:
-    def __init__(self, f: Function, graph: Graph, phases: list[list[int]], names: Sequence[str], checked: bool):
-        self.f, self.graph, self.phases, self.names = f, graph, phases, names
+class _Shares:
+    """Emits phases as one of several threads into a function."""
+
+    def __init__(self, driver: SharedDriver, f: Function):
+        self.driver, self.f = driver, f
         self.thread, self.threads = f.arguments[:2]
         self.words, self.call = f.arguments[6:]
-        self.bounds = f.load("ptr", f.arguments[4], i64(8 * len(graph.inputs)), align=8) if checked else None
+        self.bounds = driver.bounds(f)
 
-    def emit(self, parts: Sequence[str]) -> None:
-        """All steps for one thread; for several, calls of the functions `parts`."""
-        f = self.f
-        f.leave(f.compare("eq", self.threads, 1), self._alone)
-        for part in parts:
-            f.emit(f"call void @{part}({', '.join(map(str, f.arguments))})")
-        f.ret()
-
-    def emit_phases(self, numbers: Sequence[int]) -> None:
-        """Some phases for several threads."""
-        f = self.f
-        mine = self._shares(self.thread)
-        for number in numbers:
-            steps = self.phases[number]
-            done = f.at(self.words, 8 * number)
-            total = i64(0)
-            for step in steps:
-                total = f.add(total, f.minimum(i64(self._tasks(step)), self.threads))
-                self._share(step, self.thread, mine, done)
-            self._finish(steps, done, f.add(self.call, total))
-        f.ret()
-
-    def _alone(self) -> None:
-        for number in range(len(self.graph.steps)):
-            self._perform(number, i64(0), i64(self._tasks(number)))
-        self.f.ret()
+    def emit(self, phase: int) -> None:
+        """Compute the own shares of a phase, then those that no thread has begun, and wait for the rest."""
+        f, steps = self.f, self.driver.phases[phase]
+        mine, done = self._shares(self.thread), f.at(self.words, 8 * phase)
+        total = i64(0)
+        for step in steps:
+            total = f.add(total, f.minimum(i64(self.driver.tasks(step)), self.threads))
+            self._share(step, self.thread, mine, done)
+        self._finish(steps, done, f.add(self.call, total))
 
     def _finish(self, steps: Sequence[int], done: Value, target: Value) -> None:
         """Compute what nobody has begun, and wait for the rest."""
@@ -157,12 +186,12 @@ class _Emitter:
 
     def _shares(self, thread: Value) -> Value:
         """The words of a thread's shares."""
-        first = self.f.at(self.words, 8 * _whole_lines(len(self.phases)))
-        return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.graph.steps))))
+        first = self.f.at(self.words, 8 * _whole_lines(len(self.driver.phases)))
+        return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
 
     def _share(self, number: int, thread: Value, shares: Value, done: Value) -> None:
         """Compute a thread's share of a step if nobody has begun it."""
-        f, tasks = self.f, self._tasks(number)
+        f, tasks = self.f, self.driver.tasks(number)
 
         def taken() -> None:
             # With fewer tasks than threads, share t is task t. The first threads have work then, as one of them calls.
@@ -171,7 +200,7 @@ class _Emitter:
                 f.select(few, f.minimum(t, i64(tasks)), f.binary("udiv", f.mul(t, tasks), self.threads))
                 for t in (thread, f.add(thread, 1))
             )
-            self._perform(number, begin, end)
+            self.driver.perform(f, number, begin, end, self.bounds)
             f.let("i64", f"atomicrmw add {done}, i64 1 release")
 
         def some() -> None:
@@ -179,16 +208,3 @@ class _Emitter:
 
         if tasks:
             f.branch(f.compare("ult", thread, tasks), some)
-
-    def _tasks(self, number: int) -> int:
-        return self._step(number).kernel.tasks(self.graph.isa)
-
-    def _step(self, number: int) -> Step:
-        return self.graph.steps[number]
-
-    def _perform(self, number: int, begin: Value, end: Value) -> None:
-        """Tasks begin to end of a step."""
-        f = self.f
-        more = () if self.bounds is None else (f.at(self.bounds, number * block_bytes(self.graph)),)
-        arguments = (pointer(f, argument) for argument in self._step(number).arguments)
-        f.perform(self.names[number], *arguments, begin, end, *more)

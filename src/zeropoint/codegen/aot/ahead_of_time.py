@@ -2,11 +2,15 @@
 
 The object is one LLVM module: the kernels and the driver, each optimized separately exactly as for in-process
 execution, the weights as a read-only constant, and two entry functions, which are the only exported symbols.
+
+LLVM only sees a placeholder of the weights, and they are filled in when the object is written: large weights as text
+would take ten times their size in memory.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import re
@@ -38,13 +42,30 @@ _NULL = Value("ptr", "null")
 SUFFIXES = (".o", ".so")
 
 
+_MARK = hashlib.sha512(b"zeropoint's weights").digest()
+"""The first bytes of the placeholder of the weights, by which it is found in an object."""
+
+
 @dataclass(frozen=True)
 class Library:
-    """A compiled program: an ELF object with two functions, `name`_run and `name`_run_thread, and a C header."""
+    """A compiled program: an ELF object with two functions, `name`_run and `name`_run_thread, and a C header.
+
+    `parts` are the bytes of the object, one after the other: what is before the weights, the weights, what is after.
+    """
 
     name: str
-    object: bytes
+    parts: tuple[memoryview, ...]
     header: str
+
+    @property
+    def object(self) -> bytes:
+        """The object, as a copy."""
+        return b"".join(self.parts)
+
+    def write_object(self, path: Path) -> None:
+        """Write the object. Raises OSError."""
+        with path.open("wb") as file:
+            file.writelines(self.parts)
 
 
 def compile_to(
@@ -79,15 +100,17 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     arguments = arguments_of(program)
     kernels = kernels_of(graph)
     driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
-    sources = {**kernels.sources, "driver": driver}
+    sources = {**kernels.sources, **driver}
     if not isa.fused:
         sources["roundings"] = Source(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode")
-    weights = compile_bitcode(_constant(graph.weights.array.tobytes()), isa)
+    weights = graph.weights.array
+    space = compile_bitcode(_placeholder(len(weights)), isa)
+    code = combined_object([*modules.values(), space], isa, (f"{name}_run", f"{name}_run_thread"))
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
     return Library(
         name,
-        combined_object([*modules.values(), weights], isa, (f"{name}_run", f"{name}_run_thread")),
+        _filled(code, weights.data),
         header(name, arguments, arena, target, program.profile),
     )
 
@@ -98,12 +121,11 @@ def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
     Raises CodegenError for another suffix, or if the linker for a shared library is missing or fails; OSError.
     """
     _check_suffix(path)
-    data = made.object if path.suffix == ".o" else linked(made, path, isa)
     described = path.with_name(f"{made.name}.h")
     write_together(
         {
             described: lambda temporary: temporary.write_text(made.header),
-            path: lambda temporary: temporary.write_bytes(data),
+            path: made.write_object if path.suffix == ".o" else lambda temporary: _link(made, path, isa, temporary),
         }
     )
     return [path, described]
@@ -114,8 +136,8 @@ def _check_suffix(path: Path) -> None:
         raise CodegenError(f"{path}: found suffix '{path.suffix}', expected {' or '.join(SUFFIXES)}")
 
 
-def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
-    """The shared library, linked by the C compiler in `$CC`, or `cc`."""
+def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
+    """Link the shared library that will be `path` into the file `target`, by the C compiler in `$CC`, or `cc`."""
     named = os.environ.get("CC", "")
     wanted = architecture(triple_of(isa))
     if not named and wanted != architecture(platform.machine()):
@@ -124,8 +146,8 @@ def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
             f"set CC=gcc for {wanted}, or write {path.with_suffix('.o').name}"
         )
     with workspace(path) as folder:
-        source, target = folder / "code.o", folder / "code.so"
-        source.write_bytes(made.object)
+        source = folder / "code.o"
+        made.write_object(source)
         command = [*shlex.split(named or "cc"), "-shared", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
         try:
             done = subprocess.run([*command, "-o", str(target), str(source)], capture_output=True, check=False)
@@ -137,14 +159,22 @@ def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
             raise CodegenError(f"{path}: the linker '{command[0]}' failed: {said[-1]}")
-        return target.read_bytes()
 
 
-def _constant(weights: bytes) -> str:
-    """The module of the weights."""
-    held = weights or bytes(1)
-    escaped = "\\" + held.hex("\\")
-    return f'{WEIGHTS} = constant [{len(held)} x i8] c"{escaped}", align {ALIGNMENT}\n'
+def _placeholder(size: int) -> str:
+    """The module of the weights: so many bytes, at least a mark, that `_filled` replaces."""
+    mark = "\\" + _MARK.hex("\\")
+    zeros = max(size - len(_MARK), 0)
+    types = f"<{{ [{len(_MARK)} x i8], [{zeros} x i8] }}>"
+    values = f'<{{ [{len(_MARK)} x i8] c"{mark}", [{zeros} x i8] zeroinitializer }}>'
+    return f"{WEIGHTS} = externally_initialized constant {types} {values}, align {ALIGNMENT}\n"
+
+
+def _filled(code: bytes, weights: memoryview) -> tuple[memoryview, ...]:
+    """The parts of an object whose placeholder is replaced by the weights; not a copy of either."""
+    begin = code.index(_MARK)
+    whole = memoryview(code)
+    return whole[:begin], weights, whole[begin + len(weights) :]
 
 
 def _entries(name: str, arguments: Sequence[Argument]) -> str:

@@ -35,7 +35,7 @@ def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[s
     """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
     kernels = kernels_of(graph, checked=checked)
     driver = driver_of(graph, kernels, run, serve_text(run), checked=checked, shared=True)
-    return {**kernels.sources, "driver": driver}
+    return {**kernels.sources, **driver}
 
 
 class NativeProgram:

@@ -1,0 +1,201 @@
+"""The candidates of the search under a budget: a program quantized with some of its kernels widened.
+
+One process makes them one after the other. Several make those that the search may ask for next at the same time: the
+prefixes that bisection may measure, whichever way its comparisons go. A candidate depends on nothing but its steps, so
+the result of the search is the same for any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from zeropoint import budget
+from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.budget import Budget, Figures, Step
+from zeropoint.calibrate import Progress, silent
+from zeropoint.calibrate.workers import folder_for_workers
+from zeropoint.correct import Platform
+from zeropoint.correct.sensitivity import Sensitivity, sensitivities
+from zeropoint.engines import QuickestEngine, milliseconds
+from zeropoint.interp import Runnable
+from zeropoint.ir.files import load_program, save_program
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.limits import Limits, limited, limits
+from zeropoint.passes import INTEGER_PASSES, run_all
+from zeropoint.report.counts import constant_bytes
+from zeropoint.workers import completed
+
+
+class Made(Protocol):
+    """The stages of a quantization that the search reads: before and after corrections, quantized, integer."""
+
+    @property
+    def decided(self) -> Program: ...
+    @property
+    def propagated(self) -> Program: ...
+    @property
+    def quantized(self) -> Program: ...
+    @property
+    def integer(self) -> Program: ...
+
+
+M_co = TypeVar("M_co", bound=Made, covariant=True)
+M = TypeVar("M", bound=Made)
+
+
+class Quantize(Protocol[M_co]):
+    """Makes a calibrated program into an integer program, with its corrections, which run on `platform`."""
+
+    @property
+    def platform(self) -> Platform: ...
+
+    def __call__(self, calibrated: Program) -> M_co: ...
+
+    def stored(self, folder: Path) -> Callable[[], Quantize[Made]]:
+        """What makes the same in another process. It can be sent there; programs are written into the folder."""
+        ...
+
+
+@dataclass(eq=False)
+class Candidates(Generic[M]):
+    """The quantizations of a calibrated program, with some kernels widened.
+
+    `held` are the samples to measure with; `exact` is the program that gives the expected outputs.
+    """
+
+    calibrated: Program
+    exact: Program
+    quantize: Quantize[M]
+    held: Sequence[Mapping[str, Array]]
+    limits: Budget
+    integer_io: bool
+    progress: Progress = silent
+    latest: dict[tuple[Step, ...], M] = field(default_factory=lambda: {})
+
+    @cached_property
+    def engine(self) -> QuickestEngine:
+        """The engine for runs of all held samples."""
+        return QuickestEngine(len(self.held))
+
+    @cached_property
+    def _expected(self) -> list[Mapping[str, Array]]:
+        run: Runnable = self.engine.prepare(self.exact)
+        return [run(sample) for sample in self.held]
+
+    def made(self, steps: Sequence[Step]) -> M:
+        """The quantization with these steps; only the latest one is kept."""
+        key = tuple(steps)
+        if key not in self.latest:
+            made = self.quantize(budget.widened(self.calibrated, steps, self.limits))
+            self.latest.clear()
+            self.latest[key] = made
+        return self.latest[key]
+
+    def noise(self, steps: Sequence[Step]) -> list[Sensitivity]:
+        """The noise that each kernel adds, with these steps."""
+        made = self.made(steps)
+        return sensitivities(made.propagated, made.decided, self.held, self.quantize.platform, self.progress)
+
+    def figures(self, steps: Sequence[Step]) -> Figures:
+        """Quality, size and, if the budget has one, latency with these steps."""
+        program = self.with_floats(self.made(steps))
+        run = self.engine.prepare(program)
+        quality = least_output_sqnr(zip(self._expected, map(run, self.held), strict=True))
+        took = None if self.limits.latency is None else milliseconds(program, self.held[0])
+        return Figures(quality, constant_bytes(program), took)
+
+    def with_floats(self, made: M) -> Program:
+        """The integer program, with floats at inputs and outputs."""
+        return run_all(INTEGER_PASSES, made.quantized, {}) if self.integer_io else made.integer
+
+
+@dataclass(frozen=True)
+class _Job:
+    """All that a worker needs besides the steps: the programs' files, what makes candidates, samples and limits."""
+
+    calibrated: Path
+    exact: Path
+    quantize: Callable[[], Quantize[Made]]
+    held: Sequence[Mapping[str, Array]]
+    limits: Budget
+    integer_io: bool
+    resources: Limits
+
+    def candidates(self) -> Candidates[Made]:
+        """The candidates, in another process."""
+        calibrated, exact = load_program(self.calibrated), load_program(self.exact)
+        return Candidates(calibrated, exact, self.quantize(), self.held, self.limits, self.integer_io)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Steps to measure; with `ranked`, the noise of the kernels as well, unless the figures meet the budget."""
+
+    steps: tuple[Step, ...]
+    ranked: bool = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of a task, and the noise of the kernels if it was asked for."""
+
+    figures: Figures
+    noise: Sequence[Sensitivity] | None
+
+
+_PREPARED: dict[Path, Candidates[Made]] = {}
+"""The candidates of the last job, in each worker."""
+
+
+def _work(job: _Job, task: Task) -> Measured | None:
+    """Measure in a worker. Returns None on failure; the parent then measures it itself and gets the exception."""
+    try:
+        with limited(memory=job.resources.memory, trips=job.resources.trips):
+            if job.calibrated not in _PREPARED:
+                _PREPARED.clear()
+                _PREPARED[job.calibrated] = job.candidates()
+            candidates = _PREPARED[job.calibrated]
+            figures = candidates.figures(task.steps)
+            ranks = task.ranked and not (job.limits.quality is not None and figures.quality >= job.limits.quality)
+            return Measured(figures, candidates.noise(task.steps) if ranks else None)
+    except Exception:
+        _PREPARED.clear()
+        return None
+
+
+Measure = Callable[[Sequence[Task]], Iterator[tuple[Task, Measured]]]
+
+
+@contextmanager
+def by_workers(candidates: Candidates[M], workers: int, journal: Path | None) -> Generator[Measure]:
+    """A function that measures tasks by workers: those that did not fail, in order of completion.
+
+    It raises WorkerError. The programs are in a folder beside the journal, which all machines must see.
+    """
+    with folder_for_workers(journal) as folder:
+        job = _Job(
+            folder / "calibrated.mlir",
+            folder / "exact.mlir",
+            candidates.quantize.stored(folder),
+            candidates.held,
+            candidates.limits,
+            candidates.integer_io,
+            limits(),
+        )
+        save_program(candidates.calibrated, job.calibrated)
+        save_program(candidates.exact, job.exact)
+
+        def measure(tasks: Sequence[Task]) -> Iterator[tuple[Task, Measured]]:
+            done = completed(partial(_work, job), iter(tasks), workers, "candidates")
+            for _ in candidates.progress(range(len(tasks)), "widths"):
+                task, result = next(done)
+                if result is not None:
+                    yield task, result
+
+        yield measure
