@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from operator import length_hint
+from pathlib import Path
 from time import perf_counter
 
 from xdsl.dialects.builtin import ModuleOp
