@@ -20,8 +20,8 @@ def random(*shape: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 2, shape).astype(np.float32)
 
 
-def attention(form: str, hidden: float) -> onnx.ModelProto:
-    """One head of causal attention; `form` says how the mask is put on."""
+def attention(form: str, hidden: float, then: str = "") -> onnx.ModelProto:
+    """One head of causal attention; `form` says how the mask is put on, `then` what else is between it and softmax."""
     causal = np.triu(np.ones((1, LENGTH, LENGTH), bool), 1)
     constants = {f"w{name}": random(WIDTH, WIDTH, seed=seed) * np.float32(0.4) for seed, name in enumerate("qkv")}
     nodes = [helper.make_node("MatMul", ["x", f"w{name}"], [name], name=name) for name in "qkv"]
@@ -33,7 +33,13 @@ def attention(form: str, hidden: float) -> onnx.ModelProto:
     else:
         constants["mask"], constants["hidden"] = ~causal, np.array(hidden, np.float32)
         nodes.append(helper.make_node("Where", ["mask", "scores", "hidden"], ["masked"], name="masked"))
-    nodes.append(helper.make_node("Softmax", ["masked"], ["p"], axis=-1, name="p"))
+    if then == "clamp":
+        constants["lowest"] = np.array(LEAST, np.float32)
+        nodes.append(helper.make_node("Max", ["masked", "lowest"], ["read"], name="clamped"))
+    elif then == "reshape":
+        constants["flat"] = np.array([LENGTH, LENGTH])
+        nodes.append(helper.make_node("Reshape", ["masked", "flat"], ["read"], name="flattened"))
+    nodes.append(helper.make_node("Softmax", ["read" if then else "masked"], ["p"], axis=-1, name="p"))
     nodes.append(helper.make_node("MatMul", ["p", "v"], ["y"], name="y"))
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, LENGTH, WIDTH]) for name in "xy"]
     arrays = [numpy_helper.from_array(array, name) for name, array in constants.items()]
@@ -53,6 +59,16 @@ def test_a_mask_does_not_destroy_the_scores(form: str, hidden: float, target: st
     network = zp.load(tmp_path / "m.onnx")
     integers = zp.quantize(network, DATA, target=target, effort="none")
     (output,) = zp.compare(network, integers, DATA).outputs
+    assert output.sqnr > 24
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime"])
+@pytest.mark.parametrize("form", ["add", "where"])
+@pytest.mark.parametrize("then", ["reshape", "clamp"])
+def test_what_moves_or_clamps_the_masked_scores_does_not_destroy_them(form: str, target: str, then: str) -> None:
+    """OPT's attention clamps the masked scores at torch.finfo.min, and reshapes them: 5 dB were left."""
+    model = attention(form, -1e9, then)
+    (output,) = zp.compare(model, zp.quantize(model, DATA, target=target, effort="none"), DATA).outputs
     assert output.sqnr > 24
 
 
@@ -139,6 +155,24 @@ def test_a_mask_that_is_an_input_leaves_the_scores_their_precision(hidden: float
     quantized = zp.quantize(model, masked_samples(hidden, 1, 0), target=target, effort="none")
     (output,) = zp.compare(model, quantized, masked_samples(hidden, 1, 1)).outputs
     assert output.sqnr > 18
+
+
+@pytest.mark.parametrize("target", ["litert", "onnxruntime"])
+def test_an_input_mask_is_followed_through_a_clamp_and_a_reshape(target: str) -> None:
+    model = with_input_mask(1, broadcast=True)
+    for node in model.graph.node:
+        if node.op_type == "Softmax":
+            node.input[0] = "flat"
+    between = [("Max", ["masked0", "lowest"], "clamped"), ("Reshape", ["clamped", "shape"], "flat")]
+    made = [helper.make_node(kind, inputs, [output], name=output) for kind, inputs, output in between]
+    place = next(i for i, node in enumerate(model.graph.node) if node.op_type == "Softmax")
+    for node in reversed(made):
+        model.graph.node.insert(place, node)
+    constants = {"lowest": np.array(LEAST, np.float32), "shape": np.array([LENGTH, LENGTH])}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    quantized = zp.quantize(model, masked_samples(-1e9, 1, 0), target=target, effort="none")
+    (output,) = zp.compare(model, quantized, masked_samples(-1e9, 1, 1)).outputs
+    assert output.sqnr > 24
 
 
 @pytest.mark.parametrize("target", ["litert", "onnxruntime"])

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -45,6 +44,7 @@ from zeropoint.solve.mask_ranges import (
     has_computed_masks,
     masked,
     numbers,
+    state_masked,
     visible_range,
 )
 
@@ -54,20 +54,21 @@ class Mask:
     """A constant mask: operand `index` of an op that adds or selects it; a softmax reads the result.
 
     `values` are its elements, `least` is their lower bound, `shown` is the range of the scores that stay visible.
+    `totals` are the statistics of the masked scores.
     """
 
     index: int
     values: Array
-    statistics: StatisticsOp
+    totals: tuple[StatisticsOp, ...]
     least: float
     shown: tuple[float, float]
 
 
 def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
     """The mask of an op if it has values below the bound, or if the scores are masked already; None otherwise."""
-    combines = combination(op)
-    statistics = None if combines is None else masked(op, weights)
-    if statistics is None:
+    combines = combination(op, weights)
+    totals = () if combines is None else masked(op, weights)
+    if not totals:
         return None
     scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
     found = [(i, array) for i, value in enumerate(op.operands) if (array := numbers(value, weights)) is not None]
@@ -79,7 +80,7 @@ def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
     if not values.size or (values.min() >= least and scores[0].arg not in visible):
         return None
     above = max(float(values.max()), 0.0) if combines is AddOp else 0.0
-    return Mask(index, values, statistics, least, (low, high + above))
+    return Mask(index, values, totals, least, (low, high + above))
 
 
 def _has_masks(program: Program) -> bool:
@@ -95,11 +96,7 @@ def _bound_constants(program: Program, visible: Visible) -> None:
         bounded = constant_op(values, program.weights, location=op.location)
         program.entry.insert_op_before(bounded, op)
         op.operands[mask.index] = bounded.output
-        low, high = mask.shown
-        visible[mask.statistics.arg] = low
-        stated = StatisticsOp(mask.statistics.arg, (low - MARGIN, high))
-        stated.location = mask.statistics.location
-        Rewriter.replace_op(mask.statistics, stated)
+        state_masked(mask.totals, *mask.shown, visible)
 
 
 def bound_masks(program: Program) -> Program:

@@ -13,6 +13,9 @@ The mask may be an input of the program, or computed. The bound also holds for w
 if everything that reads that is a mask as well; of several bounds, the lowest. A constant factor of a mask, as in
 `(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold: 2^24 times what saturates, so that the least
 difference of two f32 between 0.5 and 1 still hides a score.
+
+The sum may be reshaped, and clamped from below at a number as low as a mask's (`torch.max(scores, torch.finfo.min)`),
+before the softmax reads it. All of these values get the range of the sum.
 """
 
 from __future__ import annotations
@@ -21,13 +24,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, SelectOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConstantOp, MaximumOp, SelectOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.targets.logical_kernels import MOVEMENTS
@@ -36,6 +39,8 @@ MARGIN = 8.0
 """Distance of a hidden score below the least visible one."""
 HIDDEN = -1000.0
 """The greatest number of a further mask that counts as hiding a score; no usual bias is as low."""
+MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
+"""Kernels that move all elements of one operand."""
 FINEST = 2.0**-24
 """A factor of a mask, as part of the greatest, that still hides a score."""
 
@@ -46,12 +51,14 @@ Visible = dict[SSAValue, float]
 
 @dataclass(frozen=True)
 class MaskedSum:
-    """A sum of scores and a computed mask that only a softmax reads, by their statistics.
+    """A sum of scores and a computed mask that only a softmax reads.
 
-    `least` is the lower bound of the mask, `shown` is the range of the sum with it.
+    `totals` are the statistics of the sum and of what moves or clamps it, `mask` those of the mask. `least` is the
+    lower bound of the mask, `shown` is the range of the sum with it.
     """
 
-    total: StatisticsOp
+    sum: QuantizeRegionOp
+    totals: tuple[StatisticsOp, ...]
     mask: StatisticsOp
     least: float
     shown: tuple[float, float]
@@ -69,14 +76,26 @@ def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]
     return visible.get(scores.arg, low), high
 
 
-def combination(op: Operation) -> type[AddOp | SelectOp] | None:
+def combination(op: Operation, weights: Weights) -> type[AddOp | SelectOp] | None:
     """How an op, or the kernel of a region, combines scores and mask: `add` or `select`; None for anything else."""
     if isinstance(op, SelectOp):
         return SelectOp
-    if not isinstance(op, QuantizeRegionOp):
-        return None
-    inner = [o for o in op.body.block.ops if not isinstance(o, BroadcastInDimOp | ReturnOp | StatisticsOp)]
+    inner = _steps(op, weights) if isinstance(op, QuantizeRegionOp) else []
     return type(inner[0]) if len(inner) == 1 and isinstance(inner[0], AddOp | SelectOp) else None
+
+
+def _steps(region: QuantizeRegionOp, weights: Weights) -> list[Operation]:
+    """The ops of a region that change visible scores: neither broadcasts nor clamps far below them."""
+    passing = BroadcastInDimOp | ConstantOp | ReturnOp | StatisticsOp
+    return [op for op in region.body.block.ops if not isinstance(op, passing) and not _clamps_far(op, region, weights)]
+
+
+def _clamps_far(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:
+    """Whether an op of a region only raises numbers that hide a score."""
+    if not isinstance(op, MaximumOp):
+        return False
+    found = [numbers(_given(value, region), weights) for value in op.operands]
+    return any(array is not None and bool(array.size) and bool(array.max() <= HIDDEN) for array in found)
 
 
 def numbers(value: SSAValue, weights: Weights) -> Array | None:
@@ -87,20 +106,41 @@ def numbers(value: SSAValue, weights: Weights) -> Array | None:
     return array if array is not None and array.dtype.kind == "f" else None
 
 
-def masked(op: Operation, weights: Weights) -> StatisticsOp | None:
-    """The statistics of an op's result if only a softmax reads it, directly or after more masks; None otherwise."""
-    if len(op.results) != 1 or not op.results[0].has_one_use():
-        return None
-    statistics = next(iter(op.results[0].uses)).operation
-    if not isinstance(statistics, StatisticsOp) or not statistics.res.has_one_use():
-        return None
-    use = next(iter(statistics.res.uses))
-    reader = use.operation
-    if isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data == "softmax":
-        return statistics if use.index == 0 else None
-    others = [value for index, value in enumerate(reader.operands) if index != use.index]
-    hides = combination(reader) is not None and any(_hides(value, weights) for value in others)
-    return statistics if hides and masked(reader, weights) is not None else None
+def masked(op: Operation, weights: Weights) -> tuple[StatisticsOp, ...]:
+    """The statistics of an op's result, and of what moves or clamps it, if only a softmax reads that, or more masks do.
+
+    Empty otherwise.
+    """
+    found: list[StatisticsOp] = []
+    while len(op.results) == 1 and op.results[0].has_one_use():
+        (use,) = op.results[0].uses
+        if isinstance(use.operation, StatisticsOp):
+            found.append(use.operation)
+            if not use.operation.res.has_one_use():
+                return ()
+            (use,) = use.operation.res.uses
+        reader = use.operation
+        if isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data == "softmax":
+            return tuple(found) if use.index == 0 else ()
+        if not _hands_on(reader, weights):
+            others = [value for index, value in enumerate(reader.operands) if index != use.index]
+            hides = combination(reader, weights) is not None and any(_hides(value, weights) for value in others)
+            return tuple(found) if hides and masked(reader, weights) else ()
+        op = reader
+    return ()
+
+
+def _hands_on(op: Operation, weights: Weights) -> bool:
+    """Whether an op moves all elements of its operand, or only raises those far below any score."""
+    if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1:
+        return False
+    return op.logical_kernel.data in MOVES_ALL or not _steps(op, weights)
+
+
+def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
+    """The operand of a region that an inner value broadcasts, or the value itself."""
+    source = value.owner.operand if isinstance(value.owner, BroadcastInDimOp) else value
+    return region.inputs[source.index] if isinstance(source, BlockArgument) else value
 
 
 def _hides(value: SSAValue, weights: Weights) -> bool:
@@ -115,8 +155,8 @@ def _hides(value: SSAValue, weights: Weights) -> bool:
 def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum | None:
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "add":
         return None
-    total = masked(op, weights)
-    if total is None:
+    totals = masked(op, weights)
+    if not totals:
         return None
     terms = [value.owner for value in op.inputs if isinstance(value.owner, StatisticsOp)]
     for scores, mask in (terms, terms[::-1]) if len(terms) == 2 else ():
@@ -124,13 +164,13 @@ def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum 
         least = low - MARGIN - max(high, 0.0)
         hidden, above = range_of(mask)
         if hidden < least:  # the observed range of the sum is useless: beside -1e9, its upper end has no meaning
-            return MaskedSum(total, mask, least, (low - MARGIN, high + max(above, 0.0)))
+            return MaskedSum(op, totals, mask, least, (low - MARGIN, high + max(above, 0.0)))
     return None
 
 
 def _bounds(program: Program, sums: list[MaskedSum]) -> dict[StatisticsOp, float]:
     """The lower bound of every value that is only read as a mask."""
-    of_sum = {one.total.arg.owner: one for one in sums}
+    of_sum: dict[Operation, MaskedSum] = {one.sum: one for one in sums}
     found: dict[StatisticsOp, float] = {}
 
     def bound(use: Use) -> float | None:
@@ -161,6 +201,13 @@ def _restate(statistics: StatisticsOp, low: float, high: float) -> None:
     stated = StatisticsOp(statistics.arg, (low, high))
     stated.location = statistics.location
     Rewriter.replace_op(statistics, stated)
+
+
+def state_masked(totals: tuple[StatisticsOp, ...], low: float, high: float, visible: Visible) -> None:
+    """State the range of a masked sum whose visible scores are in [low, high], wherever it is moved to."""
+    for statistics in totals:
+        visible[statistics.arg] = low
+        _restate(statistics, low - MARGIN, high)
 
 
 def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> None:
@@ -203,5 +250,4 @@ def bound_mask_ranges(program: Program, visible: Visible) -> None:
             _restate(statistics, least, max(high, least))
     for one in sums:
         if one.mask in bounds:
-            visible[one.total.arg] = one.shown[0] + MARGIN
-            _restate(one.total, *one.shown)
+            state_masked(one.totals, one.shown[0] + MARGIN, one.shown[1], visible)
