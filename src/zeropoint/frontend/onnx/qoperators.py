@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from zeropoint.frontend.onnx.nbits import DTYPES, PackedWeights
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.ir.tensors import Array
@@ -95,7 +96,7 @@ FORMS: Mapping[str, Form] = {
     "QLinearSoftmax": Form("Softmax", _operands(1), frozenset({"opset"})),
     "QLinearWhere": Form("Where", _chosen),
 }
-"""Forms by operator of onnxruntime's domain. `_product` handles QGemm, whose bias has no parameters of its own."""
+"""Forms by operator of onnxruntime's domain, besides `PRODUCTS`."""
 
 
 @dataclass
@@ -186,6 +187,36 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
     return True
 
 
+def _packed(node: NodeProto, run: _Rewriting) -> bool:
+    """Rewrite MatMulNBits to `MatMul` with dequantized weights. False if its weights are computed."""
+    arrays = [run.array(_at(node.input, index)) for index in range(1, 5)]
+    weights, scales, points, groups = arrays
+    if weights is None or scales is None or any(_at(node.input, i + 1) and arrays[i] is None for i in (2, 3)):
+        return False
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    found = PackedWeights.of(attributes, weights, scales, points, groups)
+    name = node.input[1]
+    if found.is_regular:
+        kind = DTYPES[found.bits]
+        stored = [found.stored.astype(kind), found.scales, found.points.astype(kind)]
+        parts = [run.constant(f"{name}_{part}", array) for part, array in zip(_PARTS, stored, strict=True)]
+        real = run.unique(f"{name}_real")
+        run.nodes.append(helper.make_node("DequantizeLinear", parts, [real], real, axis=0, block_size=found.block))
+    else:
+        real = run.constant(f"{name}_real", found.real())
+    bias, output = _at(node.input, 5), node.output[0]
+    product = run.unique(f"{output}_product") if bias else output
+    run.nodes.append(helper.make_node("MatMul", [node.input[0], real], [product], node.name or output))
+    if bias:
+        run.nodes.append(helper.make_node("Add", [product, bias], [output], f"{node.name or output}_bias"))
+    return True
+
+
+_PARTS = ("stored", "scale", "zero_point")
+PRODUCTS: Mapping[str, Callable[[NodeProto, _Rewriting], bool]] = {"MatMulNBits": _packed, "QGemm": _product}
+"""Products, whose biases have no parameters of their own."""
+
+
 def _contributed(node: NodeProto, run: _Rewriting) -> bool:
     """Rewrite an operator of onnxruntime's domain. False if it is not supported."""
     if node.op_type in CASTS:
@@ -195,8 +226,8 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
         run.nodes.append(made)
         _remember(made, run)
         return True
-    if node.op_type == "QGemm":
-        return _product(node, run)
+    if node.op_type in PRODUCTS:
+        return PRODUCTS[node.op_type](node, run)
     form = FORMS.get(node.op_type)
     attributes = None if form is None else _kept(node, form.dropped)
     if form is None or attributes is None:
@@ -272,7 +303,7 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     found: set[str] = set()
     for node in reversed(nodes):
         found.update(name for name in node.output if all(readers.get(name, [False])))
-        contributed = node.domain == MICROSOFT and (node.op_type in FORMS or node.op_type in ("QGemm", *CASTS))
+        contributed = node.domain == MICROSOFT and node.op_type in (*FORMS, *PRODUCTS, *CASTS)
         quantized = DEQUANTIZING.get(node.op_type, frozenset()) if node.domain in STANDARD else frozenset[int]()
         moved = _is_move(node) and all(name in found for name in node.output)
         for index, name in enumerate(node.input):
