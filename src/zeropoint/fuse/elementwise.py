@@ -23,6 +23,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.targets import Role
 
 GENERIC = "elementwise_unary"
 """The kernel of an arbitrary function of one value: a lookup table."""
@@ -156,16 +157,9 @@ def match_binary(op: Operation, graph: Graph) -> Match | None:
         return None
     if isinstance(op, MaximumOp | MinimumOp) and any(graph.splat(operand) is not None for operand in op.operands):
         return None  # a clamp, which the preceding kernel absorbs
-    broadcasts: list[Operation] = []
-    inputs: list[SSAValue] = []
-    for operand in dict.fromkeys(op.operands):
-        producer = operand.owner
-        if isinstance(producer, BroadcastInDimOp) and graph.array(producer.operand) is not None:
-            broadcasts.append(producer)
-            operand = producer.operand
-        inputs.append(operand)
+    inputs, broadcasts = _operands(op, graph)
     own = [broadcast for broadcast in broadcasts if graph.only_user(broadcast.results[0]) is op]
-    return Match(kernel, graph.with_clamps([*own, op]), tuple(dict.fromkeys(inputs)))
+    return Match(kernel, graph.with_clamps([*own, op]), inputs)
 
 
 def match_prelu(op: Operation, graph: Graph) -> Match | None:
@@ -195,4 +189,30 @@ def _tests_sign(test: Operation | Block, value: SSAValue, graph: Graph) -> TypeG
     return test.lhs is value and graph.splat(test.rhs) == 0.0
 
 
-PATTERNS = (match_unary, match_prelu, match_binary)
+def match_compare(op: Operation, graph: Graph) -> Match | None:
+    """`compare` of two values, of which one may be constant, if the target compares values of two scales."""
+    rows = graph.kernels.get("compare", ())
+    takes_constants = any(rule.role is Role.CONSTANT for row in rows for rule in row.inputs)
+    if not isinstance(op, CompareOp) or not takes_constants or not graph.is_float(op.lhs):
+        return None
+    inputs, broadcasts = _operands(op, graph)
+    if all(graph.array(value) is not None for value in inputs):
+        return None
+    own = [broadcast for broadcast in broadcasts if graph.only_user(broadcast.results[0]) is op]
+    return Match("compare", (*own, op), inputs)
+
+
+def _operands(op: Operation, graph: Graph) -> tuple[tuple[SSAValue, ...], list[Operation]]:
+    """The operands of an op, each once, without the broadcasts of constants; and these broadcasts."""
+    broadcasts: list[Operation] = []
+    inputs: list[SSAValue] = []
+    for operand in dict.fromkeys(op.operands):
+        producer = operand.owner
+        if isinstance(producer, BroadcastInDimOp) and graph.array(producer.operand) is not None:
+            broadcasts.append(producer)
+            operand = producer.operand
+        inputs.append(operand)
+    return tuple(dict.fromkeys(inputs)), broadcasts
+
+
+PATTERNS = (match_unary, match_prelu, match_binary, match_compare)

@@ -124,6 +124,16 @@ def ordered(kernel: Kernel) -> SSAValue:
     return kernel.bounded(value, bounds, kernel.region)
 
 
+def compare(kernel: Kernel) -> SSAValue:
+    """`compare` of quantized operands."""
+    for op in kernel.body:
+        if isinstance(op, BroadcastInDimOp):
+            kernel.retyped(op, kernel.type_of(op.operand))
+    op = next(op for op in kernel.body if isinstance(op, CompareOp))
+    lhs, rhs = kernel.values[op.lhs], kernel.values[op.rhs]
+    return kernel.insert(CompareOp(lhs, rhs, op.comparison_direction.data), op).result
+
+
 def prelu(kernel: Kernel) -> SSAValue:
     """`select` by the sign of x between x requantized and its product with the slope: each result is rounded once.
 
@@ -157,6 +167,7 @@ def rescale(kernel: Kernel) -> SSAValue:
 
 KERNELS = {
     "add": binary,
+    "compare": compare,
     "elementwise_unary": encased,
     "logistic": encased,
     "maximum": ordered,

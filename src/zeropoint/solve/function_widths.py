@@ -61,6 +61,8 @@ WORSE = 6.0
 """Minimum difference in dB between a function's SQNR and that of its rounded operand, to blame the function."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
+TRUTH = ("compare",)
+"""Kernels whose results are true or false, of which an SQNR says nothing."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class FunctionWidths:
 
     def _judge(self, region: QuantizeRegionOp) -> None:
         """Decide the width of each operand of a region that is a function of it."""
-        if region.logical_kernel.data in LINEAR or is_rescale(region) or len(region.outputs) != 1:
+        if region.logical_kernel.data in (*LINEAR, *TRUTH) or is_rescale(region) or len(region.outputs) != 1:
             return
         if variances := self.constraints.variances.get(region):
             self._judge_rows(region, np.array(variances))

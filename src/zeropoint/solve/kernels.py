@@ -59,6 +59,7 @@ from zeropoint.targets import (
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
 """Kernels that are as cheap in float when their neighbours are float."""
+COMPARISON = "compare"
 ADDS_ELEMENTS = ("pad",)
 """Kernels of one operand and one scale whose result may contain a value that the operand does not."""
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
@@ -170,7 +171,21 @@ class KernelChoice:
                 op.attributes.pop(FLOAT_REASON, None)
                 kernels.append(found)
                 self.storage_of.update((value, found.storage(port)) for port, value in found.results())
+        kernels = self._without_comparisons_of_floats(kernels)
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
+
+    def _without_comparisons_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
+        """Keep a comparison float if it reads a float: rounding that would only move where its result changes."""
+        chosen = {kernel.region for kernel in kernels}
+        left: set[QuantizeRegionOp] = set()
+        for kernel in kernels:
+            if kernel.row.kernel == COMPARISON and not kernel.demands:
+                found = [(value, self.constraints.get(value)) for _, value in kernel.data_ports()]
+                floats = [value for value, known in found if known is None or known.pinned is None]
+                if not {value.owner for value in floats} <= chosen:
+                    kernel.region.attributes[FLOAT_REASON] = StringAttr("a comparison of floats")
+                    left.add(kernel.region)
+        return [kernel for kernel in kernels if kernel.region not in left]
 
     def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
         """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -290,5 +290,7 @@ def _placed(kernel: Kernel) -> Generator[None]:
 
 
 def is_quantized(region: QuantizeRegionOp) -> bool:
-    """Whether propagation gave a result of the region a quantized type."""
-    return any(isinstance(spec, UniformQuantizedType) for spec in region.output_specs)
+    """Whether propagation gave a result of the region a quantized type, or its operands if no result is a float."""
+    no_floats = not any(isinstance(element_of(value), AnyFloat) for value in region.outputs)
+    specs = region.input_specs if no_floats else region.output_specs
+    return any(isinstance(spec, UniformQuantizedType) for spec in specs)

@@ -37,7 +37,7 @@ FUNCTIONS = (
     "tanh",
 )
 """Functions of one value; `elementwise_unary` is any function."""
-BINARY = ("add", "divide", "maximum", "minimum", "multiply", "prelu", "subtract")
+BINARY = ("add", "compare", "divide", "maximum", "minimum", "multiply", "prelu", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "select", "slice", "transpose")
@@ -70,7 +70,6 @@ WRITTEN = frozenset(
     {
         "arg_max",
         "arg_min",
-        "compare",
         "depth_to_space",
         "expand_dims",
         "fill",
