@@ -159,6 +159,15 @@ def _group(program: Program, isa: str = "avx2") -> Program:
     return group(program, isa=isa)
 
 
+def _choose_dot_forms(program: Program, isa: str = "avx2") -> Program:
+    from zeropoint.codegen.dot_forms import choose_dot_forms  # loading LLVM's library is slow
+    from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+
+    if isa not in INSTRUCTION_SETS:
+        raise ValueError(f"found instruction set '{isa}', expected one of: {', '.join(INSTRUCTION_SETS)}")
+    return choose_dot_forms(program, isa)
+
+
 def _layout(program: Program) -> Program:
     from zeropoint.codegen.layout import layout
 
@@ -218,6 +227,7 @@ def litert(program: Program) -> Program:
 
 
 NATIVE_PASSES = (
+    Pass(_choose_dot_forms, "name how 8-bit products are added"),
     Pass(_group, "ops of an integer program into native.kernel, one a kernel"),
     Pass(_layout, "memory for their operands and results: memrefs"),
 )

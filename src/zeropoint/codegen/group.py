@@ -24,7 +24,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Space, View
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.boundary import match_bytes, match_express, match_quantize
 from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
@@ -93,6 +95,8 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     grouped = program.clone() if grouped is program else grouped
     note_channel_dimension(grouped)
     grouped.module.attributes[ISA] = StringAttr(isa)
+    if isa in INSTRUCTION_SETS:
+        name_dot_forms(grouped, INSTRUCTION_SETS[isa])
     _Grouping(grouped, {} if found is None else found).run()
     return grouped
 

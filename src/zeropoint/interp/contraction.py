@@ -15,7 +15,7 @@ import itertools
 from typing import Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import FloatTF32Type, f32
+from xdsl.dialects.builtin import FloatTF32Type, StringAttr, f32
 from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Scope
@@ -32,9 +32,11 @@ from zeropoint.interp.exactness import (
     to_integers,
 )
 from zeropoint.interp.representation import reduced
+from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithm
 from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.numerics.dot_forms import dot_form
 from zeropoint.numerics.products import sums_of_products
 
 
@@ -65,6 +67,9 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
         return _in_parts(form, result, op.algorithm.data)
     if result.kind not in "iub":
         return float_contraction(form, result, rhs)
+    form_name = op.attributes.get(DOT_FORM)
+    if isinstance(form_name, StringAttr):
+        return wrapped(_in_form(form, result, form_name.data), element_of(op.result))
     lhs = element_dtype(element_of(op.lhs))
     # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
@@ -74,6 +79,17 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
         return to_integers(sums(lhs, rhs), result)
 
     return wrapped(run, element_of(op.result))
+
+
+def _in_form(form: Contraction, result: DType, name: str) -> Binary:
+    """Sums of 8-bit products with the intermediate sums of an instruction. Raises ValueError for an unknown name."""
+    products = dot_form(name).products
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        weights = form.weights(rhs.astype(np.int64))
+        return to_integers(form.apply(lhs.astype(np.int64), weights, products), result)
+
+    return run
 
 
 def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:

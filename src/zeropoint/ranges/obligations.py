@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.dot_forms import BYTE_MAX, dot_form
 from zeropoint.numerics.requantize import RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
@@ -76,7 +79,14 @@ def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
 
 
 def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> list[Obligation]:
-    return [Obligation(op, "sums of products", sums_of(ranges, op).partial, _width(op))]
+    found = [Obligation(op, "sums of products", sums_of(ranges, op).partial, _width(op))]
+    name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
+    form = dot_form(name.data) if isinstance(name, StringAttr) else None
+    if form is None or not form.pairs:
+        return found
+    greatest = 128 if weights is None else int(np.abs(weights.astype(np.int64)).max(initial=0))
+    pair = 2 * BYTE_MAX * (-(-greatest // 2) if form.split else greatest)
+    return [*found, Obligation(op, "sums of two products", Interval.of(-pair, pair), 16)]
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:

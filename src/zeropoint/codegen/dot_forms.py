@@ -1,0 +1,83 @@
+"""Name the form in which each contraction adds its products, for an instruction set.
+
+```mlir
+%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xi8>, tensor<8x3xi8>) -> tensor<4x3xi32>
+```
+becomes, for avx2 and weights up to 127,
+```mlir
+%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_pairs_split"} : ...
+```
+A form that the program names already is kept, if the instruction set has it and no sum in it can saturate. Native code
+emits the form that is named, and the interpreter adds the products in it (`numerics.dot_forms`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, i8
+
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.ir.annotations import DOT_FORM
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.dot_forms import FORMS, dot_form
+
+
+def forms_of(isa: InstructionSet) -> tuple[str, ...]:
+    """The forms that an instruction set has, the fastest one first."""
+    if isa.weight_limit < FORMS["u8s8_quads"].weight_limit:
+        return "u8s8_pairs", "u8s8_pairs_split"
+    return ("u8s8_quads",) if isa.unsigned else ("s8s8_quads",)
+
+
+def choose_dot_forms(program: Program, isa: str) -> Program:
+    """A copy whose contractions of 8-bit activations with constant weights name their form.
+
+    Raises CodegenError for a form that the program names and that the instruction set lacks, or that may saturate.
+    """
+    program = program.clone()
+    name_dot_forms(program, INSTRUCTION_SETS[isa])
+    return program
+
+
+def name_dot_forms(program: Program, isa: InstructionSet) -> None:
+    """The same in place."""
+    for op in program.entry.ops:
+        if not isinstance(op, Contraction):
+            continue
+        weights = _weights(op, program.weights)
+        if weights is not None:
+            greatest = int(np.abs(weights.astype(np.int16)).max(initial=0))
+            fitting = (name for name in forms_of(isa) if greatest <= FORMS[name].weight_limit)
+            named = op.attributes.get(DOT_FORM)
+            if isinstance(named, StringAttr):
+                _check(op, named.data, isa, greatest)
+            else:
+                op.attributes[DOT_FORM] = StringAttr(next(fitting))
+
+
+def _weights(op: Contraction, weights: Weights) -> Array | None:
+    """The constant weights of a product of 8-bit integers; None for other contractions."""
+    bytes_ = element_of(op.lhs) == element_of(op.rhs) == i8
+    return constant_array(op.rhs, weights) if bytes_ else None
+
+
+def _check(op: Contraction, name: str, isa: InstructionSet, greatest: int) -> None:
+    try:
+        limit = dot_form(name).weight_limit
+    except ValueError as error:
+        raise CodegenError(f"{describe(op)}: {error}", op) from error
+    if name not in forms_of(isa):
+        listed = ", ".join(forms_of(isa))
+        raise CodegenError(f"{describe(op)}: found dot form '{name}', expected one of {isa.name}: {listed}", op)
+    if greatest > limit:
+        raise CodegenError(
+            f"{describe(op)}: found weights up to {greatest}, expected at most {limit} in dot form '{name}', "
+            "whose sums of two products could saturate",
+            op,
+        )

@@ -1,0 +1,125 @@
+"""The forms in which 8-bit products are added: chosen, obeyed by native code, simulated by the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import StringAttr
+
+from codegen.exactness import HERE
+from zeropoint.codegen.dot_forms import choose_dot_forms, forms_of
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import DOT_FORM
+from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program
+from zeropoint.ir.verification import InvalidProgram
+from zeropoint.numerics.dot_forms import FORMS
+from zeropoint.ranges import obligations, ranges_of
+
+RANDOM = np.random.default_rng(3)
+ROWS, TERMS, CHANNELS = 5, 7, 3
+
+
+def product(weights: np.ndarray, form: str | None = None) -> Program:
+    named = "" if form is None else f'{{zeropoint.dot_form = "{form}"}} '
+    rows = ", ".join(str(row.tolist()) for row in weights)
+    return parse_program(f"""func.func @main(%x: tensor<{ROWS}x{TERMS}xi8>) -> tensor<{ROWS}x{CHANNELS}xi8> {{
+      %w = stablehlo.constant dense<[{rows}]> : tensor<{TERMS}x{CHANNELS}xi8>
+      %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
+      %n = stablehlo.constant dense<38> : tensor<1xi32>
+      %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {named}
+         : (tensor<{ROWS}x{TERMS}xi8>, tensor<{TERMS}x{CHANNELS}xi8>) -> tensor<{ROWS}x{CHANNELS}xi32>
+      %q = "fxpmath.requantize"(%y, %m, %n) <{{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+           storage_max = 127 : i64}}> : (tensor<{ROWS}x{CHANNELS}xi32>, tensor<1xi32>, tensor<1xi32>)
+           -> tensor<{ROWS}x{CHANNELS}xi8>
+      return %q : tensor<{ROWS}x{CHANNELS}xi8> }}""")
+
+
+def weights(greatest: int) -> np.ndarray:
+    found = RANDOM.integers(-greatest, greatest + 1, (TERMS, CHANNELS))
+    found[0] = greatest
+    return found
+
+
+def named(program: Program) -> str:
+    return next(op.attributes[DOT_FORM].data for op in program.entry.ops if isinstance(op, Contraction))
+
+
+@pytest.mark.parametrize(
+    ("isa", "greatest", "form"),
+    [
+        ("avx512-vnni", 127, "u8s8_quads"),
+        ("neon-i8mm", 127, "u8s8_quads"),
+        ("neon-dotprod", 127, "s8s8_quads"),
+        ("avx2", 64, "u8s8_pairs"),
+        ("avx2", 65, "u8s8_pairs_split"),
+    ],
+)
+def test_the_form_follows_from_the_instruction_set_and_the_greatest_weight(isa: str, greatest: int, form: str) -> None:
+    assert named(choose_dot_forms(product(weights(greatest)), isa)) == form
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("terms", [7, 8])
+def test_no_form_saturates_up_to_its_limit(form: str, terms: int) -> None:
+    """At the extremes of activations, too: all 127, all -128."""
+    limit = min(FORMS[form].weight_limit, 127)
+    w = np.concatenate(
+        [np.full((terms, 1), limit), np.full((terms, 1), -limit), RANDOM.integers(-limit, limit + 1, (terms, 9))], 1
+    )
+    x = np.concatenate([np.full((1, terms), 127), np.full((1, terms), -128), RANDOM.integers(-128, 128, (50, terms))])
+    np.testing.assert_array_equal(FORMS[form].products(x, w), x @ w)
+
+
+def test_pairs_saturate_beyond_their_limit() -> None:
+    """65 * (127 + 128) * 2 = 33150 becomes 32767, as in the instruction: the simulation is not just the exact sum."""
+    x, w = np.full((1, 2), 127), np.full((2, 1), 65)
+    assert FORMS["u8s8_pairs"].products(x, w).item() == 32767 - 128 * 130
+    assert FORMS["u8s8_pairs"].weight_limit == 64
+    assert FORMS["u8s8_pairs_split"].weight_limit == 128
+
+
+@pytest.mark.parametrize("greatest", [64, 127])
+def test_the_interpreter_and_native_code_obey_the_form_that_is_named(greatest: int) -> None:
+    plain = product(weights(greatest))
+    x = {plain.inputs[0].name: RANDOM.integers(-128, 128, (ROWS, TERMS)).astype(np.int8)}
+    expected = next(iter(Interpreter(plain)(x).values()))
+    for form in FORMS if greatest <= 64 else ("u8s8_pairs_split", "u8s8_quads", "s8s8_quads"):
+        program = plain.clone()
+        for op in program.entry.ops:
+            if isinstance(op, Contraction):
+                op.attributes[DOT_FORM] = StringAttr(form)
+        np.testing.assert_array_equal(next(iter(Interpreter(program)(x).values())), expected)
+        if form in forms_of(HERE[0]):
+            np.testing.assert_array_equal(next(iter(NativeProgram(program, isa=HERE[0])(x).values())), expected)
+
+
+def test_the_proof_is_an_obligation_of_the_op() -> None:
+    program = choose_dot_forms(product(weights(65)), "avx2")
+    ranges = ranges_of(program)
+    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    pair = obligations(ranges, op)[1]
+    assert (pair.what, pair.bits, int(pair.range.high.max()), pair.holds) == (
+        "sums of two products",
+        16,
+        2 * 255 * 33,
+        True,
+    )
+    op.attributes[DOT_FORM] = StringAttr("u8s8_pairs")
+    assert not obligations(ranges, op)[1].holds
+
+
+@pytest.mark.parametrize(
+    ("form", "isa", "greatest", "message"),
+    [
+        ("u8s8_pairs", "avx2", 65, "found weights up to 65, expected at most 64 in dot form 'u8s8_pairs'"),
+        ("u8s8_quads", "avx2", 9, "found dot form 'u8s8_quads', expected one of avx2: u8s8_pairs, u8s8_pairs_split"),
+        ("fast", "avx2", 9, "found dot form 'fast', expected one of: u8s8_quads, s8s8_quads, u8s8_pairs"),
+    ],
+)
+def test_forms_that_saturate_or_do_not_exist_are_refused(form: str, isa: str, greatest: int, message: str) -> None:
+    with pytest.raises((CodegenError, InvalidProgram), match=message):
+        choose_dot_forms(product(weights(greatest), form), isa)
