@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from operator import length_hint
 from pathlib import Path
 
 import numpy as np
@@ -286,3 +287,52 @@ def test_every_value_of_every_stage_has_a_name_of_the_model(target: str, tmp_pat
     assert "%stem_norm_1 = stablehlo.broadcast_in_dim %stem_norm, dims = [1]" in text
     zp.load(stages[-1]).save(tmp_path / "again.mlir")
     assert (tmp_path / "again.mlir").read_text() == text
+
+
+class Shown:
+    """A progress display that keeps what it was asked to show: the description and the total."""
+
+    def __init__(self) -> None:
+        self.bars: list[tuple[str, int]] = []
+
+    def __call__(self, items, description: str):
+        self.bars.append((description, length_hint(items, -1)))
+        return iter(items)
+
+
+def test_compiling_shows_how_many_kernels_there_are(
+    integers: zp.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path / "cache"))
+    first, again = Shown(), Shown()
+    integers.compile(tmp_path / "digits.o", progress=first)
+    ((bar, total),) = first.bars
+    assert (bar, total > 10) == ("compile", True)
+    integers.compile(tmp_path / "digits.o", progress=again)
+    assert again.bars == [("compile", 0)]  # all in the cache
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [("litert", "a.tflite"), ("onnxruntime", "a.onnx"), ("tosa", "a.tosa.mlir")]
+)
+def test_exporting_shows_how_many_kernels_there_are(target: str, name: str, tmp_path: Path) -> None:
+    shown = Shown()
+    made = zp.quantize(DIGITS / "digits.onnx", IMAGES[:4], target=target, effort="none")
+    made.export(tmp_path / name, progress=shown)
+    ((bar, total),) = shown.bars
+    assert (bar, total > 8) == ("export", True)
+
+
+def test_a_report_shows_all_of_its_long_steps(
+    integers: zp.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown = Shown()
+    with caplog.at_level(logging.INFO, logger="zeropoint"):
+        integers.report(tmp_path / "r.json", data=IMAGES[:2], trials=False, progress=shown)
+    assert [bar for bar, _ in shown.bars] == ["compare", "kernels", "compile", "time"]
+    assert all(total >= 0 for _, total in shown.bars)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line for line in said if line.endswith("...")] == [
+        f"measure {step} ..." for step in ("outputs and kernels", "times", "recipe rules")
+    ]
+    assert integers.report(tmp_path / "r.json", timing=False, progress=True) == tmp_path / "r.json"

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     },
     "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
 }
-FOR_ALL = {"errors", "limits", "litert_schema", "version", "workers"}
+FOR_ALL = {"errors", "limits", "litert_schema", "progress", "version", "workers"}
 PACKAGES = sorted(MAY_IMPORT)
 TOP = {
     "__init__",
@@ -59,6 +59,7 @@ TOP = {
     "options",
     "passes",
     "pipeline",
+    "progress",
     "quantization",
     "timing",
     "verification",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
-from zeropoint.calibrate import Progress, instrument, silent
+from zeropoint.calibrate import instrument
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
 from zeropoint.calibrate.fitting import is_one_sample, misplaced_channels
 from zeropoint.calibrate.items import as_array, batch_size, batched, is_array, with_batch_of_one
@@ -29,6 +29,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
 from zeropoint.options import check_arguments, one_of
+from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, count_ops
 from zeropoint.report.explain import Explanation, explain
@@ -138,14 +139,14 @@ class Model:
         data: Any = None,
         timing: bool = True,
         trials: bool = True,
-        progress: Progress = silent,
+        progress: Progress | bool = False,
     ) -> Path:
         """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
 
         With `data`, outputs and kernels are compared with the float model: `reference`, a Model or anything that
         `zp.load` accepts, or the one that this model was quantized from in this process. `timing` compiles the program
         and times its kernels. `trials` measures recipe rules for the kernels that add most noise. Sections that cannot
-        be made say what they need.
+        be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is no model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
@@ -164,7 +165,8 @@ class Model:
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
             source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
-        found = measured_report(self.program, path.stem, source, timing=timing, trials=trials, progress=progress)
+        shown = display(progress)
+        found = measured_report(self.program, path.stem, source, timing=timing, trials=trials, progress=shown)
         write_report(found, path)
         return path
 
@@ -217,28 +219,33 @@ class Model:
         isa: str | None = None,
         cpu: str | None = None,
         triple: str | None = None,
+        progress: Progress | bool = False,
     ) -> list[Path]:
         """Write an object file (`NAME.o`) or shared library (`libNAME.so`) and its C header `NAME.h`; return the paths.
 
         `name` is the prefix of its functions, by default the file's name. `isa` names the instruction set to compile
         for, `cpu` the processor ("native", the default, is this one), `triple` another system. Raises CodegenError for
-        unknown names, ops without a kernel and a missing linker; OSError.
+        unknown names, ops without a kernel and a missing linker; OSError. `progress=True` shows a bar on a terminal.
         """
-        check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple)
+        check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress)
         from zeropoint.codegen.aot.ahead_of_time import compile_to
 
-        return compile_to(self._for_machines(), Path(path), name=name, isa=isa, cpu=cpu, triple=triple)
+        return compile_to(
+            self._for_machines(), Path(path), name=name, isa=isa, cpu=cpu, triple=triple, progress=display(progress)
+        )
 
     def iterate(
-        self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
+        self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
     ) -> Iterator[dict[str, Array]]:
         """Yield the outputs of each sample."""
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
         self._prepared = engine
-        for sample in progress(samples, "run"):
+        for sample in display(progress)(samples, "run"):
             yield engine(sample)
 
-    def run_samples(self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent) -> dict[str, Array]:
+    def run_samples(
+        self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
+    ) -> dict[str, Array]:
         """Run all samples. Outputs are stacked along a leading sample axis, which replaces a batch axis of size 1.
 
         If a sample holds N rows of the data, outputs are concatenated along that axis, without those of rows that only
@@ -275,14 +282,20 @@ class Model:
         return save_program(stages[emit], path, inline_weights=inline_weights)
 
     def export(
-        self, path: str | Path, *, io: str = "float", layout: str = "channels-last", onnx_format: str = "qdq"
+        self,
+        path: str | Path,
+        *,
+        io: str = "float",
+        layout: str = "channels-last",
+        onnx_format: str = "qdq",
+        progress: Progress | bool = False,
     ) -> list[Path]:
         """Write a file for another runtime: .tflite, .onnx, .tosa.mlir, .stablehlo.mlir, .mlirbc. Returns the paths.
 
         The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
         `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
         `onnx_format` is `qdq` or `qoperator`. Raises ExportError if the format cannot hold the model; nothing is
-        written then. Raises OptionError for unknown options.
+        written then. Raises OptionError for unknown options. `progress=True` shows a bar on a terminal.
         """
         for name, found, known in (
             ("io", io, ("float", "integer")),
@@ -290,11 +303,10 @@ class Model:
             ("onnx_format", onnx_format, ("qdq", "qoperator")),
         ):
             one_of(name, found, known)
-        check_arguments(path=path)
+        check_arguments(path=path, progress=progress)
         decided = self.program if self.quantization is None else self.quantization.propagated
-        return export_program(
-            decided, Path(path), ExportOptions(io == "integer", layout == "channels-last", onnx_format)
-        )
+        options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
+        return export_program(decided, Path(path), options, display(progress))
 
     def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
         """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.

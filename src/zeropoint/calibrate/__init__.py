@@ -9,9 +9,9 @@ from zeropoint.calibrate.images import Images, Preprocessing
 from zeropoint.calibrate.instrument import Asks, asks_all, instrument
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import MinMaxObserver, Observer, ObserverFactory
-from zeropoint.calibrate.progress import Progress, bar, display, silent
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import JournalError, Work
+from zeropoint.progress import Progress, bar, display, silent
 from zeropoint.workers import WorkerError
 
 __all__ = [

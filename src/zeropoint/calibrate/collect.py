@@ -25,7 +25,6 @@ from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
-from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
 from zeropoint.errors import Error
@@ -34,6 +33,7 @@ from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 
 INSIDE_OBSERVER = "mse"
 """The observer of values inside of regions."""

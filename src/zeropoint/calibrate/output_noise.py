@@ -26,13 +26,13 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
+from zeropoint.progress import Progress, silent
 
 MEMORY = 480 << 20
 """Most bytes for values and their rounded forms; it limits the number of samples, but at least one is used."""

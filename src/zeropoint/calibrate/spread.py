@@ -20,13 +20,13 @@ import numpy as np
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.journal import Journal, JournalError
 from zeropoint.calibrate.observers import Observer
-from zeropoint.calibrate.progress import Progress
 from zeropoint.calibrate.states import Packed, add, pack
 from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observe
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import print_program, resource_arrays
+from zeropoint.progress import Progress
 
 CHUNK_SAMPLES = 8
 CHUNK_BYTES = 64 << 20

@@ -9,7 +9,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.verbosity import say
+from zeropoint.cli.verbosity import progress, say
 
 
 @click.command("compile")
@@ -32,5 +32,6 @@ def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple
     from zeropoint.model import Model
 
     check_output(output, (".o", ".so"), model)
-    for path in Model(load_model(model)).compile(output, name=name, isa=isa, cpu=cpu, triple=triple):
+    made = Model(load_model(model))
+    for path in made.compile(output, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress()):
         say(f"wrote {path}")

@@ -9,7 +9,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.verbosity import say
+from zeropoint.cli.verbosity import progress, say
 
 
 @click.command()
@@ -51,5 +51,5 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str) ->
 
     check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
-    for path in export_program(load_model(model), output, options):
+    for path in export_program(load_model(model), output, options, progress()):
         say(f"wrote {path}")

@@ -203,7 +203,7 @@ def quantize(
         require_integers(result)
     if not is_text:
         settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
-        for path in export_program(result.propagated, output, settings):
+        for path in export_program(result.propagated, output, settings, progress()):
             say(f"wrote {path}")
     else:
         chosen = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]

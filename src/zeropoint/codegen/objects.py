@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 from zeropoint.codegen.cache import Cache
 from zeropoint.codegen.llvm.compiling import compiled, compiled_apart
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import llvm_version, triple_of
 from zeropoint.codegen.modules import Source
+from zeropoint.progress import Progress, silent
 
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
 """Least number of modules for which starting processes pays off, by form."""
@@ -24,17 +26,30 @@ BATCH = 32_000_000
 
 
 def objects_of(
-    sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None, form: str = "object"
+    sources: Mapping[str, Source],
+    isa: InstructionSet,
+    *,
+    cache: Path | None = None,
+    form: str = "object",
+    progress: Progress = silent,
 ) -> dict[str, bytes]:
-    """Every module compiled to `form` (one of `compiling.FORMS`), under the same names."""
+    """Every module compiled to `form` (one of `compiling.FORMS`), under the same names.
+
+    `progress` counts the modules that are not in the cache.
+    """
     kept = Cache(cache)
     keys = {name: _key(source.key, isa, form) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := kept.read(key)) is not None}
     missing = [name for name in sources if name not in found]
-    for names, texts in _batches(missing, sources):
-        for name, data in zip(names, _compiled(texts, isa, form), strict=True):
-            found[name] = data
-            kept.write(keys[name], data)
+    made = (
+        (names[number], data)
+        for names, texts in _batches(missing, sources)
+        for number, data in _compiled(texts, isa, form)
+    )
+    for _ in progress(missing, "compile"):
+        name, data = next(made)
+        found[name] = data
+        kept.write(keys[name], data)
     if missing:
         kept.trim()
     return {name: found[name] for name in sources}
@@ -53,24 +68,35 @@ def _batches(names: Sequence[str], sources: Mapping[str, Source]) -> Iterator[tu
     yield batch, texts
 
 
-def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
-    """Compile texts in separate processes, because LLVM's library runs one thread at a time.
+def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the code of each text when it is compiled, in any order.
 
-    The processes are new interpreters, not forks: a fork would inherit locks held by threads that it does not have.
+    Many texts are compiled in separate processes, because LLVM's library runs one thread at a time. The processes are
+    new interpreters, not forks: a fork would inherit locks held by threads that it does not have.
     """
     workers = min(os.cpu_count() or 1, len(texts))
     if len(texts) < PARALLEL[form] or workers < 2:
-        return compiled(texts, isa, form)
+        yield from enumerate(compiled(texts, isa, form))
+        return
     # Distribute from the longest to the shortest, so that all processes finish at about the same time.
     order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
-    hands = [order[start::workers] for start in range(workers)]
-    done: dict[int, bytes] = {}
+    done: SimpleQueue[tuple[int, bytes] | BaseException] = SimpleQueue()
+
+    def work(hand: Sequence[int]) -> None:
+        try:
+            for number, data in zip(hand, compiled_apart([texts[n] for n in hand], isa, form), strict=True):
+                done.put((number, data))
+        except BaseException as error:  # raised in the thread that waits for the queue
+            done.put(error)
+
     with ThreadPoolExecutor(workers) as pool:
-        dealt = [[texts[n] for n in hand] for hand in hands]
-        results = pool.map(compiled_apart, dealt, [isa] * workers, [form] * workers)
-        for hand, objects in zip(hands, results, strict=True):
-            done.update(zip(hand, objects, strict=True))
-    return [done[n] for n in range(len(texts))]
+        for start in range(workers):
+            pool.submit(work, order[start::workers])
+        for _ in texts:
+            made = done.get()
+            if isinstance(made, BaseException):
+                raise made
+            yield made
 
 
 def _key(source: str, isa: InstructionSet, form: str) -> str:

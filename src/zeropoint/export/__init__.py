@@ -13,6 +13,7 @@ from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.materialize import materialize
+from zeropoint.progress import Progress, silent
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
 
@@ -40,41 +41,44 @@ class Format:
 
     name: str
     targets: tuple[str, ...]
-    encode: Callable[[Program, str, ExportOptions], Mapping[str, bytes]]
+    encode: Callable[[Program, str, ExportOptions, Progress], Mapping[str, bytes]]
 
 
-def _tflite(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+def _tflite(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.litert.model import litert_model  # lazy: imports flatbuffers
 
-    return {name: litert_model(program, integer_io=options.integer_io, channels_last=options.channels_last)}
+    kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
+    return {name: litert_model(program, **kept, progress=progress)}
 
 
-def _onnx(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+def _onnx(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.onnx.graph import files_of  # lazy: imports onnx
     from zeropoint.export.onnx.model import onnx_model
 
     qoperators = options.onnx_format == "qoperator"
-    return files_of(onnx_model(program, integer_io=options.integer_io, qoperators=qoperators), name)
+    made = onnx_model(program, integer_io=options.integer_io, qoperators=qoperators, progress=progress)
+    return files_of(made, name)
 
 
-def _stablehlo(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+def _stablehlo(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.stablehlo import stablehlo_text
 
     _refuse_integer_io(options)
     return {name: stablehlo_text(materialize(program)).encode()}
 
 
-def _artifact(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+def _artifact(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.stablehlo import portable_artifact
 
     _refuse_integer_io(options)
     return {name: portable_artifact(materialize(program))}
 
 
-def _tosa(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+def _tosa(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.tosa.model import tosa_text
 
-    return {name: tosa_text(program, integer_io=options.integer_io, channels_last=options.channels_last).encode()}
+    kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
+    return {name: tosa_text(program, **kept, progress=progress).encode()}
 
 
 def _refuse_integer_io(options: ExportOptions) -> None:
@@ -97,18 +101,21 @@ def format_suffix(path: Path) -> str | None:
     return next((suffix for suffix in FORMATS if path.name.endswith(suffix) and path.name != suffix), None)
 
 
-def export_program(program: Program, path: Path, options: ExportOptions | None = None) -> list[Path]:
+def export_program(
+    program: Program, path: Path, options: ExportOptions | None = None, progress: Progress = silent
+) -> list[Path]:
     """Write a program of decided regions (`propagate`) to a file; large ONNX constants go to a second file beside it.
 
     Returns the files written, the model first. Raises ExportError for a suffix without a format, a program of another
-    stage or target, and an op that the format has no operator for; nothing is written in that case.
+    stage or target, and an op that the format has no operator for; nothing is written in that case. `progress` counts
+    the kernels, if the format emits one after the other.
     """
     suffix = format_suffix(path)
     if suffix is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     found = FORMATS[suffix]
     _check_stage(program, path)
-    encoded = found.encode(program, path.name, options or ExportOptions())
+    encoded = found.encode(program, path.name, options or ExportOptions(), progress)
     written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
     write_together(written)
     return list(reversed(written))

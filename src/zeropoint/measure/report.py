@@ -132,10 +132,14 @@ def measured_report(
         ("times", found.time),
         ("recipe rules", partial(found.try_rules, trials)),
     ):
+        _LOG.info("measure %s ...", step)
         start = perf_counter()
         measure()
         _LOG.info("measure %s: %.2f s", step, perf_counter() - start)
-    return document(program, graph, found.header, found.parts())
+    start = perf_counter()
+    made = document(program, graph, found.header, found.parts())
+    _LOG.info("describe %d nodes: %.2f s", len(graph.nodes), perf_counter() - start)
+    return made
 
 
 def _check_integers(program: Program, name: str) -> str:
@@ -229,7 +233,7 @@ class _Measured:
             return
         sample = self.kept.in_order[0] if self.kept.entries else _zeros(self.program)
         try:
-            timed = times(self.program, self.graph, sample)
+            timed = times(self.program, self.graph, sample, self.progress)
         except CodegenError as error:
             self.missing["times"] = f"native code: {error}"
             return

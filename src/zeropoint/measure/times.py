@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 from zeropoint.report.document import Graph, Time
 
 _NAME = re.compile(r"'(.*)'$")
@@ -30,7 +31,7 @@ class Timed:
     peak: float | None
 
 
-def times(program: Program, graph: Graph, sample: Mapping[str, Array]) -> Timed:
+def times(program: Program, graph: Graph, sample: Mapping[str, Array], progress: Progress = silent) -> Timed:
     """Compile the program for this processor and time its kernels on one thread.
 
     Raises CodegenError if an op has no native form.
@@ -40,10 +41,10 @@ def times(program: Program, graph: Graph, sample: Mapping[str, Array]) -> Timed:
     from zeropoint.codegen.runtime.profiling import profile
     from zeropoint.measure.peak import integer_peak, processor
 
-    native = NativeProgram(program)
+    native = NativeProgram(program, progress=progress)
     nodes = graph.by_name()
     found: dict[str, Time] = {}
-    steps = profile(native, sample, ROUNDS)
+    steps = profile(native, sample, ROUNDS, progress)
     for step in steps:
         named = _NAME.search(step.name)
         node = None if named is None else nodes.get(named[1])

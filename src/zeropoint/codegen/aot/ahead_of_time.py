@@ -35,6 +35,7 @@ from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.ir.outputs import check_folder, workspace, write_together
 from zeropoint.ir.program import Program
+from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
 WEIGHTS = "@zeropoint_weights"
@@ -76,6 +77,7 @@ def compile_to(
     isa: str | None = None,
     cpu: str | None = None,
     triple: str | None = None,
+    progress: Progress = silent,
 ) -> list[Path]:
     """Compile an integer program to `path`, NAME.o or libNAME.so, and NAME.h next to it. Returns the written files.
 
@@ -84,10 +86,11 @@ def compile_to(
     _check_suffix(path)
     check_folder(path)
     chosen = instruction_set(isa=isa, cpu=cpu, triple=triple)
-    return write(library(program, path.stem.removeprefix("lib") if name is None else name, chosen), path, chosen)
+    name = path.stem.removeprefix("lib") if name is None else name
+    return write(library(program, name, chosen, progress), path, chosen)
 
 
-def library(program: Program, name: str, isa: InstructionSet) -> Library:
+def library(program: Program, name: str, isa: InstructionSet, progress: Progress = silent) -> Library:
     """Compile an integer program; `name` is the prefix of its functions.
 
     Raises CodegenError for an op without a kernel, an element type without a C type, or a `name` that is not a C
@@ -103,7 +106,7 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     sources = {**kernels.sources, **driver}
     if not isa.fused:
         sources["roundings"] = Source(rounding_functions(), rounding_functions)
-    modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode")
+    modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
     weights = graph.weights.array
     space = compile_bitcode(_placeholder(len(weights)), isa)
     code = combined_object([*modules.values(), space], isa, (f"{name}_run", f"{name}_run_thread"))

@@ -6,7 +6,8 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
@@ -20,25 +21,39 @@ FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
 """Form -> compiler: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
 
 
-def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
-    """Compile modules to a form of `FORMS`."""
-    return [FORMS[form](text, isa) for text in texts]
+def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
+    """Compile modules to a form of `FORMS`, one after the other."""
+    return (FORMS[form](text, isa) for text in texts)
 
 
-def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
+def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
     """The same in a separate process. Raises RuntimeError if it fails, which is a bug in this package."""
     command = [sys.executable, "-c", "from zeropoint.codegen.llvm.compiling import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form))
-    finished = subprocess.run(command, input=asked, capture_output=True, env=environment, check=False)
-    if finished.returncode:
-        raise RuntimeError(f"LLVM failed:\n{finished.stderr.decode(errors='replace')}")
-    return pickle.loads(finished.stdout)
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile() as errors,  # a pipe that nobody reads could fill up
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(asked)
+            process.stdin.close()
+            for _ in texts:
+                yield pickle.load(process.stdout)
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+            process.wait()
+            errors.seek(0)
+            raise RuntimeError(f"LLVM failed:\n{errors.read().decode(errors='replace')}") from None
 
 
 def serve() -> None:
-    """Compile modules from standard input and write the objects to standard output."""
+    """Compile modules from standard input and write each object to standard output as soon as it is there."""
     texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
     # Any row will do: compiling needs only triple, cpu and features, as the text already contains the steps.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
-    pickle.dump(compiled(texts, isa, form), sys.stdout.buffer)
+    for made in compiled(texts, isa, form):
+        pickle.dump(made, sys.stdout.buffer)
+        sys.stdout.buffer.flush()

@@ -22,6 +22,7 @@ from zeropoint.errors import OptionError
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
 
@@ -44,7 +45,7 @@ class NativeProgram:
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
     `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
-    bits. Raises CodegenError for an op without a kernel.
+    bits. `progress` counts the modules to compile. Raises CodegenError for an op without a kernel.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class NativeProgram:
         cache: Path | bool | None = True,
         guarded: bool | None = None,
         optimized: bool = True,
+        progress: Progress = silent,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
@@ -72,7 +74,8 @@ class NativeProgram:
         sources = sources_of(self.graph, checked=self.guarded)
         # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
         form = "object" if optimized and not self.guarded else "debug"
-        self.code = Loaded(objects_of(sources, self.isa, cache=folder, form=form).values(), self.isa)
+        objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
+        self.code = Loaded(objects.values(), self.isa)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False

@@ -21,6 +21,7 @@ from zeropoint.codegen.runtime.slots import aligned
 from zeropoint.errors import OptionError
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class StepTime:
     parameters: int
 
 
-def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 20) -> list[StepTime]:
+def profile(
+    program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 20, progress: Progress = silent
+) -> list[StepTime]:
     """The steps of a program in order, timed over `rounds` runs.
 
     Raises InputError if the inputs do not fit the program, OptionError if `rounds` is less than 1 or the program is
@@ -54,7 +57,7 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
     memory, weights = aligned(max(1, program.arena.size)), graph.weights.array
     calls = _calls(program, memory.ctypes.data, weights.ctypes.data, values, results)
     times = np.full((rounds, len(calls), 2), np.inf)
-    for measured in times:
+    for measured in progress(times, "time"):
         for index, (call, tasks) in enumerate(calls):
             for kind, end in enumerate((tasks, 0)):
                 started = time.perf_counter()

@@ -23,13 +23,16 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
+from zeropoint.progress import Progress, silent
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
 IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
 """Kernels that use the same operator in float."""
 
 
-def litert_model(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> bytes:
+def litert_model(
+    program: Program, *, integer_io: bool = False, channels_last: bool = True, progress: Progress = silent
+) -> bytes:
     """The bytes of a .tflite file.
 
     `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
@@ -41,7 +44,7 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
         inputs[port.name] = emit.declare(argument, kind, port.name)
-    for op in program.entry.ops:
+    for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
             _region(Kernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):

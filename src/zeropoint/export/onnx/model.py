@@ -21,13 +21,16 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.progress import Progress, silent
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
 IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"})
 """Kernels that use the same operator in float."""
 
 
-def onnx_model(program: Program, *, integer_io: bool = False, qoperators: bool = False) -> ModelProto:
+def onnx_model(
+    program: Program, *, integer_io: bool = False, qoperators: bool = False, progress: Progress = silent
+) -> ModelProto:
     """The model, as QDQ or with QOperators.
 
     `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
@@ -43,7 +46,7 @@ def onnx_model(program: Program, *, integer_io: bool = False, qoperators: bool =
         dtype = element_dtype(kind)
         emit.builder.input(port.name, shape_of(argument), dtype)
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
-    for op in program.entry.ops:
+    for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
             _region(Kernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):

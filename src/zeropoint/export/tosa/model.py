@@ -20,6 +20,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.profile import profile as named_profile
+from zeropoint.progress import Progress, silent
 
 PROFILE = "tosa-double"
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
@@ -27,7 +28,9 @@ IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
 """Kernels that use the same operator in float."""
 
 
-def tosa_text(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> str:
+def tosa_text(
+    program: Program, *, integer_io: bool = False, channels_last: bool = True, progress: Progress = silent
+) -> str:
     """The text of a module with one function, @main.
 
     `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
@@ -42,7 +45,7 @@ def tosa_text(program: Program, *, integer_io: bool = False, channels_last: bool
         kind = read_storage(argument) if integer_io else element_of(argument)
         _note(stored, port.name, kind)
         emit.define(argument, kind, emit.f.argument(port.name, shape_of(argument), element_text(kind, None)))
-    for op in list(program.entry.ops)[:-1]:
+    for op in progress(list(program.entry.ops)[:-1], "export"):
         emit.at(op)
         if isinstance(op, QuantizeRegionOp):
             _region(Kernel(op, program.weights), emit)
