@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 
 import zeropoint as zp
+from zeropoint.cli import main
 
 TEXT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
   %0 = stablehlo.tanh %x : tensor<1x4xf32>
@@ -211,6 +213,30 @@ PINNED = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tenso
 def test_an_observer_for_a_model_that_states_its_ranges_is_refused() -> None:
     with pytest.raises(zp.Error, match="for a model that states all its ranges, where it changes nothing"):
         zp.quantize(PINNED, ROWS, observer="minmax")
+    with pytest.raises(zp.Error, match="for a model that states all its ranges, where it changes nothing"):
+        zp.sensitivity(PINNED, ROWS, observer="minmax")
+
+
+def test_the_command_line_refuses_the_default_observer_if_it_is_given_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(PINNED)
+    np.savez(tmp_path / "d.npz", x=ROWS)
+    arguments = ["quantize", f"{tmp_path}/m.mlir", "--data", f"{tmp_path}/d.npz", "-o", f"{tmp_path}/q.mlir"]
+    given = CliRunner().invoke(main, [*arguments, "--observer", "output"])
+    assert (given.exit_code, (tmp_path / "q.mlir").exists()) == (2, False)
+    assert "found observer output (--observer) for a model that states all its ranges" in given.output
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(zp.Error, match="none: found no journal, expected that of an interrupted calibration"):
+        zp.quantize(TEXT, ROWS, effort="none", journal=tmp_path / "none", resume=True)
+    (tmp_path / "m.mlir").write_text(TEXT)
+    np.savez(tmp_path / "d.npz", x=ROWS)
+    arguments = ["quantize", f"{tmp_path}/m.mlir", "--data", f"{tmp_path}/d.npz", "-o", f"{tmp_path}/q.mlir"]
+    given = CliRunner().invoke(main, [*arguments, "--resume"])
+    assert (given.exit_code, (tmp_path / "q.mlir").exists()) == (2, False)
+    assert ".q.mlir.journal: found no journal, expected that of an interrupted calibration" in given.output
 
 
 def test_an_effort_together_with_corrections_is_refused() -> None:

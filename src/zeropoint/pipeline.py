@@ -70,6 +70,16 @@ def _settings(options: Options) -> dict[str, object]:
     return {**passed, "integer_io": options.integer_io}
 
 
+def _check_resumed(work: Work | None) -> None:
+    """Raise OptionError if there is nothing to resume: neither a journal of a calibration nor one of a search."""
+    journals = () if work is None or not work.resume else (work.journal, journal_path(work))
+    if journals and not any(path is not None and path.exists() for path in journals):
+        raise OptionError(
+            f"{journals[0]}: found no journal, expected that of an interrupted calibration; run without resume "
+            f"(--resume), which begins anew"
+        )
+
+
 def _check_annotated(asked: Program) -> None:
     """Raise MissingStatistics if a program needs data; the message names the values without a range."""
     missing = stats_keys(asked)
@@ -109,7 +119,8 @@ def quantize(
 
     Raises the errors of the stages: ModelError for a program that is already quantized, DataError, CalibrationError,
     PropagationError, LoweringError; RecipeError for a rule that does not match the model; OptionError for unknown
-    options; MissingStatistics, with the names of the values, if there are no samples but values need them.
+    options and for work to resume without a journal; MissingStatistics, with the names of the values, if there are no
+    samples but values need them.
     """
     options = options or Options()
     check_options(options)
@@ -117,6 +128,7 @@ def quantize(
         raise ModelError(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
+    _check_resumed(work)
     settings = _settings(options)
     fused = run_all(FLOAT_PASSES, program, settings)
     if options.recipe is not None:
@@ -348,6 +360,7 @@ def sensitivity(
     options = options or Options()
     kept = Kept(CORRECTED)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine)
+    check_used(made, options)
     platform = _platform(named_target(options.target), engine, len(kept.entries))
     shown = progress or silent
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)

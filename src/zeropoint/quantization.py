@@ -77,9 +77,12 @@ def require_integers(result: Quantization) -> None:
         )
 
 
-def check_used(result: Quantization, options: Options) -> None:
-    """Raise OptionError for an observer that has no effect on a model that states all its ranges and parameters."""
-    if not result.calibration.observations and options.observer != DEFAULT_OBSERVER:
+def check_used(result: Quantization, options: Options, *, observer: bool = False) -> None:
+    """Raise OptionError for an observer that has no effect on a model that states all its ranges and parameters.
+
+    `observer` says that the user gave one, even if it is the default.
+    """
+    if not result.calibration.observations and (observer or options.observer != DEFAULT_OBSERVER):
         raise OptionError(
             f"found observer {options.observer} (--observer) for a model that states all its ranges, where it changes "
             f"nothing; leave it out"

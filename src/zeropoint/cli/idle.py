@@ -8,6 +8,11 @@ from click.core import ParameterSource
 from zeropoint.cli.refusals import fail
 
 
+def is_given(name: str) -> bool:
+    """Whether the command line has the option."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_idle(*options: tuple[str, bool, str]) -> None:
     """Exit with status 2 at the first given option that has no effect.
 
@@ -16,5 +21,5 @@ def refuse_idle(*options: tuple[str, bool, str]) -> None:
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     for name, idle, beside in options:
-        if idle and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if idle and is_given(name):
             fail(f"found {spelled[name]} with {beside}, where it changes nothing; leave out one of them")

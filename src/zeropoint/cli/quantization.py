@@ -9,7 +9,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.idle import refuse_idle
+from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
@@ -194,7 +194,7 @@ def quantize(
     program = loaded(model, dict(shapes), sources[0], dict(constants))
     check_loops(program)
     result = _quantized(program, sources[0], sources[1], options, _work(output, workers, resume))
-    check_used(result, options)
+    check_used(result, options, observer=is_given("observer"))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     for path in result.save_stages(save_stages) if save_stages is not None else ():
@@ -230,8 +230,6 @@ def _work(output: Path, workers: int, resume: bool) -> Any:
     journal = output.with_name(f".{output.name}.journal")
     if journal.exists() and not resume:
         click.echo(f"{journal}: found what a calibration saw that was broken off; --resume goes on from it", err=True)
-    if resume and not journal.exists():
-        click.echo(f"{journal}: found no journal; calibration begins anew", err=True)
     return Work(workers, journal, resume)
 
 
