@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -20,12 +21,18 @@ from zeropoint.export.litert.model import litert_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
+from zeropoint.litert_schema import schema
 from zeropoint.pipeline import Options, Quantization, quantize
 
 
 @pytest.fixture(scope="module")
 def digits() -> Quantization:
     return quantized_digits("litert")
+
+
+def tensor_names(content: bytes) -> list[str]:
+    graph = schema().Model.GetRootAs(content).Subgraphs(0)
+    return [graph.Tensors(index).Name().decode() for index in range(graph.TensorsLength())]
 
 
 def images(count: int) -> list[Array]:
@@ -46,6 +53,15 @@ def test_the_model_s_own_layout_takes_the_model_s_own_images(digits: Quantizatio
     for image in images(5):
         (found,) = evaluate(content, image)
         np.testing.assert_array_equal(found, predict({"image": image})["probabilities"])
+
+
+def test_every_tensor_has_a_name_of_the_model(digits: Quantization) -> None:
+    network = onnx.load(DIGITS / "digits.onnx").graph
+    known = {*(node.name for node in network.node), *(value.name for value in (*network.input, *network.output))}
+    found = tensor_names(litert_model(digits.propagated))
+    assert len(set(found)) == len(found) > 30
+    assert not [name for name in found if name.split("/")[0].removesuffix("_1") not in known]
+    assert {"image_1", "stem.conv", "stem.conv/weights", "stem.conv/bias", "mean/axes"} <= set(found)
 
 
 def test_prelu_with_a_slope_per_channel_is_one_operator_with_our_bytes() -> None:

@@ -52,6 +52,8 @@ class ModelBuilder:
     buffers: list[Any] = field(default_factory=lambda: [schema().BufferT()])
     names: dict[str, int] = field(default_factory=dict[str, int])
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    roles: dict[int, str] = field(default_factory=dict[int, str])
+    """The roles of constants whose operator is not there yet (`part`)."""
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
         """A tensor with a unique name and the parameters of its quantized type."""
@@ -73,6 +75,12 @@ class ModelBuilder:
         self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
         return index
 
+    def part(self, role: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
+        """A constant of one operator, such as its bias. It is named after the operator's result: `conv1/bias`."""
+        index = self.constant(role, array, quantized)
+        self.roles[index] = role
+        return index
+
     def operator(
         self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
     ) -> None:
@@ -80,6 +88,9 @@ class ModelBuilder:
         made = schema().OperatorT()
         made.opcodeIndex = self.codes.setdefault((op, version), len(self.codes))
         made.inputs, made.outputs = list(inputs), list(outputs)
+        for index in inputs:
+            if (role := self.roles.pop(index, None)) is not None:
+                self.tensors[index].name = self._unique(f"{self.tensors[outputs[0]].name.decode()}/{role}").encode()
         if options is not None:
             kind, fields = options
             made.builtinOptionsType = getattr(schema().BuiltinOptions, kind)

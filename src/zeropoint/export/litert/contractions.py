@@ -62,10 +62,10 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
         return emit.zeros(channels, source, weight)
     array, parameters = weights_of(kernel, emit, port), kernel.specs[port]
     if not isinstance(source, UniformQuantizedType) or not isinstance(parameters, UniformQuantizedType):
-        return emit.builder.constant("bias", array)
+        return emit.builder.part("bias", array)
     stored = emit.stored(array, parameters)
     wide = source.storage.type.width > BIAS_BITS // 4
-    return emit.builder.constant("bias", stored.astype(np.int64 if wide else np.int32), parameters)
+    return emit.builder.part("bias", stored.astype(np.int64 if wide else np.int32), parameters)
 
 
 def _image(form: ConvolutionForm, emit: Emission, port: int) -> int:
@@ -176,11 +176,11 @@ def padded(
     """The image after a PAD with 0 or with the lowest value of a type, and the scheme VALID."""
     kind = kernel.specs[0]
     made = emit.temporary(f"{emit.name(kernel.region.outputs[0])}/pad", (shape[0], *window.padded, shape[3]), kind)
-    paddings = emit.builder.constant("paddings", np.asarray(window.paddings, np.int32))
+    paddings = emit.builder.part("paddings", np.asarray(window.paddings, np.int32))
     if least_of is None:
         emit.operator("PAD", [source, paddings], [made], ("PadOptions", {}), 2)
     else:
-        least = emit.constant(np.full(1, -inf, np.float32), least_of, "padding_value")
+        least = emit.part("padding_value", np.full(1, -inf, np.float32), least_of)
         emit.operator("PADV2", [source, paddings, least], [made], ("PadV2Options", {}), 2)
     return made, VALID
 

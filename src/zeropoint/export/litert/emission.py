@@ -12,7 +12,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.builder import ModelBuilder, Options
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -38,9 +38,8 @@ class Emission:
 
     def name(self, value: SSAValue) -> str:
         """The name of a value's tensor."""
-        owner = value.owner
-        found = None if isinstance(owner, Block) else location_text(owner.location)
-        return found or ("input" if isinstance(owner, Block) else owner.name)
+        found = location_text(location_of(value))
+        return found or ("input" if isinstance(value.owner, Block) else value.owner.name)
 
     def declare(self, value: SSAValue, kind: Attribute, name: str | None = None) -> int:
         """Declare a tensor for a value that the next operators compute in this type."""
@@ -91,9 +90,11 @@ class Emission:
 
     def constant(self, array: Array, kind: Attribute, name: str) -> int:
         """A constant tensor: quantized to integers if `kind` is a quantized type, else the array itself."""
-        if not isinstance(kind, UniformQuantizedType):
-            return self.builder.constant(name, np.ascontiguousarray(array))
-        return self.builder.constant(name, stored_array(array, kind), kind)
+        return self.builder.constant(name, *_stored(array, kind))
+
+    def part(self, role: str, array: Array, kind: Attribute) -> int:
+        """The same for a constant of one operator (`ModelBuilder.part`)."""
+        return self.builder.part(role, *_stored(array, kind))
 
     def stored(self, array: Array, kind: Attribute) -> Array:
         """The integers of a float array in a quantized type."""
@@ -110,10 +111,10 @@ class Emission:
     def zeros(self, count: int, data: Attribute, weight: Attribute) -> int:
         """A bias of zeros: i32, or i64 for 16-bit activations, or f32 for floats."""
         if not isinstance(data, UniformQuantizedType) or not isinstance(weight, UniformQuantizedType):
-            return self.builder.constant("bias", np.zeros(count, np.float32))
+            return self.builder.part("bias", np.zeros(count, np.float32))
         wide = data.storage.type.width > BIAS_BITS // 4
         stored = np.zeros(count, np.int64 if wide else np.int32)
-        return self.builder.constant("bias", stored, self.product_type(data, weight))
+        return self.builder.part("bias", stored, self.product_type(data, weight))
 
     def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
         """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
@@ -128,8 +129,8 @@ class Emission:
         return constant_array(value, self.weights)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> int:
-        """A constant tensor of i32: a shape, axes, paddings."""
-        return self.builder.constant(name, np.asarray(values, np.int32))
+        """A constant of one operator, i32: a shape, axes, paddings."""
+        return self.builder.part(name, np.asarray(values, np.int32))
 
     def temporary(self, name: str, shape: Sequence[int], kind: Attribute) -> int:
         """A tensor between two operators of one kernel."""
@@ -162,6 +163,12 @@ class Emission:
     ) -> None:
         """An operator of the model."""
         self.builder.operator(op, inputs, outputs, options, version)
+
+
+def _stored(array: Array, kind: Attribute) -> tuple[Array, UniformQuantizedType | None]:
+    if isinstance(kind, UniformQuantizedType):
+        return stored_array(array, kind), kind
+    return np.ascontiguousarray(array), None
 
 
 def _owner(value: SSAValue) -> Operation | None:

@@ -177,7 +177,7 @@ def shifted(before: bool, name: str, number: float) -> Convert:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
     def convert(op: Operation, emit: Emission) -> None:
-        constant = emit.builder.constant("shift", np.full((), number, element_dtype(element_of(op.results[0]))))
+        constant = emit.builder.part("shift", np.full((), number, element_dtype(element_of(op.results[0]))))
         source, result = _source(emit, op.operands[0]), _result(emit, op)
         between = emit.temporary(emit.name(op.results[0]), shape_of(op.results[0]), element_of(op.results[0]))
         for index, operator in enumerate(("ADD", name) if before else (name, "ADD")):
@@ -196,13 +196,14 @@ def sort(op: hlo.SortOp, emit: Emission) -> None:
     kind, shape = element_of(op.inputs[0]), shape_of(op.inputs[0])
     order = [*(d for d in range(len(shape)) if d != axis), axis]
     source, last = _source(emit, op.inputs[0]), [shape[d] for d in order]
+    name = emit.name(op.results_[0])
     if not greatest:
-        negated = emit.temporary("negated", shape, kind)
+        negated = emit.temporary(f"{name}/negated", shape, kind)
         emit.operator("NEG", [source], [negated])
         source = negated
     source = emit.transposed(source, order, kind)
-    count = emit.builder.constant("k", np.array(shape[axis], np.int32))
-    values, places = emit.temporary("values", last, kind), emit.temporary("places", last, i32)
+    count = emit.builder.part("k", np.array(shape[axis], np.int32))
+    values, places = emit.temporary(f"{name}/values", last, kind), emit.temporary(f"{name}/places", last, i32)
     emit.operator("TOPK_V2", [source, count], [values, places], ("TopKV2Options", {}))
     back = [order.index(d) for d in range(len(shape))]
     for result, made, element in ((op.results_[0], values, kind), (op.results_[1], places, i32)):
@@ -253,7 +254,7 @@ def iota(op: hlo.IotaOp, emit: Emission) -> None:
     kind = element_of(op.results[0])
     counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     array = np.broadcast_to(counts, shape).astype(element_dtype(kind))
-    emit.tensors[op.results[0], kind] = emit.builder.constant("iota", array)
+    emit.tensors[op.results[0], kind] = emit.builder.constant(emit.name(op.results[0]), array)
     emit.made[op.results[0]] = kind
 
 

@@ -20,11 +20,11 @@ def gather(op: GatherOp, source: int, indices: int, result: int, emit: Emission)
         raise ExportError(f"found indices of {kind}, expected i32 or i64", op)
     array = emit.array(op.start_indices)
     if array is not None:
-        indices = emit.builder.constant("indices", clamped_indices(op, array))
+        indices = emit.builder.part("indices", clamped_indices(op, array))
         emit.operator("GATHER", [source, indices], [result], ("GatherOptions", {"axis": axis}), 2)
         return
     for name, bound in (("MAXIMUM", 0), ("MINIMUM", shape_of(op.operand)[axis] - 1)):
-        limit = emit.builder.constant("bound", np.array(bound, dtype))
+        limit = emit.builder.part("bound", np.array(bound, dtype))
         clamped = emit.temporary(emit.builder.tensors[indices].name.decode(), shape, kind)
         emit.operator(name, [indices, limit], [clamped], ("MaximumMinimumOptions", {}), 2)
         indices = clamped

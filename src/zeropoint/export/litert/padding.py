@@ -25,11 +25,11 @@ Pairs = Sequence[tuple[int, int]]
 
 def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
     """PAD by the zero point, or by `fill`, a real number."""
-    inputs = [source, emit.builder.constant("paddings", np.asarray(pairs, np.int32))]
+    inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
     if fill is None or not fill.any():
         emit.operator("PAD", inputs, [result], ("PadOptions", {}), 2)
         return
-    inputs.append(emit.constant(fill.reshape(1), kind, "padding_value"))
+    inputs.append(emit.part("padding_value", fill.reshape(1), kind))
     emit.operator("PADV2", inputs, [result], ("PadV2Options", {}), 2)
 
 
