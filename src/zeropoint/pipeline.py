@@ -31,6 +31,7 @@ from zeropoint.correct.sensitivity import Sensitivity, ranked, sensitivities, se
 from zeropoint.demands import check_demands, check_observers, check_scales, demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
+from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
 from zeropoint.ir.files import load_program, save_program
@@ -47,7 +48,7 @@ from zeropoint.passes import (
     QUANTIZING_PASSES,
     run_all,
 )
-from zeropoint.quantization import Quantization
+from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.report.tables import preformatted
 from zeropoint.solve import MissingStatistics
