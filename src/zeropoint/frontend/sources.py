@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.frontend import Constants, ModelError, Shapes, load_model
-from zeropoint.frontend.constants import Constant, with_constants
-from zeropoint.frontend.jax import is_jax, jax_text, named_as_in_jax
+from zeropoint.frontend.constants import Constant
+from zeropoint.frontend.jax import is_jax, jax_text
 from zeropoint.frontend.torch import is_module, is_torch, load_torch
 from zeropoint.ir.masks import mark_masks
 from zeropoint.ir.program import Port, Program
@@ -113,14 +112,6 @@ def load_alike(
 
 
 def _of_text(text: str, shapes: Shapes, constants: Constants) -> Program:
-    from zeropoint.frontend.stablehlo import check_shapes
-    from zeropoint.ir.text import parse_program
-    from zeropoint.quant_passes import legalize_chlo
+    from zeropoint.frontend.stablehlo import stablehlo_of_text
 
-    try:
-        program = with_constants(named_as_in_jax(legalize_chlo(parse_program(text))), constants)
-    except (ParseError, VerifyException) as error:
-        message = error.msg if isinstance(error, ParseError) else str(error)
-        raise ModelError(f"text: {message}") from error
-    check_shapes(shapes, {port.name: port.type.get_shape() for port in program.inputs}, "text")
-    return program
+    return stablehlo_of_text(text, shapes, constants)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -17,6 +17,7 @@ from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import UnheldType
+from zeropoint.ir.text import parse_program
 from zeropoint.quant_passes import legalize_chlo, legalize_real_math
 
 
@@ -29,22 +30,38 @@ def load_stablehlo(
 
     Raises ModelError for text that does not parse or verify; OSError if the file cannot be read.
     """
+    return _imported(lambda: load_program(path), str(path), shapes, constants or {})
+
+
+def stablehlo_of_text(
+    text: str, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
+) -> Program:
+    """The program of a text, as `load_stablehlo` reads it from a file. Places in messages begin with `text`."""
+    return _imported(lambda: parse_program(text, "text", annotated=True), "text", shapes, constants or {})
+
+
+def _imported(
+    read: Callable[[], Program],
+    source: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, Constant],
+) -> Program:
     try:
-        expanded = legalize_real_math(legalize_chlo(load_program(path)))
-        program = with_constants(named_as_in_jax(expanded), constants or {})
+        expanded = legalize_real_math(legalize_chlo(read()))
+        program = with_constants(named_as_in_jax(expanded), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:
         raise ModelError(str(error)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
-        raise ModelError(f"{path}:{line}:{column}: {error.msg}") from error
+        raise ModelError(f"{source}:{line}:{column}: {error.msg}") from error
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path}: found bytes that are no text, expected MLIR") from error
+        raise ModelError(f"{source}: found bytes that are no text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
         op = getattr(error, "op", None)
         place = text_place(op) if isinstance(op, Operation) else getattr(error, "place", None)
-        raise ModelError(f"{place or path}: {_reason(error)}") from error
-    check_shapes(shapes, inputs, str(path))
+        raise ModelError(f"{place or source}: {_reason(error)}") from error
+    check_shapes(shapes, inputs, source)
     return program
 
 
