@@ -17,7 +17,7 @@ value itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -76,7 +76,10 @@ def _energy(array: Array) -> float:
 
 @dataclass
 class _Walk:
-    """The walk over the float network. `values` has the values by sample, `moved` rounded forms of moved values."""
+    """The walk over the float network. `values` has the values by sample, `forms` their rounded forms.
+
+    Values that kernels moved have the forms of the value that was moved.
+    """
 
     program: Program
     ranges: Mapping[str, Sequence[Range]]
@@ -84,7 +87,7 @@ class _Walk:
     engine: Engine
     count: int
     values: dict[SSAValue, list[Array]] = field(default_factory=dict[SSAValue, list[Array]])
-    moved: dict[SSAValue, dict[Form, list[Array]]] = field(default_factory=dict[SSAValue, dict[Form, list[Array]]])
+    forms: dict[SSAValue, dict[Form, list[Array]]] = field(default_factory=dict[SSAValue, dict[Form, list[Array]]])
     found: dict[str, Noise] = field(default_factory=dict[str, Noise])
 
     def __post_init__(self) -> None:
@@ -100,9 +103,11 @@ class _Walk:
             found = self.found[key]
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in arrays)
             found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in arrays]
-            found.own[number] = [_energy(array - rounded(array, limits)) for array in arrays]
+            made = [rounded(array, limits) for array in arrays]
+            found.own[number] = [_energy(array - form) for array, form in zip(arrays, made, strict=True)]
+            self.forms.setdefault(value, {})[key, number] = made
         if any(not _is_kernel(use.operation) for use in value.uses):
-            for form, made in self._forms(value):
+            for form, made in self.forms.get(value, {}).items():
                 self._add(form, arrays, made)
 
     def step(self, op: Operation) -> None:
@@ -118,21 +123,14 @@ class _Walk:
     def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[list[Array]]) -> None:
         moves = isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVES
         for index, value in enumerate(inputs):
-            for form, arrays in self._forms(value):
+            for form, arrays in self.forms.get(value, {}).items():
                 given = [self.values[other] for other in inputs]
                 given[index] = arrays
                 for result, right, made in zip(op.results, exact, self._run(run, given), strict=True):
                     if moves:
-                        self.moved.setdefault(result, {})[form] = made
+                        self.forms.setdefault(result, {})[form] = made
                     else:
                         self._add(form, right, made)
-
-    def _forms(self, value: SSAValue) -> Iterator[tuple[Form, list[Array]]]:
-        """The rounded forms of a value, by sample: from its own ranges, and moved here by kernels."""
-        key = self.keys.get(value, "")
-        for number, limits in enumerate(self.ranges.get(key, ())):
-            yield (key, number), [rounded(array, limits) for array in self.values[value]]
-        yield from self.moved.get(value, {}).items()
 
     def _add(self, form: Form, exact: list[Array], made: list[Array]) -> None:
         """Add the noise of a reader: `exact` are its results on the float value, `made` on the rounded form."""
@@ -152,7 +150,7 @@ class _Walk:
     def leave(self, value: SSAValue) -> None:
         """Release a value after its last reader."""
         self.values.pop(value, None)
-        self.moved.pop(value, None)
+        self.forms.pop(value, None)
 
 
 def _is_kernel(op: Operation) -> bool:
