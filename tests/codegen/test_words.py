@@ -1,21 +1,25 @@
-"""Products of 16-bit activations with constant weights: pairs of products in i32, on every instruction set here."""
+"""Products of 16-bit activations with weights or each other: pairs in i32, on every instruction set here."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import i16, i32
+from xdsl.ir import SSAValue
 
 from codegen.contractions import Builder, Output
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.arithmetic import Expressed, Integers
+from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, DotDimensions, DotGeneralOp, UniformDequantizeOp
-from zeropoint.ir.tensors import with_element, with_shape
+from zeropoint.ir.tensors import shape_of, with_element, with_shape
 
 BYTES = Output("fixed16", True, (-15.0, -9.0), 3, (-128, 127), 1 << 20)
 ENDINGS = {
@@ -68,3 +72,44 @@ def test_weights_of_16_bits(isa: InstructionSet) -> None:
     program = product(7, 50, 20, BYTES, weight_bits=16)
     x = np.random.default_rng(0).integers(-(1 << 13), 1 << 13, (7, 50)).astype(np.int16)
     assert_native_is_exact(program, [{"x0": x}], isa, guarded=True)
+
+
+BATCHED = {
+    "terms adjacent in both": (((3, 7, 34), (3, 19, 34)), DotDimensions((0,), (0,), (2,), (2,))),
+    "channels adjacent on the right": (((2, 5, 24), (2, 24, 40)), DotDimensions((0,), (0,), (2,), (1,))),
+    "few channels": (((9, 2), (2, 3)), DotDimensions((), (), (1,), (0,))),
+    "heads inside of rows": (((6, 4, 32), (10, 4, 32)), DotDimensions((1,), (1,), (2,), (2,))),
+}
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("case", BATCHED)
+@pytest.mark.parametrize("zero", [0, 300])
+def test_two_activations_of_words_are_pairs(isa: InstructionSet, case: str, zero: int) -> None:
+    shapes, dims = BATCHED[case]
+    for ending in ("i8 by fixed32", "i16 by fixed32"):
+        output = ENDINGS[ending]
+        assert output is not None
+        net = Builder(list(shapes), zero, i16)
+        left, right = net.centred(net.values[0], zero), net.centred(net.values[1], 0)
+        ending_of = replace(output, bias=0, per_channel=False)
+        program = net.finish(net.requantized(_sums(net, left, right, dims), ending_of, 1))
+        random = np.random.default_rng(1)
+        found = [{f"x{n}": random.integers(low, high, shape).astype(np.int16) for n, shape in enumerate(shapes)}
+                 for low, high in ((-2047, 2048), (-2047, -2046), (2046, 2048))]  # fmt: skip
+        assert any(isinstance(step.kernel, Batched) for step in steps_of(program, isa).steps)
+        assert_native_is_exact(program, found, isa, threads=(1, 2), guarded=True)
+
+
+def _sums(net: Builder, left: SSAValue, right: SSAValue, dims: DotDimensions) -> SSAValue:
+    batch = [shape_of(left)[d] for d in dims.lhs_batching_dimensions]
+    free = [
+        shape_of(value)[d]
+        for value, used in (
+            (left, (*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions)),
+            (right, (*dims.rhs_batching_dimensions, *dims.rhs_contracting_dimensions)),
+        )
+        for d in range(len(shape_of(value)))
+        if d not in used
+    ]
+    return net.insert(DotGeneralOp(left, right, with_shape(left, [*batch, *free]), dims))

@@ -67,6 +67,11 @@ def test_symmetric_covers_the_larger_side(a, b, storage, narrow):
         assert float(found.scale) == bound / (storage.max - zero_point)
 
 
+def test_symmetric_of_a_part_of_a_type_reaches_its_greatest_value():
+    found = symmetric(-3.0, 2.0, StorageType(True, 16), greatest=2047)
+    assert (found.scales, found.zero_points, found.storage_max) == ((3.0 / 2047,), (0,), 2047)
+
+
 @pytest.mark.parametrize(
     ("minimum", "maximum", "storage", "scale", "zero_point"),
     [

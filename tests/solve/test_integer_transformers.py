@@ -22,6 +22,7 @@ from zeropoint.ir.stablehlo import (
     DotDimensions,
     DotGeneralOp,
     ExponentialOp,
+    LogisticOp,
     MaximumOp,
     MultiplyOp,
     ReduceOp,
@@ -93,6 +94,34 @@ def test_attention_is_integers_only_and_close_to_float(mask: bool) -> None:
         changed = {**sample, "x2": np.where(sample["x3"][None, :, None] > 0, 3.0, sample["x2"]).astype(np.float32)}
         (one,), (two,) = (Interpreter(result.integer)(each).values() for each in (sample, changed))
         np.testing.assert_array_equal(one, two)
+
+
+def _product_inputs(result: Quantization) -> list[str]:
+    ops = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    products = [op for op in ops if op.logical_kernel.data == "batch_matmul"]
+    return [str(spec)[:31] for op in products for spec in op.input_specs]
+
+
+def test_products_of_two_activations_have_12_bits_up_to_512_terms() -> None:
+    """512 * 2047^2 is below 2^31; longer sums have 8 bits, and so does the softmax before one."""
+    for tokens, kind in ((512, "!quant.uniform<i16<-2047:2047>:"), (513, "!quant.uniform<i8:")):
+        program = attention(tokens, mask=False)
+        found = _product_inputs(quantize(program, samples(program, 1), replace(OPTIONS, effort="none")))
+        assert found[:2] == ["!quant.uniform<i16<-2047:2047>:"] * 2
+        assert all(spec.startswith(kind) for spec in found[2:])
+        assert len(found) == 4
+
+
+def test_a_product_after_a_kernel_of_8_bits_has_8_bits() -> None:
+    net = Network([(1, 2, 16), (1, 16, 3)])
+    x, y = net.values
+    gate = net.insert(LogisticOp(x))
+    dims = DotDimensions((0,), (0,), (2,), (1,))
+    program = net.finish([net.insert(DotGeneralOp(gate, y, TensorType(f32, [1, 2, 3]), dims))])
+    random = np.random.default_rng(0)
+    data = [{port.name: random.normal(0, 1, shape_of(port.type)).astype(np.float32) for port in program.inputs}]
+    found = _product_inputs(quantize(program, data, OPTIONS))
+    assert [spec.split(":")[0] for spec in found] == ["!quant.uniform<i8"] * 2
 
 
 @pytest.mark.parametrize("tokens", [9, 128])

@@ -320,7 +320,9 @@ class _Layout:
 
 
 def _words(view: View, dimensions: tuple[int, ...]) -> bool:
-    """Whether a view has 8-bit activations, adjacent in one of the dimensions, that can be read in words of four."""
-    inner = next((d for d in dimensions if view.strides[d] == 1), None)
+    """Whether a view has 8-bit activations or i16, adjacent in one of the dimensions, to be read four at a time."""
+    inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
     others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    return view.activations and inner is not None and not any(n % 4 for n in (*others, view.offset, view.buffer.size))
+    places = (*others, view.offset, view.buffer.size)
+    stored = view.activations or view.dtype == np.int16
+    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in places)

@@ -36,6 +36,8 @@ from zeropoint.materialize.words import Words
 from zeropoint.numerics.requantize import WIDE_STORAGE_LIMIT, Multiplier, RequantizeBehaviour
 from zeropoint.numerics.softmax import COEFFICIENTS, FRACTION, GREATEST_SCORE, MOST_TERMS, Softmax
 
+RESULTS = {(8, 1 / 256, -128): 8, (16, 1 / 2048, 0): 11, (16, 1 / 32768, 0): 15}
+"""The fraction bits of results by their storage width, scale and zero point."""
 MASKED = GREATEST_SCORE >> 1
 """A requantized mask saturates at plus and minus this number: far beyond the difference of two 16-bit scores."""
 
@@ -46,8 +48,7 @@ def softmax(kernel: Kernel) -> SSAValue:
     if isinstance(found, str):
         return encased(kernel, found)
     scores, axis, scale = found
-    terms, width = shape_of(scores)[axis], kernel.output_type.storage.type.width
-    integers = Softmax.of(scale, terms, width)
+    integers = Softmax.of(scale, shape_of(scores)[axis], RESULTS[_form(kernel.output_type)])
     run = Words(kernel)
     e = _exponentials(run, integers, scores, axis)
     word = i64 if integers.wide_sums else i32
@@ -55,10 +56,12 @@ def softmax(kernel: Kernel) -> SSAValue:
     total = run.rounded(run.reduced(hlo.AddOp, summands, axis), integers.dropped)
     numerator = run.add(run.shifted(total, 1), 1 << (integers.bits + integers.result_shift))
     reciprocal = run.divide(numerator, total)
-    word = i64 if width == 16 else i32
+    word = i64 if integers.wide_products else i32
     factor = run.along(run.converted(reciprocal, word), scores, axis)
     product = run.multiply(run.converted(run.shifted(e, integers.dropped), word), factor)
     p = run.minimum(run.rounded(product, integers.result_shift), (1 << integers.bits) - 1)
+    if integers.bits != 8:  # bounds of T and R by themselves do not show that p >= 0, which sums of products need
+        p = run.maximum(p, 0)
     point = kernel.output_type.zero_point
     return run.quantized(run.add(p, point) if point else p)
 
@@ -85,13 +88,17 @@ def _scores(kernel: Kernel) -> Scores | str:
     reduction = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, wanted = array_values(reduction.dimensions), kernel.output_type
     shape = shape_of(reduction.inputs[0])
-    unit = (1 / 256, -128) if wanted.storage.type.width == 8 else (1 / 32768, 0)
     kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
     if len(axes) != 1 or shape[axes[0]] > MOST_TERMS:
         return f"integer softmax is over one dimension of at most {MOST_TERMS} elements"
-    if not all(_is_plain(kind) for kind in (*kinds, wanted)) or (wanted.scale, wanted.zero_point) != unit:
-        return "integer softmax is of signed 8- or 16-bit scores, with results at 1/256 from -128 or at 1/32768"
+    bits = RESULTS.get(_form(wanted)) if all(_is_plain(kind) for kind in (*kinds, wanted)) else None
+    if bits is None or wanted.storage.maximum - wanted.zero_point < (1 << bits) - 1:
+        return "integer softmax is of signed 8- or 16-bit scores, with results at 1/256 from -128, 1/2048 or 1/32768"
     return _sum(kernel, reduction.inputs[0], axes[0])
+
+
+def _form(kind: UniformQuantizedType) -> tuple[int, float, int]:
+    return kind.storage.type.width, kind.scale, kind.zero_point
 
 
 def _is_plain(kind: object) -> bool:

@@ -125,20 +125,23 @@ def symmetric(
     narrow: bool = True,
     *,
     zero_range_scale: float = SCALE_FLOOR,
+    greatest: int | None = None,
 ) -> AffineParameters:
     """A zero point of 0, or the midpoint 2^(width-1) of unsigned storage; scale = max(|min|, |max|) / steps above it.
 
     `narrow` excludes the least storage value, so that both sides have the same number of steps: [-127, 127] for i8. It
-    affects the storage range only, because the scale is determined by the positive side. A range of exactly 0..0 gets
+    affects the storage range only, because the scale is determined by the positive side. `greatest` is the greatest
+    storage value if it is less than the type's: 2047 for i16<-2047:2047>. A range of exactly 0..0 gets
     `zero_range_scale` (use `UNIT_SCALE` for an activation). Raises ValueError as `asymmetric` does.
     """
     storage_min = storage.narrow_min if narrow else storage.min
-    low, high = _widened(minimum, maximum, storage_min, storage.max)
+    storage_max = storage.max if greatest is None else greatest
+    low, high = _widened(minimum, maximum, storage_min, storage_max)
     zero_point = 0 if storage.signed else 1 << (storage.width - 1)
-    scale = np.maximum(-low, high) / float(storage.max - zero_point)
+    scale = np.maximum(-low, high) / float(storage_max - zero_point)
     scale, degenerate = _floored(scale, low, high, zero_range_scale)
     zero_points = np.full(scale.shape, zero_point, dtype=np.int64)
-    return AffineParameters(scale, zero_points, storage_min, storage.max, degenerate)
+    return AffineParameters(scale, zero_points, storage_min, storage_max, degenerate)
 
 
 def minmax_nudged(

@@ -11,17 +11,17 @@ For scores t of scale s (real value s * t), and a row of n elements:
     R = (2^(B+K) + (T >> 1)) / T                one division a row, rounded down
     p = min(((e >> G) * R + 2^(K-1)) >> K, 2^B - 1)
 
-p is the softmax with B fraction bits: 8 for 8-bit results (scale 1/256), 15 for 16-bit ones (scale 1/32768).
+p is the softmax with B fraction bits: 8 for 8-bit results (scale 1/256), 11 or 15 for 16-bit ones (1/2048, 1/32768).
 
-**No overflow.** Elements are i32, except in the last line for 16-bit results, which is i64. Sums, T and R are i32 for
-8-bit results of at most 512 elements a row, otherwise i64 (`wide_sums`):
+**No overflow.** Elements are i32, except in the last line for B = 15, which is i64. Sums, T and R are i32 for B < 15
+and at most 512 elements a row, otherwise i64 (`wide_sums`):
 
 - |t| < 2^30, so max(t) - t < 2^31; D M < 2^31 by the choice of S.
 - f < 2^15 and |C1|, |C2|, |C3| < 2^15; the sums in brackets stay below 2^15 in magnitude, so products are below 2^30.
 - 0 < y <= 2^E, E <= 30. u >> 15 may exceed 31; a shift by so much gives 0.
 - sum(e) <= n 2^E: 2^30 for i32 sums (E = 21), 2^46 for i64 sums (E = 30).
-- T >= 2^(E-G), as the greatest element contributes 2^E. For 8 bits (E - G = 15, K = 22), R <= 2^15 and
-  (e >> G) R <= 2^30; for 16 bits (E - G = 22, K = 30), R <= 2^23 and (e >> G) R <= 2^45.
+- T >= 2^(E-G), as the greatest element contributes 2^E, so R <= 2^(B+K-E+G) and (e >> G) R <= 2^(B+K). B + K is 30
+  for B = 8 (E - G = 15, K = 22) and B = 11 (E - G = 16, K = 19), and 45 for B = 15 (E - G = 22, K = 30).
 
 **Error.** The relative error of the cubic is below 1.6e-4, that of a rounded u 2^-15 ln 2, and an exponential loses
 less than 2^-E. So a probability differs from the softmax of the same scores by at most half a step of rounding, plus
@@ -47,6 +47,8 @@ NARROW_TERMS = 512
 """Longest row whose exponentials are summed in i32, with 21 fraction bits."""
 MOST_TERMS = 1 << 16
 """Longest row."""
+KEPT = {8: (15, 22), 11: (16, 19), 15: (22, 30)}
+"""E - G and K by the number of fraction bits B of the results."""
 GREATEST_SCORE = (1 << 30) - 1
 """Scores are between plus and minus this number."""
 
@@ -66,21 +68,24 @@ class Softmax:
     result_shift: int
 
     @staticmethod
-    def of(scale: float, terms: int, storage_width: int) -> Softmax:
-        """The constants for rows of `terms` scores of a scale, and results of 8 or 16 bits.
+    def of(scale: float, terms: int, bits: int) -> Softmax:
+        """The constants for rows of `terms` scores of a scale, and results of 8, 11 or 15 fraction bits.
 
-        Raises ValueError for rows of more than 65,536 elements, another width, or a scale that is not positive.
+        Raises ValueError for rows of more than 65,536 elements, other results, or a scale that is not positive.
         """
         if not 1 <= terms <= MOST_TERMS:
             raise ValueError(f"found rows of {terms} elements, expected 1 to {MOST_TERMS}")
-        if storage_width not in (8, 16) or not 0 < scale < math.inf:
-            raise ValueError(f"found scale {scale} and results of {storage_width} bits, expected 8 or 16 bits")
-        narrow = storage_width == 8 and terms <= NARROW_TERMS
+        if bits not in KEPT or not 0 < scale < math.inf:
+            known = ", ".join(map(str, KEPT))
+            raise ValueError(
+                f"found scale {scale} and {bits} fraction bits, expected a scale above 0 and one of {known}"
+            )
+        kept, result_shift = KEPT[bits]
+        narrow = bits < 15 and terms <= NARROW_TERMS
         exponent = 21 if narrow else 30
         step = min(scale * math.log2(math.e), exponent + 1.0)
         reach = min(math.ceil((exponent + 1) / step), 2 * GREATEST_SCORE)
         shift = 30 - FRACTION - math.ceil(math.log2(reach * step))
-        bits, kept, result_shift = (8, 15, 22) if storage_width == 8 else (15, 22, 30)
         return Softmax(
             scale=scale,
             terms=terms,
@@ -99,15 +104,20 @@ class Softmax:
         return self.terms << self.exponent_bits > 1 << 30
 
     @property
+    def wide_products(self) -> bool:
+        """Whether the products of exponentials and the reciprocal need i64."""
+        return self.bits + self.result_shift > 30
+
+    @property
     def error(self) -> float:
         """Greatest error of a probability in steps of the result, besides half a step of rounding.
 
         A probability p changes by p (1 - p) <= 1/4 times a difference of relative errors, by p^2 times what the sum
-        loses, and by what e loses at the end. A rounded M changes an exponential x by x ln(x) / M at most.
+        loses, and by what e and R lose at the end. A rounded M changes an exponential x by x ln(x) / M at most.
         """
         relative = 2 * (CUBIC_ERROR + math.log(2) * 2.0**-FRACTION + 1 / max(self.multiplier, 1)) / 4
         lost = self.terms * 2.0**-self.exponent_bits + 2.0 ** (self.dropped - self.exponent_bits + 1)
-        return 2.0**self.bits * (relative + lost)
+        return 2.0**self.bits * (relative + lost) + 2.0 ** (self.exponent_bits - self.dropped - self.result_shift - 1)
 
     def exponentials(self, scores: IntArray, axis: int = -1) -> IntArray:
         """exp(scale * (scores - greatest)) along an axis, with `exponent_bits` fraction bits."""

@@ -109,7 +109,9 @@ class ScaleClass:
         if self.zero_point is None:
             chosen = RANGE_RULES[self.rule](minimum, maximum, storage.minimum, storage.maximum)
         elif self.zero_point == middle(storage):
-            chosen = symmetric(minimum, maximum, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
+            chosen = symmetric(
+                minimum, maximum, storage.type, narrow=False, zero_range_scale=UNIT_SCALE, greatest=storage.maximum
+            )
         else:
             chosen = _around(self.zero_point, minimum, maximum, storage)
         scale, zero_point = float(chosen.scale), int(chosen.zero_point)

@@ -32,11 +32,12 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.blocks import BLOCK_SIZE, demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
 from zeropoint.solve.order import canonical_ranks
-from zeropoint.solve.reader_widths import reader_widths
+from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import Port
 from zeropoint.targets import (
@@ -151,7 +152,7 @@ class KernelChoice:
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: FunctionWidths = field(init=False)
-    asked: dict[Port, int] = field(init=False)
+    asked: dict[Port, Asked] = field(init=False)
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[Kernel]:
@@ -159,7 +160,7 @@ class KernelChoice:
         kernels: list[Kernel] = []
         self.weights = program.weights
         self.widths = FunctionWidths.of(program, self.target, self.constraints)
-        self.asked = reader_widths(program, self.target)
+        self.asked = reader_storages(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
@@ -261,14 +262,15 @@ class KernelChoice:
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
         """The first fitting row with its storages; rows of the output width that a recipe demands take precedence.
 
-        A row that the operands do not fit (`_unfit`) is returned only if there is no other.
+        A row that the operands do not fit (`_unfit`), or whose accumulator does not hold their sums, is returned only
+        if there is no other.
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
         exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
         found = exact or fitting
-        unfit = (pair for pair in found if self._unfit(region, pair[0], demands) is None)
-        return next(unfit, next(iter(found), None))
+        held = [pair for pair in found if sums_fit(region, pair[0])] or found
+        return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):
@@ -332,28 +334,29 @@ class KernelChoice:
 
     def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
         inputs = tuple(
-            self._demand(value, spec, neighbours, self._wide((region, index)))
+            self._demand(value, spec, neighbours, (region, index))
             for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
         )
         output, *more = (
-            self._demand(value, spec, False, self._wide((region, port)))
+            self._demand(value, spec, False, (region, port))
             for (port, value), spec in zip(result_ports(region), region.output_specs, strict=True)
         )
         return Signature(inputs, output, tuple(more))
 
-    def _wide(self, port: Port) -> int:
-        """The least width in bits of a port for the function there, or for the readers of the value; 0 for any."""
-        return max(self.widths.wide.get(port, 0), self.asked.get(port, 0))
-
-    def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int) -> Demand:
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: Port) -> Demand:
         known = self.constraints.get(value)
         if isinstance(spec, UniformQuantizedType):
             return spec.storage
         if known is not None and known.pinned is not None:
             return known.pinned.storage
-        bits = [width for width in (wide, None if known is None else known.least_bits) if width]
+        bits = [width for width in (self.widths.wide.get(port), known and known.least_bits) if width]
         if isinstance(spec, AnyQuantizedType):
             bits.append(spec.storage.type.width)
+        asked = self.asked.get(port)
+        if isinstance(asked, Storage) and max(bits, default=0) <= asked.type.width:
+            return asked
+        if asked is not None:
+            bits.append(asked.type.width if isinstance(asked, Storage) else asked.bits)
         if bits:
             return AtLeast(max(bits))
         return self.storage_of.get(value) if neighbours else None

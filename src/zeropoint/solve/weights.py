@@ -49,7 +49,7 @@ def weight_type(
     if ranges is not None:
         low, high = (np.broadcast_to(end, low.shape) for end in ranges.T)
         channels = np.clip(channels, np.minimum(low, 0)[:, None], np.maximum(high, 0)[:, None])
-    scales = symmetric(low, high, storage.type, narrow=narrow).scale
+    scales = symmetric(low, high, storage.type, narrow=narrow, greatest=storage.maximum).scale
     least = least_scales(channels, input_type, bias, limit, greatest_output)
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
@@ -135,5 +135,5 @@ def constant_type(
     if zero_point is None:
         chosen = asymmetric(low, high, storage.minimum, storage.maximum)
     else:
-        chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
+        chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE, greatest=storage.maximum)
     return UniformQuantizedType.per_layer(storage, float(held_scale(chosen.scale, scale_type)), int(chosen.zero_point))

@@ -15,10 +15,10 @@ from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import Value, constant, i64
+from zeropoint.codegen.llvm.types import Value, constant, i64, vector
 
 CHUNK = 4
-"""Channels per 16-byte vector, with the four 8-bit terms of one step each."""
+"""Channels per 16-byte vector, with the four 8-bit or two 16-bit terms of one step each."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Batched:
 
 @dataclass(frozen=True)
 class Packing:
-    """Packs i8 activations (terms, channels) as the weights of `kernel`, for every batch.
+    """Packs i8 or i16 activations (terms, channels) as the weights of `kernel`, for every batch.
 
-    `row` and `column` are the strides of terms and channels in bytes; one of them is 1. `zero` is the zero point of the
-    other operand. The template has the biases and parameters of every group.
+    `row` and `column` are the strides of terms and channels in bytes; one of them is `itemsize`. `zero` is the zero
+    point of the other operand. The template has the biases and parameters of every group.
     """
 
     kernel: Contraction
@@ -69,6 +69,17 @@ class Packing:
     zero: int
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an activation."""
+        return 2 if self.arithmetic.pairs else 1
+
+    @property
+    def arithmetic(self) -> Integers:
+        """The arithmetic of the kernel."""
+        assert isinstance(self.kernel.arithmetic, Integers)
+        return self.kernel.arithmetic
 
     def batch_bytes(self, isa: InstructionSet) -> int:
         """Bytes of the weights of a batch."""
@@ -122,9 +133,9 @@ class _Group:
     """Writes the packing of one group of `count` vectors."""
 
     def __init__(self, packing: Packing, isa: InstructionSet, f: Function, count: int):
-        assert isinstance(packing.kernel.arithmetic, Integers)
         self.packing, self.isa, self.f, self.count = packing, isa, f, count
-        self.halves = packing.kernel.arithmetic.halves
+        self.arithmetic = packing.arithmetic
+        self.halves = self.arithmetic.halves
         self.step = self.halves * count * isa.bytes
 
     def writer(self, source: Value, template: Value, block: Value, first: Value) -> Callable[[], None]:
@@ -151,7 +162,7 @@ class _Group:
         place = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
         target = f.at(block, place)
         narrow = isa.narrowest
-        ones = constant(narrow.i8, 1)
+        ones = constant(narrow.i16 if self.arithmetic.pairs else narrow.i8, 1)
         columns = self._columns(source, channel)
 
         def step(index: Value, carried: list[Value]) -> list[Value]:
@@ -163,31 +174,37 @@ class _Group:
                 low = f.binary("ashr", weights, constant(weights.type, 1))
                 f.store(low, there, align=16)
                 f.store(f.binary("sub", weights, low), there, self.count * isa.bytes, align=16)
-            return [narrow.dot(f, carried[0], ones, weights)]
+            dot = narrow.pairs if self.arithmetic.pairs else narrow.dot
+            return [dot(f, carried[0], ones, weights)]
 
         zero = Value(narrow.i32, "zeroinitializer")
         (sums,) = f.loop(0, packing.kernel.steps, 1, step, [zero], entered=True)
         biases = packing.kernel.steps * self.step
         start = f.load(narrow.i32, target, biases, align=16)
-        start = f.add(start, f.mul(sums, -(packing.zero + isa.offset)))
+        start = f.add(start, f.mul(sums, -(packing.zero + self.arithmetic.offset(isa))))
         f.store(start, target, biases, align=16)
 
     def _columns(self, source: Value, channel: Value) -> list[Value]:
         """The addresses of the words of the first step. Channels past the last one read valid channels instead."""
         f, packing = self.f, self.packing
-        if packing.row == 1:
+        if packing.row == packing.itemsize:
             each = [f.minimum(f.add(channel, j), i64(packing.channels - 1)) for j in range(CHUNK)]
             return [f.at(source, f.mul(j, packing.column)) for j in each]
         last = -(-packing.channels // CHUNK) * CHUNK - CHUNK
-        start = f.at(source, f.minimum(channel, i64(last)))
-        return [f.at(start, t * packing.row) for t in range(4)]
+        start = f.at(source, f.mul(f.minimum(channel, i64(last)), packing.itemsize))
+        return [f.at(start, t * packing.row) for t in range(4 // packing.itemsize)]
 
     def _four(self, columns: list[Value], index: Value) -> Value:
-        """Four terms of four channels as i8 weights, laid out [channel][term]."""
+        """The terms of a step of four channels as weights, laid out [channel][term]."""
         f, packing, narrow = self.f, self.packing, self.isa.narrowest
-        step = f.mul(index, 4 if packing.row == 1 else 4 * packing.row)
-        words = f.joined(narrow.i32, (f.load("i32", column, step) for column in columns))
-        bytes_ = f.bits(words, narrow.i8)
-        if packing.row != 1:
-            bytes_ = f.shuffle(bytes_, None, [4 * term + c for c in range(CHUNK) for term in range(4)])
-        return f.binary("xor", bytes_, constant(narrow.i8, -128)) if self.isa.offset else bytes_
+        type_, together = (narrow.i16, 2) if self.arithmetic.pairs else (narrow.i8, 4)
+        if packing.row == packing.itemsize:
+            words = f.joined(narrow.i32, (f.load("i32", column, f.mul(index, 4)) for column in columns))
+            weights = f.bits(words, type_)
+        else:
+            step, word = f.mul(index, together * packing.row), f"i{32 * packing.itemsize}"
+            words = f.joined(vector(together, word), (f.load(word, column, step) for column in columns))
+            order = [CHUNK * term + c for c in range(CHUNK) for term in range(together)]
+            weights = f.shuffle(f.bits(words, type_), None, order)
+        turned = self.arithmetic.offset(self.isa)
+        return f.binary("xor", weights, constant(type_, -128)) if turned else weights

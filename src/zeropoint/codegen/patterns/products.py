@@ -17,6 +17,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvertOp, DotGeneralOp, SubtractOp, TransposeOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.rounding import INT32_MAX
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch
 
 
 def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
-    """A product of i8 activations that is requantized."""
+    """A product of two i8 or two i16 activations that is requantized."""
     product = owner_of(op.accumulator)
     if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
         return Declined()
@@ -101,11 +103,21 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
     dtype = element_dtype(element_of(op.result))
     if dtype.kind != "i" or dtype.itemsize > 2 or values.is_image(op.result):
         return Declined(f"found a result of {op.result.type}, expected i8 or i16 and no images")
-    if other_zero or terms % 4:
-        return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of 4 and 0")
-    if not has_room(output, np.full(channels, terms * 255 * 128, np.int64)):
+    size = element_dtype(element_of(lhs)).itemsize
+    if element_dtype(element_of(rhs)).itemsize != size or element_dtype(element_of(product.result)) != np.int32:
+        return Declined(
+            f"found {product.lhs.type} by {product.rhs.type} in {product.result.type}, expected sums in i32"
+        )
+    if other_zero or terms * size % 4:
+        return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of {4 // size} and 0")
+    if not has_room(output, reach_of_product(terms, channels, size)):
         return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
     return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output).match
+
+
+def reach_of_product(terms: int, channels: int, size: int) -> IntArray:
+    """The greatest |accumulator| of each channel, for activations of `size` bytes; i32 holds those of the program."""
+    return np.full(channels, min(terms * (255 * 128 if size == 1 else 1 << 30), INT32_MAX), np.int64)
 
 
 def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
@@ -124,7 +136,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
 
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:
-    """(x, zero) of `convert(x) - zero` for a computed i8 x."""
+    """(x, zero) of `convert(x) - zero` for a computed i8 or i16 x."""
     op, zero = owner_of(value), 0
     if isinstance(op, SubtractOp):
         number = values.splat(op.rhs)
@@ -132,6 +144,9 @@ def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined
             return Declined("found a zero point that is computed, expected a constant")
         op, zero = owner_of(op.lhs), int(number)
     x = op.operand if isinstance(op, ConvertOp) else value
-    if element_dtype(element_of(x)) != np.int8 or values.constant(x) is not None or not -128 <= zero <= 127:
-        return Declined(f"found an operand of {element_of(x)}, expected computed i8")
+    dtype = element_dtype(element_of(x))
+    if (dtype != np.int8 and dtype != np.int16) or values.constant(x) is not None:
+        return Declined(f"found an operand of {element_of(x)}, expected computed i8 or i16")
+    if not -1 << (8 * dtype.itemsize - 1) <= zero < 1 << (8 * dtype.itemsize - 1):
+        return Declined(f"found zero point {zero}, expected one that {element_of(x)} holds")
     return x, zero

@@ -11,7 +11,7 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue
-from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of
+from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of, reach_of_product
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.views import copy, fill
 from zeropoint.numerics import Requantization
@@ -27,11 +27,10 @@ def schedule_product(body: Body) -> None:
         kernel = _kernel(body, dims, (left, right, target), Floats(), 1)
         packed, steps = _packed_floats(body, name, kernel, right, dims)
     else:
-        reach = np.full(channels, left.shape[dims.term] * 255 * 128, np.int64)
-        arithmetic = Integers(
-            2 if isa.weight_limit < 128 else 1, Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
-        )
-        kernel = _kernel(body, dims, (left, right, target), arithmetic, 4)
+        reach, pairs = reach_of_product(left.shape[dims.term], channels, left.itemsize), left.itemsize == 2
+        epilogue = Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
+        arithmetic = Integers(2 if isa.weight_limit < 128 and not pairs else 1, epilogue, pairs=pairs)
+        kernel = _kernel(body, dims, (left, right, target), arithmetic, 4 // left.itemsize)
         packed, steps = _packed_bytes(body, name, kernel, right, match, match.output)
     sizes = target.shape[:batch]
     batched = Batched(kernel, sizes, tuple(left.strides[d] for d in dims.batch), steps, target.strides[:batch])
@@ -52,7 +51,7 @@ def _kernel(
 def _packed_bytes(
     body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Requantization
 ) -> tuple[View, tuple[int, ...]]:
-    """Append the step that packs an 8-bit operand. Returns the packed weights and their batch strides in bytes."""
+    """Append the step that packs integers. Returns the packed weights and their batch strides in bytes."""
     isa, dims = body.isa, match.dimensions
     channels, terms = right.shape[dims.column], right.shape[dims.other_term]
     sizes = tuple(right.shape[d] for d in dims.other_batch)
@@ -66,7 +65,8 @@ def _packed_bytes(
         tuple(right.strides[d] for d in dims.other_batch),
     )
     assert isinstance(kernel.arithmetic, Integers)
-    nothing = np.zeros((terms // 4, 4, channels), np.int8), np.zeros(channels, np.int64)
+    together = 4 // right.itemsize
+    nothing = np.zeros((terms // together, together, channels), right.dtype), np.zeros(channels, np.int64)
     groups = list(kernel.groups_of(isa, channels))
     template = packing.template(isa, kernel.arithmetic.pack(isa, groups, *nothing, output))
     size = packing.batch_bytes(isa) * int(np.prod(sizes, dtype=np.int64))

@@ -1,0 +1,37 @@
+"""Whether the accumulator of a row holds the sums of products of two activations, whatever they are.
+
+Sums with constant weights are bounded from the weights instead: a channel's scale grows until its sums fit
+(`weights.py`).
+"""
+
+from __future__ import annotations
+
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import DotGeneralOp
+from zeropoint.ir.tensors import shape_of
+from zeropoint.targets import DATA, KernelRow, PortRule
+
+
+def greatest_sum(region: QuantizeRegionOp, row: KernelRow) -> int:
+    """The greatest |sum of (q - z) (q' - z')| of a product of two activations; 0 for other kernels."""
+    product = region.body.block.first_op
+    rules = [row.input_rule(index) for index in range(2)]
+    if not isinstance(product, DotGeneralOp) or any(rule.role not in DATA or rule.wildcard for rule in rules):
+        return 0
+    bound = 1
+    for dim in product.dot_dimension_numbers.data.lhs_contracting_dimensions:
+        bound *= shape_of(product.lhs)[dim]
+    return bound * _reach(rules[0]) * _reach(rules[1])
+
+
+def sums_fit(region: QuantizeRegionOp, row: KernelRow) -> bool:
+    """Whether the row's accumulator holds every sum; true for rows that state none."""
+    return row.accumulator_bits is None or greatest_sum(region, row) < 1 << (row.accumulator_bits - 1)
+
+
+def _reach(rule: PortRule) -> int:
+    """The greatest |q - z|."""
+    low, high = rule.storage.minimum, rule.storage.maximum
+    if rule.zero_point is None:
+        return high - low
+    return max(high - rule.zero_point, rule.zero_point - low)
