@@ -46,8 +46,8 @@ def choose_dot_forms(program: Program, isa: str) -> Program:
 
 
 def name_dot_forms(program: Program, isa: InstructionSet) -> None:
-    """The same in place."""
-    for op in program.entry.ops:
+    """The same in place, also inside kernels."""
+    for op in program.entry.walk():
         if not isinstance(op, Contraction):
             continue
         weights = _weights(op, program.weights)

@@ -37,7 +37,7 @@ from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_
 from zeropoint.codegen.patterns.rows import match_rows
 from zeropoint.codegen.schedule.expression import scalar_type
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, pads
-from zeropoint.codegen.values import ISA, Values, dense, note_channel_dimension
+from zeropoint.codegen.values import ISA, Values, channel_dimension, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
 from zeropoint.expand import ExpansionError, expand, with_one_row
 from zeropoint.ir import fxpmath as fxp
@@ -89,16 +89,33 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     without a kernel.
     """
     try:
-        grouped = with_one_row(expand(program))
+        expanded = with_one_row(expand(program))
     except ExpansionError as error:
         raise CodegenError(str(error), error.op) from error
-    grouped = program.clone() if grouped is program else grouped
-    note_channel_dimension(grouped)
+    if expanded is program and any(map(pads, program.entry.ops)):
+        expanded = program.clone()  # windows are padded apart in it
+    grouped = _without_ops(expanded)
+    note_channel_dimension(grouped, channel_dimension(expanded))
     grouped.module.attributes[ISA] = StringAttr(isa)
+    _Grouping(grouped, expanded.entry, {} if found is None else found).run()
     if isa in INSTRUCTION_SETS:
         name_dot_forms(grouped, INSTRUCTION_SETS[isa])
-    _Grouping(grouped, {} if found is None else found).run()
     return grouped
+
+
+def _without_ops(program: Program) -> Program:
+    """A copy whose entry has arguments and a return without operands, and no other op."""
+    module = program.module.clone_without_regions()
+    module.body.add_block(Block())
+    for op in program.module.ops:
+        module.body.block.add_op(copy := op.clone_without_regions() if op is program.main else op.clone())
+        if op is program.main:
+            block = Block()
+            for argument in program.entry.args:
+                block.insert_arg(argument.type, argument.index, argument.location).name_hint = argument.name_hint
+            block.add_op(ReturnOp())
+            copy.regions[0].add_block(block)
+    return Program(module, program.weights.copy())
 
 
 def noted_isa(program: Program) -> str | None:
@@ -108,31 +125,31 @@ def noted_isa(program: Program) -> str | None:
 
 
 class _Grouping:
-    """Appends new ops after the old ones, which are removed at the end. `made` maps old values to new ones."""
+    """Appends kernels for the ops of block `old` to the entry of `program`. `made` maps old values to new ones."""
 
-    def __init__(self, program: Program, found: Found):
+    def __init__(self, program: Program, old: Block, found: Found):
         self.program = program
+        self.old = old
         self.found = found
         self.block = program.entry
-        self.made: dict[SSAValue, SSAValue] = {argument: argument for argument in self.block.args}
-        self.values = Values(program, self.block, self.made.__contains__)
-        self._lying: dict[SSAValue, View] = {argument: dense(argument, Space.INPUT) for argument in self.block.args}
+        self.made: dict[SSAValue, SSAValue] = dict(zip(old.args, self.block.args, strict=True))
+        self.values = Values(program, old, self.made.__contains__)
+        self._lying: dict[SSAValue, View] = {argument: dense(argument, Space.INPUT) for argument in old.args}
         self._declined: dict[Operation, list[tuple[str, bool]]] = {}
         self._depths: dict[Operation, int] = {}
         self._seen: dict[SSAValue, tuple[SSAValue, View]] = {}
 
     def run(self) -> None:
-        *old, last = self.block.ops
-        assert isinstance(last, ReturnOp)
+        *old, returning = self.old.ops
         for op in old:
             self._visit(op)
             self._bound_depth(op)
-        for value in last.operands:
+        for value in returning.operands:
             scalar_type(value)
-        returned = [self.value(value) for value in last.operands]
-        last.operands = returned
-        new = [op for op in self.block.ops if op is not last and op not in self.values.order]
-        for op in [*new[::-1], *(op for op in [*self.block.ops][::-1] if op in self.values.order and op is not last)]:
+        returned = [self.value(value) for value in returning.operands]
+        *made, last = self.block.ops
+        last.location, last.operands = returning.location, returned
+        for op in made[::-1]:
             if not any(result.first_use for result in op.results):
                 Rewriter.erase_op(op)
 
@@ -249,7 +266,7 @@ class _Grouping:
         pad = hlo.PadOp(source, constant.output, low, high, interior)
         for n, new in enumerate((constant, pad)):
             new.location = op.location
-            self.block.insert_op_before(new, op)
+            self.old.insert_op_before(new, op)
             self.values.order[new] = self.values.order[op] - (1 - n / 2) / 2
         op.operands[0] = pad.result
         op.padding = None

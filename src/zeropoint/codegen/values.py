@@ -126,9 +126,8 @@ def channel_dimension(program: Program) -> int | None:
     return None
 
 
-def note_channel_dimension(program: Program) -> None:
-    """Record the channel dimension of images on the module, before convolutions move into kernels."""
-    channel = channel_dimension(program)
+def note_channel_dimension(program: Program, channel: int | None) -> None:
+    """Record the channel dimension of images on the module: convolutions move into kernels."""
     if channel is not None:
         program.module.attributes[CHANNEL] = IntegerAttr(channel, i64)
 

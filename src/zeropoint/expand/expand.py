@@ -23,10 +23,10 @@ from zeropoint.expand.batch_norm import batch_norm_grad, batch_norm_inference, b
 from zeropoint.expand.collectives import alone, first_id, permuted
 from zeropoint.expand.emission import Emission
 from zeropoint.expand.mapping import mapped
-from zeropoint.expand.narrow_constants import converted
-from zeropoint.expand.padding import pad
+from zeropoint.expand.narrow_constants import converted, is_narrow
+from zeropoint.expand.padding import is_computed, pad
 from zeropoint.expand.pooling_gradient import select_and_scatter
-from zeropoint.expand.reductions import reduction, window
+from zeropoint.expand.reductions import is_converting, reduction, window
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.program import Program
 
@@ -54,20 +54,31 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
 }
 
 
+APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
+    hlo.ConvertOp: is_narrow,
+    hlo.PadOp: is_computed,
+    hlo.ReduceOp: is_converting,
+}
+"""Whether an op needs its expansion. Other ops of `EXPANSIONS` do, or their rule decides."""
+
+
+def _is_expanded(op: Operation) -> bool:
+    return type(op) in EXPANSIONS and (type(op) not in APPLIES or APPLIES[type(op)](op))
+
+
 def expand(program: Program) -> Program:
     """A copy without the ops of `EXPANSIONS`; the program itself if there are none.
 
     Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
     are too large or whose bodies are not elementwise.
     """
-    if not any(type(op) in EXPANSIONS for op in program.entry.ops):
+    if not any(map(_is_expanded, program.entry.ops)):
         return program
     program = program.clone()
     for op in list(program.entry.ops):
-        rule = EXPANSIONS.get(type(op))
-        if rule is None:
+        if not _is_expanded(op):
             continue
-        made = rule(Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
+        made = EXPANSIONS[type(op)](Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
         if made is not None:
             Rewriter.replace_op(op, [], list(made))
     return program

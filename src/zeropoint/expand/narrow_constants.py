@@ -15,9 +15,14 @@ from zeropoint.ir.tensors import element_of, with_element
 NARROW = tuple(IntegerType(width, sign) for width in (2, 4) for sign in Signedness)
 
 
+def is_narrow(op: ConvertOp) -> bool:
+    """Whether an op converts integers of fewer bits than a byte."""
+    return element_of(op.operand) in NARROW
+
+
 def converted(emit: Emission, op: ConvertOp) -> Sequence[SSAValue] | None:
-    """The constant in bytes, converted to a wider result; None unless it has integers of fewer bits than a byte."""
-    array = emit.array(op.operand) if element_of(op.operand) in NARROW else None
+    """The narrow constant in bytes, converted to a wider result; None for a value that is computed."""
+    array = emit.array(op.operand)
     if array is None:
         return None
     made = emit.constant(np.asarray(array, np.uint8 if array.dtype.kind == "u" else np.int8))

@@ -51,9 +51,12 @@ def everywhere(along: Sequence[Array]) -> Array:
     return found
 
 
-def pad(emit: Emission, op: PadOp) -> Sequence[SSAValue] | None:
-    """A `pad` by a computed value; None for a constant."""
-    if is_constant(op.padding_value):
-        return None
+def is_computed(op: PadOp) -> bool:
+    """Whether a `pad` inserts a computed value."""
+    return not is_constant(op.padding_value)
+
+
+def pad(emit: Emission, op: PadOp) -> Sequence[SSAValue]:
+    """A `pad` by a computed value."""
     widths = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
     return [filled(emit, op.operand, op.padding_value, *map(array_values, widths))]

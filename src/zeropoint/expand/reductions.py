@@ -55,10 +55,13 @@ def is_single(op: ReduceOp | ReduceWindowOp) -> bool:
     return issubclass(body, ORDER_ONLY) or not isinstance(element_of(op.body.block.args[0]), BFloat16Type | Float16Type)
 
 
-def reduction(emit: Emission, op: ReduceOp) -> Sequence[SSAValue] | None:
-    """The reduction in the types of its body; None if it has them, or if a loop nest computes it."""
-    if is_single(op) or not _converts(op):
-        return None
+def is_converting(op: ReduceOp) -> bool:
+    """Whether a reduction has other types than its body, and no loop nest computes it."""
+    return not is_single(op) and _converts(op)
+
+
+def reduction(emit: Emission, op: ReduceOp) -> Sequence[SSAValue]:
+    """The reduction in the types of its body."""
     return _reduced(emit, op, _inside(emit, op), ())
 
 

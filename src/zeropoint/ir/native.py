@@ -16,9 +16,10 @@ with the offset of the instruction set (128 if its dot product takes unsigned 8-
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, StringAttr, i32, i64
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -110,7 +111,11 @@ class KernelOp(IRDLOperation):
             properties["declined"] = ArrayAttr([StringAttr(reason) for reason in declined])
         if row is not None:
             properties["row"] = IntegerAttr(row, i64)
-        super().__init__(operands=[inputs, outputs], result_types=[result_types], properties=properties, regions=[body])
+        properties["operandSegmentSizes"] = _segments(len(inputs), len(outputs))
+        # Not IRDLOperation's constructor, which takes several times as long: programs have many kernels.
+        Operation.__init__(
+            self, operands=[*inputs, *outputs], result_types=result_types, properties=properties, regions=[body]
+        )
 
     @property
     def terminator(self) -> YieldOp:
@@ -143,6 +148,11 @@ class KernelOp(IRDLOperation):
             space = memory_of(value).memory_space
             if space not in (StringAttr("arena"), StringAttr("output")):
                 raise VerifyException(f'\'native.kernel\' op writes to space {space}, expected "arena" or "output"')
+
+
+@lru_cache
+def _segments(inputs: int, outputs: int) -> Attribute:
+    return DenseArrayBase.from_list(i32, [inputs, outputs])
 
 
 def _check_alike(inner: str, inside: Sequence[Attribute], outer: str, outside: Sequence[Attribute]) -> None:

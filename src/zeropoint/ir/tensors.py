@@ -8,11 +8,12 @@ type maps to the dtype of its storage.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType, f32, f64, i1
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, OpResult, ParametrizedAttribute, SSAValue
 
 from zeropoint.errors import Error
 from zeropoint.ir.floats import FORMATS
@@ -40,21 +41,25 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
 
     Raises UnheldType, a TypeError, for a type that has none.
     """
-    if isinstance(element_type, UniformQuantizedType):
-        return element_type.storage.dtype
-    if isinstance(element_type, IntegerType):
-        width: int = element_type.bitwidth
-        if width == 1:
-            return np.dtype(np.bool_)
-        unsigned = cast("Signedness", element_type.signedness.data) is Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType] (xDSL leaves it open)
-        return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
+    if type(element_type) is IntegerType:  # exact types first: isinstance on an abstract class is slow
+        unsigned = element_type.signedness.data is Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType] (xDSL leaves it open)
+        return _integer_dtype(element_type.bitwidth, unsigned)
     if type(element_type) in _FLOATS:
         return _FLOATS[type(element_type)]
+    if isinstance(element_type, UniformQuantizedType):
+        return element_type.storage.dtype
     if isinstance(element_type, ComplexType):
         part = cast("ComplexType[Any]", element_type).element_type
         if part in _COMPLEX:
             return _COMPLEX[part]
     raise UnheldType(f"found element type {element_type}, which NumPy cannot hold")
+
+
+@lru_cache
+def _integer_dtype(width: int, unsigned: bool) -> np.dtype[Any]:
+    if width == 1:
+        return np.dtype(np.bool_)
+    return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
 
 
 def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
@@ -79,7 +84,9 @@ def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
 
     Raises UnheldType, a TypeError, if it has none.
     """
-    if type(value) is TensorType:  # the hot path of verification: isinstance on an abstract class is slow
+    if type(value) is OpResult or type(value) is BlockArgument:  # isinstance on an abstract class is slow
+        value = value.type
+    if type(value) is TensorType:
         return value
     found = value.type if isinstance(value, SSAValue) else value
     if not isinstance(found, TensorType):
