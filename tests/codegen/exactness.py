@@ -20,6 +20,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress
 
 HERE = [row for name, row in INSTRUCTION_SETS.items() if not name.startswith("neon") and runs_here(name)]
 """The instruction sets of this processor."""
@@ -74,9 +75,11 @@ def assert_native_is_exact(
 def unoptimized() -> Iterator[None]:
     """Programs are compiled as the debug build is, without its checks."""
 
-    def without(sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None, form: str):
+    def without(
+        sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None, form: str, progress: Progress
+    ) -> dict[str, bytes]:
         del form
-        return objects_of(sources, isa, cache=cache, form="debug")
+        return objects_of(sources, isa, cache=cache, form="debug", progress=progress)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "objects_of", without)
