@@ -91,7 +91,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
     held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
-        names = handle_names(program.module)
+        names = handle_names(program.module.walk())
         named = {names.get(handle, handle): array for handle, array in held.items()}
         nibbles = {names.get(handle, handle): signed for handle, signed in _four_bit_handles(program).items()}
         arrays = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from io import StringIO
 from typing import cast
 
@@ -73,7 +73,7 @@ def print_program(
     names values and handles as in the original model (`value_names.py`).
     """
     stream = StringIO()
-    handles = handle_names(program.module) if names else None
+    handles = handle_names(program.module.walk()) if names else None
     ProgramPrinter(stream, locations=locations, generic=generic, handles=handles).print_op(program.module)
     stream.write("\n")
     if inline_weights and (arrays := resource_arrays(program)):
@@ -83,13 +83,13 @@ def print_program(
     return stream.getvalue()
 
 
-def print_ops(ops: Iterable[Operation], *, names: bool = False) -> str:
+def print_ops(ops: Sequence[Operation], *, names: bool = False) -> str:
     """The text of some ops, one per line, with consistent value names and without locations.
 
-    `names` names values as in the original model.
+    `names` names values and weights as in the original model.
     """
     stream = StringIO()
-    printer = ProgramPrinter(stream, handles={} if names else None)
+    printer = ProgramPrinter(stream, handles=handle_names(ops) if names else None)
     for op in ops:
         printer.print_op(op)
         stream.write("\n")

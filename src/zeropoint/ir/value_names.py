@@ -9,9 +9,9 @@ same text, and parsing and printing a text does not change it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from xdsl.dialects.builtin import DenseResourceAttr, LocationAttr, ModuleOp, NameLoc, UnknownLoc
+from xdsl.dialects.builtin import DenseResourceAttr, LocationAttr, NameLoc, UnknownLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.ir.locations import location_text
@@ -62,10 +62,10 @@ def _enclosing(value: SSAValue) -> LocationAttr | None:
     return None if op is None else op.location
 
 
-def handle_names(module: ModuleOp) -> Mapping[str, str]:
-    """Maps the handles of constants to their names; other handles keep theirs."""
+def handle_names(ops: Iterable[Operation]) -> Mapping[str, str]:
+    """Maps the handles of the constants among the ops to their names; other handles keep theirs."""
     names, found = Names(), dict[str, str]()
-    for op in module.walk():
+    for op in ops:
         if isinstance(op, ConstantOp) and isinstance(op.value, DenseResourceAttr):
             handle = op.value.resource_handle.data
             wanted = value_identifier(op.output)

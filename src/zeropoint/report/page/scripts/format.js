@@ -36,9 +36,10 @@ function duration(seconds) {
 
 /** @param {number} share @returns {string} two significant digits below 1 % */
 function percent(share) {
-  if (share === 0) return "0 %";
-  if (share < 1e-7) return `${(100 * share).toExponential(1)} %`;
-  return share < 0.01 ? `${Number((100 * share).toPrecision(2))} %` : `${(100 * share).toFixed(1)} %`;
+  const figure = 100 * share;
+  if (share === 0) return "0\u00a0%";
+  if (share < 1e-7) return `${figure.toExponential(1)}\u00a0%`;
+  return `${share < 0.01 ? Number(figure.toPrecision(2)) : figure.toFixed(1)}\u00a0%`;
 }
 
 /** An element with attributes and children; text is never read as HTML.

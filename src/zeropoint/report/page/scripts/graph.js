@@ -23,6 +23,9 @@ function layOut() {
 /** @param {string} text @returns {string} the end of a long name, which tells more than its beginning */
 function ending(text) { return text.length > NAME_LENGTH ? `\u2026${text.slice(1 - NAME_LENGTH)}` : text; }
 
+/** @param {GraphNode} node @returns {string} its kernel; of a function of one value, `elementwise_unary (tanh)`, the function */
+function kernelText(node) { return ending((/\((.+)\)$/.exec(node.kernel) || ["", node.kernel])[1].replace("stablehlo.", "")); }
+
 class GraphView {
   /** @param {HTMLElement} place @param {function(string): void} select */
   constructor(place, select) {
@@ -85,7 +88,7 @@ class GraphView {
       d3.select(this).classed("light", light).classed("dark", !light).select(".shape").attr("fill", fill);
       const value = metric && shown(node) ? metric.of(node) : null;
       const figure = value === null ? "" : Number.isFinite(value) ? ` \u00b7 ${short(value)} ${metric.unit}` : " \u00b7 exact";
-      d3.select(this).select(".small").text(`${node.kernel.replace("stablehlo.", "")}${figure}`);
+      d3.select(this).select(".small").text(`${kernelText(node)}${figure}`);
     });
     return scale.range;
   }

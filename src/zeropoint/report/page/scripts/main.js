@@ -72,7 +72,10 @@ document.addEventListener("keydown", (event) => {
 byId("save-json").addEventListener("click", () => save(`${stem}.report.json`, "application/json", JSON.stringify(report, null, 1)));
 byId("save-csv").addEventListener("click", () => save(`${stem}.report.csv`, "text/csv", csv(tableView.rows())));
 onTheme.push(() => { paint(); tableView.draw(); if (selected) select(selected); });
-window.addEventListener("resize", () => { if (selected) showDetail(nodeById.get(selected)); });
+window.addEventListener("resize", () => {
+  if (selected) showDetail(nodeById.get(selected));
+  if (selected) graphView.show(selected);
+});
 
 showHeader();
 showWorst(select);

@@ -59,7 +59,7 @@ function showWorst(select) {
     const figures = gain === null ? trial.why_not || "exact" : `${fixed(trial.before, 1)} \u2192 ${fixed(trial.after, 1)}`;
     return element("tr", {}, element("td", { class: "text name" }, index === 0 && node ? opener(node, select) : ""),
       element("td", {}, index === 0 && node ? fixed(sqnr(node, "added"), 1) : ""),
-      element("td", { class: "text" }, element("code", {}, trial.rule)), element("td", {}, figures),
+      element("td", { class: "text rule" }, element("code", {}, trial.rule)), element("td", {}, figures),
       element("td", { class: `gain ${gain !== null && gain > 0.05 ? "up" : "down"}` }, gain === null ? "" : `${gain > 0 ? "+" : ""}${gain.toFixed(2)}`));
   }));
   place.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
