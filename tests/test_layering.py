@@ -61,6 +61,7 @@ TOP = {
     "pipeline",
     "progress",
     "quantization",
+    "specializations",
     "timing",
     "verification",
     "version",

@@ -41,10 +41,7 @@ def picture(random: np.random.Generator, shape: Shape) -> np.ndarray:
     return np.clip(fine + 0.05 * random.standard_normal(shape), 0, 1).astype(np.float32)
 
 
-LETTERS = [
-    bytes.fromhex(rows)
-    for rows in "0E111F111F 1E111E111E 0E1010100E 1E1111111E 1F101E101F 1F101E1010 0E1013110E 11111F1111".split()
-]
+LETTERS = [bytes.fromhex(rows) for rows in ("0E111F111F", "1E111E111E", "0E1010100E", "1F101E1010", "0E1013110E")]
 """Letters of 5 rows and 5 columns, a byte for each row."""
 
 

@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from zeropoint.model import Model
     from zeropoint.pipeline import Sensitivities
     from zeropoint.report.agreement import Comparison
+    from zeropoint.specializations import Specializations
 
-__all__ = ["Data", "Error", "Images", "Model", "Recipe", "__version__", "compare", "load", "quantize", "sensitivity"]
+__all__ = [
+    "Data",
+    "Error",
+    "Images",
+    "Model",
+    "Recipe",
+    "Specializations",
+    "__version__",
+    "compare",
+    "load",
+    "quantize",
+    "sensitivity",
+]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -50,6 +63,10 @@ def __getattr__(name: str) -> Any:
         from zeropoint.calibrate import Images
 
         return Images
+    if name == "Specializations":
+        from zeropoint.specializations import Specializations
+
+        return Specializations
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
