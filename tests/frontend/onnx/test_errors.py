@@ -183,6 +183,16 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         load_model(path)
 
 
+@pytest.mark.parametrize(("text", "field"), [(b"thenode", "name"), (b"theinput", "input")])
+def test_names_that_are_not_utf8(text: bytes, field: str, tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["theinput"], ["y"], name="thenode")
+    path = tmp_path / "model.onnx"
+    data = model([node], [tensor("theinput", (1, 2))], [tensor("y", None)]).SerializeToString()
+    path.write_bytes(data.replace(text, b"\xff" * len(text)))
+    with pytest.raises(ModelError, match=f"found text that is not UTF-8 in '{field}', b'.xff"):
+        load_model(path)
+
+
 def test_input_of_strings(tmp_path: Path) -> None:
     proto = model([], [tensor("x", (1,), TensorProto.STRING)], [tensor("x", None)])
     expected = "input 'x': found element type STRING, expected a float, an integer or a boolean"

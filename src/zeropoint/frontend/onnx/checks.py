@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.external_data_helper import uses_external_data
 
@@ -16,6 +18,32 @@ from zeropoint.numerics.rounding import INT32_MAX
 
 _INT32 = range(1, INT32_MAX + 1)
 _EQUATION = re.compile(rb"[A-Za-z., ]*(->[A-Za-z. ]*)?")
+
+
+def check_text(message: Message) -> None:
+    """Check that all text of a model is UTF-8: protobuf gives other text as bytes.
+
+    Raises ModelError.
+    """
+    for field, value in _fields(message):
+        values: Iterable[Any] = [value] if isinstance(value, str | bytes | Message) else value
+        if field.type == field.TYPE_MESSAGE:
+            for one in values:
+                check_text(one)
+        elif field.type == field.TYPE_STRING:
+            for one in values:
+                if isinstance(one, bytes):
+                    raise ModelError(
+                        f"found text that is not UTF-8 in '{field.name}', {one[:40]!r}, expected an ONNX file; "
+                        f"it is broken"
+                    )
+
+
+def _fields(message: Message) -> Iterable[tuple[Any, Any]]:
+    """Descriptors and values of the fields that are set, without the data of tensors, which would be copied."""
+    if not isinstance(message, TensorProto):
+        return message.ListFields()
+    return [(message.DESCRIPTOR.fields_by_name[name], getattr(message, name)) for name in ("name", "external_data")]
 
 
 def check_versions(model: ModelProto) -> None:

@@ -13,7 +13,7 @@ from onnx import ModelProto, defs
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.frontend.onnx.bodies import inline_bodies
-from zeropoint.frontend.onnx.checks import check_attributes, check_external_data, check_versions
+from zeropoint.frontend.onnx.checks import check_attributes, check_external_data, check_text, check_versions
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
@@ -69,6 +69,7 @@ def _naming(source: object) -> Generator[None]:
 def _imported(
     model: ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant]
 ) -> Program:
+    check_text(model)
     check_versions(model)
     check_attributes(model)
     model = inline_functions(model)
