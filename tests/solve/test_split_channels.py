@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
 from networks import Network
@@ -22,11 +24,14 @@ from zeropoint.ir.stablehlo import (
     GatherDimensions,
     GatherOp,
     MultiplyOp,
+    ReshapeOp,
     SliceOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import count_ops
+from zeropoint.solve.parts import reshaped_part
 
 SHAPE = (1, 8, 6, 6)
 LOUD = np.array([300.0] + [1.0] * 7)
@@ -81,6 +86,32 @@ def parts_of_a_product(net: Network, value: SSAValue) -> list[SSAValue]:
     return [convolved(net, cut) for cut in cuts]
 
 
+def parts_behind_moves(net: Network, value: SSAValue) -> list[SSAValue]:
+    """Two halves of the channels, moved to the first dimension and taken apart there, as queries and keys often are."""
+    value = convolved(net, value, 8, np.repeat([300.0, 1.0], 4))
+    net.name = "halves"
+    value = net.insert(ReshapeOp(value, with_shape(value, [1, 2, 4, 6, 6])))
+    value = net.insert(TransposeOp(value, [1, 0, 2, 3, 4]))
+    cuts = [net.insert(SliceOp(value, [i, 0, 0, 0, 0], [i + 1, 1, 4, 6, 6], [1] * 5)) for i in (0, 1)]
+    return [convolved(net, net.insert(ReshapeOp(cut, with_shape(cut, [1, 4, 6, 6])))) for cut in cuts]
+
+
+def a_part_and_all_behind_a_transpose(net: Network, value: SSAValue) -> list[SSAValue]:
+    value = convolved(net, value, 8, LOUD)
+    net.name = "last"
+    value = net.insert(TransposeOp(value, [0, 2, 3, 1]))
+    part = net.insert(SliceOp(value, [0, 0, 0, 1], [1, 6, 6, 8], [1] * 4))
+    return [convolved(net, part), convolved(net, value)]
+
+
+def parts_of_a_depthwise_convolution(net: Network, value: SSAValue) -> list[SSAValue]:
+    net.name = "depthwise"
+    weight = net.constant(net.random.normal(0, 1, (8, 1, 1, 1)) * np.repeat([300.0, 1.0], 4).reshape(-1, 1, 1, 1))
+    layout = ConvolutionLayout.channels_first(2)
+    value = net.insert(ConvolutionOp(value, weight, value.type, layout, feature_group_count=8))
+    return [convolved(net, sliced(net, value, first, first + 4)) for first in (0, 4)]
+
+
 def network(make: Callable[[Network, SSAValue], list[SSAValue]]) -> Program:
     net = Network([SHAPE])
     return net.finish(make(net, net.values[0]))
@@ -111,6 +142,11 @@ def sqnr(result: Quantization, program: Program) -> list[float]:
         (a_part_and_all, "cpu"),
         (parts_of_a_scaled_sum, "cpu"),
         (parts_of_a_product, "cpu"),
+        (parts_behind_moves, "cpu"),
+        (parts_behind_moves, "onnxruntime"),
+        (a_part_and_all_behind_a_transpose, "litert"),
+        (parts_of_a_depthwise_convolution, "cpu"),
+        (parts_of_a_depthwise_convolution, "onnxruntime"),
     ],
 )
 def test_quiet_channels_of_a_loud_value_keep_their_precision(
@@ -120,6 +156,36 @@ def test_quiet_channels_of_a_loud_value_keep_their_precision(
     result = quantize(program, samples(0), Options(name))
     assert min(sqnr(result, program)) > 26  # 10 or less with one scale
     assert count_ops(result.integer).floats == 0
+
+
+@given(data=st.data())
+def test_parts_before_a_reshape_are_those_of_its_result(data: st.DataObject) -> None:
+    """Reshaping the part that was found gives the part of the reshaped array."""
+    before = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
+    after = tuple(data.draw(factors(before)))
+    axis = data.draw(st.integers(0, len(after) - 1))
+    chosen = np.array(data.draw(st.lists(st.integers(0, after[axis] - 1), min_size=1, max_size=4, unique=True)))
+    found = reshaped_part(before, after, axis, chosen)
+    if found is not None:
+        array = np.arange(np.prod(before)).reshape(before)
+        shape = [*after[:axis], chosen.size, *after[axis + 1 :]]
+        moved = np.take(array, found[1], found[0]).reshape(shape)
+        np.testing.assert_array_equal(moved, np.take(array.reshape(after), chosen, axis))
+    elif before == after:
+        assert after[axis] == 1
+
+
+@st.composite
+def factors(draw: st.DrawFn, before: tuple[int, ...]) -> list[int]:
+    """A shape with as many elements: dimensions are divided, merged, or kept."""
+    primes = [factor for size in before for factor in ([2, 2] if size == 4 else [2, 3] if size == 6 else [size])]
+    shape: list[int] = []
+    for factor in primes:
+        if shape and draw(st.booleans()):
+            shape[-1] *= factor
+        else:
+            shape.append(factor)
+    return shape
 
 
 def test_parts_that_do_not_overlap_replace_the_whole() -> None:

@@ -16,133 +16,59 @@ becomes
 %y = "quant.region"(%v, ...)
 ```
 A requantized value has one scale. If `%y` reads all of it, `%s` would be read at a scale 300 times too coarse. A part
-of the channels of a contraction is a contraction with that part of the weights, exactly; a part of a sum or product is
-that of the parts of its operands. If only parts are read, and no two of them overlap, then splitting costs nothing, so
-all parts get kernels of their own if one of them needs a finer scale. Otherwise the part is computed twice, which must
-be worth it (`WORTH`).
+of the channels of a contraction is a contraction with that part of the weights, exactly; a part of a sum, product or
+depthwise convolution is that of the parts of its operands. If only parts are read, and no two of them overlap, then
+splitting costs nothing, so all parts get kernels of their own if one of them needs a finer scale. Otherwise the part is
+computed twice, which must be worth it (`WORTH`).
 
-A part is a `slice`, or a `gather` at constant indices, along one dimension.
+A part is a `slice`, or a `gather` at constant indices, along one dimension, also behind reshapes and transposes
+(`parts.py`), which are then done for each part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import DEMANDS, PINNED
+from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op, is_constant
 from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import is_function
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, ReturnOp, StatisticsOp, Storage
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp, GatherOp, SliceOp
-from zeropoint.ir.tensors import Array, shape_of, with_shape
-from zeropoint.ir.weights import Weights, inline_array
-from zeropoint.solve.precision import coarser, step_of
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.parts import Part, is_open, parts_of, range_of, step_for
+from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
 
 WORTH = 4.0
 """A part is computed twice if it would otherwise be read at a scale more than this many times too coarse: two bits."""
-SUMS_AND_PRODUCTS = ("add", "multiply", "subtract")
-"""Kernels whose operands may be cut: no precision is lost before them, because they do not amplify small values."""
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A region that takes the elements `chosen` of its first operand along a dimension, in this order."""
-
-    region: QuantizeRegionOp
-    axis: int
-    chosen: Array
-    range: Range
-
-    @staticmethod
-    def of(region: Operation, weights: Weights) -> Part | None:
-        """The part that a region takes; None for any other op, or without statistics of its result."""
-        if not isinstance(region, QuantizeRegionOp) or not _is_open(region) or len(region.outputs) != 1:
-            return None
-        op, seen = region.body.block.first_op, _range(region.outputs[0])
-        if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
-            return None
-        found = _sliced(op) if isinstance(op, SliceOp) else _gathered(op, constant_array(region.inputs[1], weights))
-        return None if found is None else Part(region, *found, seen)
-
-    @property
-    def step(self) -> float:
-        """The scale that the part needs in 8 bits."""
-        return _step(self.range)
-
-
-def _sliced(op: SliceOp) -> tuple[int, Array] | None:
-    shape, kept = shape_of(op.operand), shape_of(op.result)
-    axes = [axis for axis, (before, after) in enumerate(zip(shape, kept, strict=True)) if before != after]
-    if len(axes) != 1:
-        return None
-    (axis,) = axes
-    first, last, stride = (array.get_values()[axis] for array in (op.start_indices, op.limit_indices, op.strides))
-    return axis, np.arange(first, last, stride)
-
-
-def _gathered(op: GatherOp, indices: Array | None) -> tuple[int, Array] | None:
-    shape, dimensions = shape_of(op.operand), op.dimension_numbers.data
-    if indices is None or len(dimensions.start_index_map) != 1 or dimensions.operand_batching_dims:
-        return None
-    (axis,) = dimensions.start_index_map
-    sizes = [1 if number == axis else size for number, size in enumerate(shape)]
-    kept = [size if number != axis else indices.size for number, size in enumerate(shape)]
-    others = [number for number in range(len(shape)) if number != axis]
-    whole = list(op.slice_sizes.get_values()) == sizes and list(dimensions.collapsed_slice_dims) == [axis]
-    if not whole or list(dimensions.offset_dims) != others or list(shape_of(op.result)) != kept:
-        return None
-    return axis, np.clip(indices.reshape(-1), 0, shape[axis] - 1)
-
-
-def _is_open(region: QuantizeRegionOp) -> bool:
-    """Whether neither the model nor the user demands anything of a region's ports."""
-    specs = (*region.input_specs, *region.output_specs)
-    return DEMANDS not in region.attributes and not any(isinstance(spec, QuantizedType) for spec in specs)
-
-
-def _range(value: SSAValue) -> Range | None:
-    found = next((use.operation for use in value.uses if isinstance(use.operation, StatisticsOp)), None)
-    if found is None:
-        return None
-    low, high = inline_array(found.layer_stats).tolist()
-    return low, high
-
-
-def _step(span: Range) -> float:
-    return step_of(*span, Storage.of("i8"), None)
-
-
-def _readers(value: SSAValue) -> Iterable[Operation]:
-    for use in value.uses:
-        if isinstance(use.operation, StatisticsOp):
-            yield from _readers(use.operation.res)
-        else:
-            yield use.operation
+CUTS_OPERANDS = ("add", "depthwise_convolution", "multiply", "subtract")
+"""Kernels of which a part reads the same part of each operand, at the scale of the whole operand."""
 
 
 def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
     """The parts of a value that kernels of their own should compute."""
-    readers, whole = list(_readers(value)), _range(value)
-    parts = [part for part in (Part.of(reader, weights) for reader in readers) if part is not None]
+    read, whole = list(parts_of(value, weights)), range_of(value)
+    parts = [part for part in read if part is not None]
     if whole is None or not parts or len({part.axis for part in parts}) != 1:
         return []
     count = shape_of(value)[parts[0].axis]
     taken = np.concatenate([part.chosen for part in parts])
-    if len(parts) == len(readers):  # nothing else is read
-        shared = _step((min(part.range[0] for part in parts), max(part.range[1] for part in parts)))
+    if len(parts) == len(read):  # nothing else is read
+        shared = step_for((min(part.range[0] for part in parts), max(part.range[1] for part in parts)))
         if len(set(taken.tolist())) == taken.size:
             return parts if len(parts) > 1 and any(coarser(shared, part.step) for part in parts) else []
     else:
-        shared = _step(whole)
+        shared = step_for(whole)
     return [part for part in parts if shared > WORTH * part.step and part.chosen.size <= count]
 
 
@@ -188,7 +114,8 @@ class _Copy:
             return PINNED not in value.owner.attributes
         name = self.maker.logical_kernel.data
         if (
-            name not in SUMS_AND_PRODUCTS
+            self.part.moves
+            or name not in CUTS_OPERANDS
             or name not in self.target.by_kernel
             or not isinstance(value.owner, StatisticsOp)
         ):
@@ -203,14 +130,42 @@ class _Copy:
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, block.args, strict=True))
         for op in body.ops:
             block.add_op(copy := op.clone(values))
+            if isinstance(op, ConvolutionOp) and isinstance(copy, ConvolutionOp) and _is_depthwise(op):
+                copy.feature_group_count = IntegerAttr(self.part.chosen.size, i64)
             for before, after in zip(op.results, copy.results, strict=True):
                 values[before] = self._shortened(before, after)
         specs = list(self.maker.input_specs), list(self.maker.output_specs)
         kernel = self.maker.logical_kernel.data
-        made = QuantizeRegionOp(operands, [part.outputs[0].type], kernel, *specs, Region(block))
+        result = self._part_type(self.maker.outputs[0], self.part.axis, self.part.chosen.size)
+        made = QuantizeRegionOp(operands, [result], kernel, *specs, Region(block))
         made.attributes = dict(self.maker.attributes)
         made.location = part.location
-        Rewriter.replace_op(part, made)
+        Rewriter.replace_op(part, [made, *self._moves(made)])
+
+    def _moves(self, made: QuantizeRegionOp) -> Iterator[Operation]:
+        """The moves between the maker's part and what reads it, each after the statistics of its operand."""
+        value = made.outputs[0]
+        for move in self.part.moves:
+            stated = StatisticsOp(value, self.part.range)
+            stated.location = self.part.region.location
+            yield stated
+            copy = move.region.clone()
+            copy.operands[0] = stated.res
+            moved = self._part_type(move.region.outputs[0], move.axis, move.count)
+            inner = copy.body.block.first_op
+            assert inner is not None
+            Rewriter.replace_value_with_new_type(copy.body.block.args[0], value.type)
+            Rewriter.replace_value_with_new_type(inner.results[0], moved)
+            Rewriter.replace_value_with_new_type(copy.outputs[0], moved)
+            yield copy
+            value = copy.outputs[0]
+
+    @staticmethod
+    def _part_type(value: SSAValue, axis: int, count: int) -> TensorType[Attribute]:
+        """The type of a value with another number of elements along a dimension."""
+        shape = list(shape_of(value))
+        shape[axis] = count
+        return with_shape(value, shape)
 
     def _operand(self, argument: SSAValue, value: SSAValue) -> SSAValue:
         axis, part = self.axes.get(argument), self.part.region
@@ -232,9 +187,7 @@ class _Copy:
         axis = self.axes.get(before)
         if axis is None:
             return after
-        shape = list(shape_of(before))
-        shape[axis] = self.part.chosen.size
-        return Rewriter.replace_value_with_new_type(after, with_shape(before, shape))
+        return Rewriter.replace_value_with_new_type(after, self._part_type(before, axis, self.part.chosen.size))
 
 
 def _operands(op: Operation, axis: int | None) -> list[tuple[SSAValue, int | None]] | None:
@@ -254,12 +207,25 @@ def _operands(op: Operation, axis: int | None) -> list[tuple[SSAValue, int | Non
         source = dimensions.index(axis) if axis in dimensions else None
         is_repeated = source is None or shape_of(op.operand)[source] != shape[axis]
         return [(op.operand, None if is_repeated else source)]
+    if isinstance(op, ConvolutionOp) and _is_depthwise(op):
+        layout = op.dimension_numbers.data
+        whole = axis != layout.output_feature_dimension
+        kernel = (op.rhs, layout.kernel_output_feature_dimension)
+        return None if whole else [(op.lhs, layout.input_feature_dimension), kernel]
     if isinstance(op, ConvolutionOp | DotGeneralOp) and axis == output_channel_axis(op):
         channels = weight_channel_axis(op)
         groups = (op.feature_group_count, op.batch_group_count) if isinstance(op, ConvolutionOp) else ()
         if channels is not None and all(group.value.data == 1 for group in groups):
             return [(op.lhs, None), (op.rhs, channels)]
     return None
+
+
+def _is_depthwise(op: ConvolutionOp) -> bool:
+    """Whether a convolution computes each channel from one channel of its operand, in the same order."""
+    groups = int(op.feature_group_count.value.data)
+    layout = op.dimension_numbers.data
+    features = shape_of(op.lhs)[layout.input_feature_dimension]
+    return 1 < groups == features == shape_of(op.result)[layout.output_feature_dimension]
 
 
 def split_channels(program: Program, target: Target) -> Program:
@@ -269,7 +235,7 @@ def split_channels(program: Program, target: Target) -> Program:
     """
     program = program.clone()
     for op in reversed(list(program.entry.ops)):
-        if not isinstance(op, QuantizeRegionOp) or not _is_open(op) or len(op.outputs) != 1:
+        if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:
             continue
         copies = [_Copy(op, part, program.weights, target) for part in _worth_splitting(op.outputs[0], program.weights)]
         if all(is_constant(value) for value in op.inputs):

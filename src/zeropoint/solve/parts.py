@@ -1,0 +1,170 @@
+"""Find the kernels that read a part of a value along one dimension, also behind reshapes and transposes.
+
+```mlir
+%t = "quant.region"(%c) ({ transpose to channels last })
+%s = "quant.region"(%t) ({ slice of channels 1 to 7 })
+```
+`%s` reads channels 1 to 7 of `%c`, moved by a transpose. A part is a `slice`, or a `gather` at constant indices, along
+one dimension. A reshape is followed if the dimension comes from a single one, whole or divided: in a product that is
+reshaped to 3 x heads x channels, queries, keys and values are parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import DEMANDS
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, StatisticsOp, Storage
+from zeropoint.ir.stablehlo import GatherOp, ReshapeOp, SliceOp, TransposeOp
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.weights import Weights, inline_array
+from zeropoint.solve.precision import step_of
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A reshape or transpose between a value and its part, which makes `count` elements along `axis` of its result."""
+
+    region: QuantizeRegionOp
+    axis: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A region that takes the elements `chosen` of a value along a dimension, in this order, after `moves`."""
+
+    region: QuantizeRegionOp
+    axis: int
+    chosen: Array
+    range: Range
+    moves: tuple[Move, ...] = ()
+
+    @staticmethod
+    def of(region: Operation, weights: Weights) -> Part | None:
+        """The part that a region takes; None for any other op, or without statistics of its result."""
+        if not isinstance(region, QuantizeRegionOp) or not is_open(region) or len(region.outputs) != 1:
+            return None
+        op, seen = region.body.block.first_op, range_of(region.outputs[0])
+        if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
+            return None
+        found = _sliced(op) if isinstance(op, SliceOp) else _gathered(op, constant_array(region.inputs[1], weights))
+        return None if found is None else Part(region, *found, seen)
+
+    @property
+    def step(self) -> float:
+        """The scale that the part needs in 8 bits."""
+        return step_for(self.range)
+
+
+def _sliced(op: SliceOp) -> tuple[int, Array] | None:
+    shape, kept = shape_of(op.operand), shape_of(op.result)
+    axes = [axis for axis, (before, after) in enumerate(zip(shape, kept, strict=True)) if before != after]
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    first, last, stride = (array.get_values()[axis] for array in (op.start_indices, op.limit_indices, op.strides))
+    return axis, np.arange(first, last, stride)
+
+
+def _gathered(op: GatherOp, indices: Array | None) -> tuple[int, Array] | None:
+    shape, dimensions = shape_of(op.operand), op.dimension_numbers.data
+    if indices is None or len(dimensions.start_index_map) != 1 or dimensions.operand_batching_dims:
+        return None
+    (axis,) = dimensions.start_index_map
+    sizes = [1 if number == axis else size for number, size in enumerate(shape)]
+    kept = [size if number != axis else indices.size for number, size in enumerate(shape)]
+    others = [number for number in range(len(shape)) if number != axis]
+    whole = list(op.slice_sizes.get_values()) == sizes and list(dimensions.collapsed_slice_dims) == [axis]
+    if not whole or list(dimensions.offset_dims) != others or list(shape_of(op.result)) != kept:
+        return None
+    return axis, np.clip(indices.reshape(-1), 0, shape[axis] - 1)
+
+
+def is_open(region: QuantizeRegionOp) -> bool:
+    """Whether neither the model nor the user demands anything of a region's ports."""
+    specs = (*region.input_specs, *region.output_specs)
+    return DEMANDS not in region.attributes and not any(isinstance(spec, QuantizedType) for spec in specs)
+
+
+def range_of(value: SSAValue) -> Range | None:
+    """The range that the statistics of a value state; None without statistics."""
+    found = next((use.operation for use in value.uses if isinstance(use.operation, StatisticsOp)), None)
+    if found is None:
+        return None
+    low, high = inline_array(found.layer_stats).tolist()
+    return low, high
+
+
+def step_for(span: Range) -> float:
+    """The scale of a range in 8 bits."""
+    return step_of(*span, Storage.of("i8"), None)
+
+
+def parts_of(value: SSAValue, weights: Weights) -> Iterator[Part | None]:
+    """What each reader of a value takes of it; None for all, or for what is no part along one dimension."""
+    for reader in _readers(value):
+        if (part := Part.of(reader, weights)) is not None:
+            yield part
+        elif isinstance(reader, QuantizeRegionOp) and (move := _move(reader)) is not None:
+            for later in parts_of(reader.outputs[0], weights):
+                yield None if later is None else _before(move, reader, later)
+        else:
+            yield None
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    for use in value.uses:
+        if isinstance(use.operation, StatisticsOp):
+            yield from _readers(use.operation.res)
+        else:
+            yield use.operation
+
+
+def _move(region: QuantizeRegionOp) -> ReshapeOp | TransposeOp | None:
+    """The only op of a region if it is a reshape or a transpose of its operand."""
+    first, *others = region.body.block.ops
+    alone = len(others) == 1 and len(region.inputs) == 1 and is_open(region)
+    return first if alone and isinstance(first, ReshapeOp | TransposeOp) else None
+
+
+def _before(op: ReshapeOp | TransposeOp, region: QuantizeRegionOp, part: Part) -> Part | None:
+    """The part of a move's operand that becomes a part of its result; None if it is not along one dimension."""
+    if isinstance(op, TransposeOp):
+        axis, chosen = op.permutation.get_values()[part.axis], part.chosen
+    else:
+        found = reshaped_part(shape_of(op.operand), shape_of(op.result), part.axis, part.chosen)
+        if found is None:
+            return None
+        axis, chosen = found
+    move = Move(region, part.axis, part.chosen.size)
+    return replace(part, axis=axis, chosen=chosen, moves=(move, *part.moves))
+
+
+def reshaped_part(
+    before: tuple[int, ...], after: tuple[int, ...], axis: int, chosen: Array
+) -> tuple[int, Array] | None:
+    """The dimension of a reshape's operand, and the elements along it, of the `chosen` ones along one of the result.
+
+    None if the dimension of the result does not come from a single one, whole or divided.
+    """
+    first = prod(after[:axis])
+    for source, size in enumerate(before):
+        outer = prod(before[:source])
+        if size == 1 or outer > first or outer * size < first * after[axis]:
+            continue
+        start = next((n for n in range(axis + 1) if prod(after[:n]) == outer), None)
+        end = next((n for n in range(axis + 1, len(after) + 1) if prod(after[:n]) == outer * size), None)
+        if start is None or end is None:
+            return None
+        positions = np.arange(size).reshape(after[start:end])
+        return source, np.take(positions, chosen, axis - start).reshape(-1)
+    return None
