@@ -57,7 +57,7 @@ def settle_kernels(
         kernels = KernelChoice(target, constraints, left).choose(program)
         graph = PortGraph.of(kernels, constraints, joined)
         specs = Specs.of(graph, separate(graph), ranges, target.scale_type)
-        found = {**_idle_moves(specs), **_uneven_joins(program, specs)}
+        found = {**_idle_moves(specs, target), **_uneven_joins(program, specs)}
         if not found:
             return graph, specs
         left |= found
@@ -83,15 +83,17 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
     return found
 
 
-def _idle_moves(specs: Specs) -> dict[QuantizeRegionOp, str]:
+def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
     """The kernels that move a result of a float op to float ops, each with the reason."""
     kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     for kernel in kernels.values():
-        if len(kernel.region.inputs) != 1 or not _passes_on(kernel, 0) or is_rescale(kernel.region):
+        picks = kernel.row.kernel == "gather"
+        if not (picks or len(kernel.region.inputs) == 1) or not _passes_on(kernel, 0) or is_rescale(kernel.region):
             continue
         source = kernel.region.inputs[0].owner
-        if not isinstance(source, Operation) or source in kernels or isinstance(source, ConstantOp):
+        constant = isinstance(source, ConstantOp) and not (picks and target.real_results)
+        if not isinstance(source, Operation) or source in kernels or constant:
             continue
         behind = _only_for_floats(kernel, kernels, specs.graph.constraints, _passes_on)
         moves = [] if behind is None else [kernel.region, *behind]

@@ -17,6 +17,11 @@ from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, held_scale, symmetric
 
+FEW_WEIGHTS = 8
+"""Most nonzero weights of a channel that is searched for a common step."""
+F32_ROUNDING = 2.0**-23
+"""The relative rounding error of two f32 numbers that are divided."""
+
 
 def weight_type(
     weight: Array,
@@ -50,6 +55,8 @@ def weight_type(
         low, high = (np.broadcast_to(end, low.shape) for end in ranges.T)
         channels = np.clip(channels, np.minimum(low, 0)[:, None], np.maximum(high, 0)[:, None])
     scales = symmetric(low, high, storage.type, narrow=narrow, greatest=storage.maximum).scale
+    if ranges is None and per_channel:
+        scales = exact_scales(channels, np.asarray(scales, np.float64), storage.maximum)
     least = least_scales(channels, input_type, bias, limit, greatest_output)
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
@@ -57,6 +64,25 @@ def weight_type(
         return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
     points = np.full(scales.shape, middle)
     return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
+
+
+def exact_scales(channels: Array, scales: Array, most: int) -> Array:
+    """The scales, with an exact one for each channel that interpolates by multiples of a common step.
+
+    Such a channel has few weights, whose sum is 1: 3/4 and 1/4 are 3 and 1 at scale 1/4, but 127 and 42.3 at 3/4 / 127.
+    """
+    exact = scales.copy()
+    sums_to_one = np.abs(channels.sum(axis=1) - 1) <= F32_ROUNDING * FEW_WEIGHTS
+    (few,) = np.nonzero(sums_to_one & (np.count_nonzero(channels, axis=1) <= FEW_WEIGHTS))
+    ratios = channels[few] / np.abs(channels[few]).max(axis=1, keepdims=True, initial=0)
+    open_ = np.ones(len(few), np.bool_)
+    for count in (most, *range(1, most)):  # the usual scale first
+        steps = ratios * count
+        fits = open_ & (np.abs(steps - np.rint(steps)) <= F32_ROUNDING * most).all(axis=1)
+        if count < most:
+            exact[few[fits]] = np.abs(channels[few[fits]]).max(axis=1, initial=0) / count
+        open_ &= ~fits
+    return exact
 
 
 def least_scales(

@@ -89,22 +89,40 @@ def padded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], paddi
     """A standard tensor with a number around and between its elements; negative padding removes elements."""
     low, high, interior = padding
     if any(interior):
-        shape = [max(size + (size - 1) * between, 0) for size, between in zip(shape_of(value), interior, strict=True)]
-        around = std.filled_with(shape, number())
-        strides = [between + 1 for between in interior]
-        value = _inserted(std, value, around, [0] * len(shape), strides)
+        value = _spread(std, value, number, interior)
     before, after = ([max(count, 0) for count in side] for side in (low, high))
     if any(before) or any(after):
-        shape = [b + size + a for b, size, a in zip(before, shape_of(value), after, strict=True)]
-        block = Block(arg_types=[IndexType()] * len(shape))
-        block.add_op(tensor.YieldOp(number()))
-        made = TensorType(element_of(value), shape)
-        value = std.insert(tensor.PadOp(value, [], [], Region(block), before, after, made)).results[0]
+        value = _surrounded(std, value, number, before, after)
     if any(count < 0 for count in (*low, *high)):
         offsets = [max(-count, 0) for count in low]
         sizes = [size - o - max(-h, 0) for size, o, h in zip(shape_of(value), offsets, high, strict=True)]
         value = _sliced(std, value, offsets, sizes, [1] * len(sizes))
     return value
+
+
+def _surrounded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], low: Shape, high: Shape) -> SSAValue:
+    """`tensor.pad`."""
+    shape = [b + size + a for b, size, a in zip(low, shape_of(value), high, strict=True)]
+    block = Block(arg_types=[IndexType()] * len(shape))
+    block.add_op(tensor.YieldOp(number()))
+    made = TensorType(element_of(value), shape)
+    return std.insert(tensor.PadOp(value, [], [], Region(block), low, high, made)).results[0]
+
+
+def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], interior: Shape) -> SSAValue:
+    """A number between elements: dimension n becomes n x 1, is padded to n x (1 + interior), and merged again.
+
+    An insertion with strides says the same, but IREE 3.13 computes it wrongly.
+    """
+    given = shape_of(value)
+    kept = [max(n + (n - 1) * between, 0) for n, between in zip(given, interior, strict=True)]
+    if 0 in given:
+        return std.empty(kept, element_of(value))
+    columns = [size for n, between in zip(given, interior, strict=True) for size in ((n, 1) if between else (n,))]
+    after = [extra for between in interior for extra in ((0, between) if between else (0,))]
+    wide = _surrounded(std, reshaped(std, value, columns), number, [0] * len(after), after)
+    merged = reshaped(std, wide, [n * (between + 1) for n, between in zip(given, interior, strict=True)])
+    return _sliced(std, merged, [0] * len(kept), kept, [1] * len(kept))
 
 
 def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape) -> SSAValue:
