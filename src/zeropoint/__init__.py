@@ -82,7 +82,7 @@ def load(
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models.
     `constants` turns inputs into constants, `{"sr": 16000}`, a number or an array. `example` holds the inputs for
-    tracing a `torch.nn.Module`. Raises ModelError, a single line that says what was found and expected.
+    tracing a `torch.nn.Module`. Raises ModelError with one line: what was found and what was expected.
     """
     from zeropoint.frontend.sources import load_source
     from zeropoint.model import Model

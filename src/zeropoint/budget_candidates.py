@@ -58,7 +58,8 @@ class Quantize(Protocol[M_co]):
     def __call__(self, calibrated: Program) -> M_co: ...
 
     def stored(self, folder: Path) -> Callable[[], Quantize[Made]]:
-        """What makes the same in another process. It can be sent there; programs are written into the folder."""
+        """A description from which another process makes the same. It can be sent there; programs are written into the
+        folder."""
         ...
 
 
@@ -135,7 +136,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class Task:
-    """Steps to measure; with `ranked`, the noise of the kernels as well, unless the figures meet the budget."""
+    """Steps to measure; with `ranked`, also the noise of the kernels, unless the figures meet the budget."""
 
     steps: tuple[Step, ...]
     ranked: bool = False

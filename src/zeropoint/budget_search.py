@@ -33,8 +33,8 @@ M = TypeVar("M", bound=Made)
 class BudgetSearch(Generic[M]):
     """A search; `quantize` makes a calibrated program into an integer program, with its corrections.
 
-    `held` are the samples to measure with; with `every`, the quality of the result is that on all of these. The float
-    form of `reference` gives the expected outputs, that of the calibrated program if None.
+    `held` are the samples to measure with; with `every`, the quality of the result is that on all of these. The
+    expected outputs are those of `reference` in float; if it is None, of the calibrated program in float.
     """
 
     quantize: Quantize[M]

@@ -26,8 +26,8 @@ COMPILING = 1_500_000
 """The number of multiplications and additions that the interpreter computes in floats in the time that compiling one op
 without optimization takes."""
 OPTIMIZING = 1_000_000_000
-"""The number of them by which optimized code saves the time that LLVM's passes take, for each op: unoptimized code
-takes a tenth of the time to compile and runs at half the speed."""
+"""Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
+of the time to compile and runs at half the speed."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The runs of a program whose latency is measured, before and during the measurement."""
 

@@ -30,7 +30,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Trial:
-    """What equalization is tried with.
+    """The inputs of a trial of equalization.
 
     `samples` calibrate the equalized program; `settings` are those of the passes.
     """

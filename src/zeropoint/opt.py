@@ -36,7 +36,7 @@ Shown = Callable[[str, Program], None]
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is parsed: its name in messages, whether `// -----` separates programs, and whether ops of unknown
+    """The options of parsing: its name in messages, whether `// -----` separates programs, and whether ops of unknown
     dialects are accepted."""
 
     name: str = "<stdin>"

@@ -263,7 +263,7 @@ class _Finish:
         )
 
     def stored(self, folder: Path) -> _Stored:
-        """What makes the same in another process; `folder` gets the file of the reference."""
+        """A description from which another process makes the same; `folder` gets the file of the reference."""
         path = None if self.reference is None else folder / "reference.mlir"
         if self.reference is not None and path is not None:
             save_program(self.reference, path)

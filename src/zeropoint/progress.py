@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, nothing on a pipe."""
+"""A progress bar on a terminal; no output on a pipe."""
 
 from __future__ import annotations
 

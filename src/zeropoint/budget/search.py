@@ -55,7 +55,7 @@ class Spent:
 
 
 class Missed(BudgetError):
-    """No prefix that was measured meets the budget; `best` is the one of best quality."""
+    """No prefix that was measured meets the budget; `best` is the prefix with the best quality."""
 
     def __init__(self, message: str, best: Spent):
         super().__init__(message)
@@ -91,8 +91,8 @@ MORE = 8
 class _Prefixes:
     """The figures of prefixes of a list of steps, each measured once.
 
-    The steps after a prefix are ranked again once it has been measured at one of `lengths`: noise that hid behind that
-    of the first kernels shows when they are wide.
+    The steps after a prefix are ranked again once it has been measured at one of `lengths`: noise that the first
+    kernels had hidden shows once they are wide.
     """
 
     steps: Sequence[Step]

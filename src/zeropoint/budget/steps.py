@@ -63,7 +63,7 @@ def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
 
 
 AROUND = "all kernels around it stay float"
-"""Why a kernel that adds no noise of its own stays float."""
+"""The reason why a kernel that adds no noise stays float."""
 
 
 class Noise(Protocol):

@@ -13,8 +13,8 @@ from zeropoint.calibrate.observers import ObserverFactory
 from zeropoint.errors import OptionError
 
 DEFAULT_OBSERVER = "output"
-"""The default observer: the range of `mse`, or that of `minmax` if it gives clearly less noise at the kernels that read
-the value (docs/accuracy.md)."""
+"""The default observer: the range of `mse`, or the range of `minmax` if that gives clearly less noise at the kernels
+that read the value (docs/accuracy.md)."""
 
 
 def _percentile(argument: str) -> ObserverFactory:

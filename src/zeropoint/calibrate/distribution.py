@@ -18,7 +18,7 @@ PERCENTILES = (99.9, 99.99)
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """How the finite values at one point are spread.
+    """The distribution of the finite values at one point.
 
     `bins` are the indices of the filled bins of `PercentileObserver`'s histogram, `counts` their counts.
     """

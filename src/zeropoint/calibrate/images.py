@@ -34,7 +34,7 @@ ORDERS = ("rgb", "bgr")
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How an image becomes an input array.
+    """The steps that convert an image to an input array.
 
     `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) of the center crop,
     by default that of the input. `mean` and `std` have one number per channel, in the order of
@@ -281,7 +281,8 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
 
 
 def _resized(size: tuple[int, int], resize: tuple[int, ...]) -> tuple[int, int]:
-    """Width and height after resizing. A single length is that of the shorter side; the other side is rounded down."""
+    """Width and height after resizing. A single length is the length of the shorter side; the other side is rounded
+    down."""
     if len(resize) == 2:
         return resize[1], resize[0]
     width, height = size

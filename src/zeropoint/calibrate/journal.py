@@ -67,7 +67,7 @@ class Journal:
         return arrays
 
     def is_due(self) -> bool:
-        """Whether it is time for a record."""
+        """Whether the next record is due."""
         return self._path is not None and time.monotonic() >= self._due
 
     def write(self, packed: Packed) -> None:

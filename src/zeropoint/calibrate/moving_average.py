@@ -1,8 +1,8 @@
 """The average of the least and of the greatest values of all samples, as a moving average that weighs them equally.
 
 A moving average with a fixed rate depends on the order of the samples and on how they are split among processes. Here
-the n-th sample has the weight 1/n, so that the result is the mean over the samples: it suits data in which a few
-samples have extremes that the others lack. The sums are exact integers in units of the least f32, in limbs of 32 bits.
+the n-th sample has the weight 1/n, so that the result is the mean over the samples: it suits data with a few samples of
+unusual extremes. The sums are exact integers in units of the least f32, in limbs of 32 bits.
 
 Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
 section 3.1 (ranges by exponential moving averages); the equal weights are ours.

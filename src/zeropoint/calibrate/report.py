@@ -70,7 +70,8 @@ class Report:
     distributions: Mapping[str, Distribution] = field(
         default_factory=dict[str, Distribution], compare=False, repr=False
     )
-    """How the values at each point are spread, for reports; without the points whose observer keeps no histogram."""
+    """The distribution of the values at each point, for reports; without the points whose observer keeps no
+    histogram."""
 
     @property
     def warnings(self) -> list[str]:

@@ -35,7 +35,7 @@ CHUNK_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Work:
-    """How a calibration is distributed.
+    """The distribution of a calibration over processes.
 
     `workers` is the number of processes that run the program: 1 for this process alone, -1 for one per processor (or as
     many as joblib's backend has). `journal` is a file that records progress; with `resume` a run continues from it.

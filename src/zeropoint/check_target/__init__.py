@@ -1,4 +1,4 @@
-"""What the installed runtime computes of every row of a target's table, beside our prediction."""
+"""Compare the results of the installed runtime with our prediction, for every row of a target's table."""
 
 from zeropoint.check_target.check import Finding, check_rows
 from zeropoint.check_target.text import finding_page, finding_table

@@ -1,4 +1,4 @@
-"""Where a runtime's kernel is known to compute something else than its profile says, and why."""
+"""Known differences between a runtime's kernels and their profile, with their causes."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ CAUSES: Mapping[tuple[str, str, int], str] = {
 
 
 def cause_of(package: str, row: KernelRow) -> str:
-    """Why the results of a row may differ; empty where nothing is known."""
+    """The known cause of different results in a row; empty if unknown."""
     return CAUSES.get((package, row.kernel, row.output.storage.type.width), "")

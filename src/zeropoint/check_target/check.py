@@ -39,10 +39,10 @@ class CheckError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one runtime made of a row, a case and its parameters.
+    """The result of one runtime for a row, a case and its parameters.
 
-    `values` were compared, `equal` of them are equal, `steps` is the largest difference in storage steps. Where nothing
-    could be compared, `problem` says why.
+    `values` were compared, `equal` of them are equal, `steps` is the largest difference in storage steps. `problem` is
+    the reason if the results could not be compared.
     """
 
     row: KernelRow
@@ -61,7 +61,7 @@ class Finding:
 
     @property
     def cause(self) -> str:
-        """Why the results differ; empty where nobody knows."""
+        """The cause of the difference; empty if unknown."""
         return cause_of(self.runtime.partition(" ")[0], self.row)
 
     @property
@@ -147,7 +147,7 @@ def _difference(port: Port, theirs: Array, ours: Array) -> Array:
 
 
 def _other_kernel(program: Program, row: KernelRow) -> str:
-    """Why the program does not ask the row's kernel; empty where it does."""
+    """The reason why the program does not use the row's kernel; empty where it does."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     for op in regions:
         if not isinstance(op.output_specs.data[0], UniformQuantizedType):

@@ -29,8 +29,8 @@ class Case:
     """One op that a kernel of the table stands for.
 
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
-    the shape of a constant operand after the inputs. `scale` is about that of the result, where it is free. `loaded` is
-    false where our importer does not know the op.
+    the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
+    not fix it. `loaded` is false where our importer does not know the op.
     """
 
     op: str
@@ -217,7 +217,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
 
 
 def step(storage: Storage) -> float:
-    """What a scale is times, so that wider storage has the range of 8 bits."""
+    """The factor of a scale for wider storage, so that it has the range of 8 bits."""
     return 2.0 ** (8 - storage.type.width)
 
 

@@ -35,7 +35,7 @@ def package_version(package: str) -> str:
 class Runtime:
     """A package, its kernels by name, the suffix of its files, and the profile that has their arithmetic.
 
-    `widths` are those of activations that these kernels have; others fall to the runtime's other kernels.
+    `widths` are the activation widths of these kernels; others fall to the runtime's other kernels.
     `find_version` is for a package of another environment.
     """
 

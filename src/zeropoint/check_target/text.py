@@ -71,7 +71,7 @@ runtime, compared with our interpreter under the row's profile.
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """How many models were equal."""
+    """The number of models with equal results."""
     counts = {outcome: sum(f.outcome == outcome for f in findings) for outcome in ("equal", "differs", "not compared")}
     equal, differ, rest = counts.values()
     return f"{len(findings)} models: {equal} equal, {differ} differ, {rest} not compared"

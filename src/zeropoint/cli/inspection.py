@@ -44,7 +44,7 @@ def explain(
 
     With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
     channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
-    those of the op VALUE.
+    only the kernel of the op VALUE.
     """
     import json
 

@@ -222,7 +222,7 @@ def _budget(limits: str | None) -> Any:
 
 
 def _work(output: Path, workers: int, resume: bool) -> Any:
-    """How calibration is distributed; its journal is a hidden file next to the output."""
+    """The distribution of calibration over processes; its journal is a hidden file next to the output."""
     from zeropoint.calibrate import Work
 
     if not workers:

@@ -1,4 +1,4 @@
-"""How failing commands end: one line on standard error, never a bare traceback.
+"""The exit status and message of failing commands: one line on standard error, never a bare traceback.
 
 Status 2 means invalid input; the line has what was found, what was expected, and the fix. Status 70 (EX_SOFTWARE of
 sysexits.h) means a bug in zeropoint; the line has how to report it. `--debug` prints the traceback before the line.

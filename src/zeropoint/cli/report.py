@@ -127,7 +127,7 @@ def write_quantization(
 ) -> None:
     """Write what is wanted of a program that was just quantized, compared with float on `source`.
 
-    That is a report, the files of Model Explorer, or both.
+    This is a report, the files of Model Explorer, or both.
     """
     if report is None and model_explorer is None:
         return

@@ -174,7 +174,7 @@ class ContractionKernel:
     """Greatest magnitude of products plus bias; leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
     is_fixed: bool
-    """Whether the weight keeps its scales: the row fixes them, its function sets them, or they are those of blocks."""
+    """Whether the weight keeps its scales: the row or its function fixes them, or the weights are in blocks."""
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ is most of the noise. The means must agree after the kernel's clamp (relu6), bec
 
     b += (mean(clamp(y)) - mean(clamp(z + b))) / (share of z + b inside the bounds)
 
-iterated a few times, where y is the sum of the float kernel and z that of the quantized kernel on its quantized inputs.
+iterated a few times. y is the sum of the float kernel, z the sum of the quantized kernel on its quantized inputs.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2 and appendix
 D (empirical correction); the iteration through the clamp is ours.

@@ -17,7 +17,7 @@ not cut.
 
 Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and
 at least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
-channel, so there p = 1; otherwise p = 1/2 balances the rounding of the value and that of the weights.
+channel, so there p = 1; otherwise p = 1/2 balances the rounding of the value and of the weights.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et
 al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
@@ -52,7 +52,8 @@ MARGIN = 2.0
 """A clamp may cut at this many times the observed maximum, not before. With 1.1 and 24 images for calibration, other
 images cut EfficientNet-Lite0 in float down to 12 dB."""
 UNEVEN = 1.0
-"""Channels are equalized if on average they use so many bits less than the channel of the greatest magnitude."""
+"""Channels are equalized if they use, on average, at least this many bits less than the channel of greatest
+magnitude."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +227,7 @@ def sites(program: Program) -> list[Site]:
 def equalize(program: Program) -> Program:
     """Equalize the sites whose value has `quant.stats` per channel, in a copy of a fused program.
 
-    The statistics become those of the equalized values. A region whose channels were divided has the attribute
+    The statistics are scaled as the equalized values. A region whose channels were divided has the attribute
     `zeropoint.equalized`, with the factors in words.
     """
     program = program.clone()

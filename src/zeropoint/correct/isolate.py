@@ -1,4 +1,4 @@
-"""Extract a quantized kernel as an integer program of its own, to run in the walk over both networks.
+"""Extract a quantized kernel as a separate integer program, which the walk over both networks runs.
 
 `zeropoint.ir.isolation` extracts the kernel. It is then materialized and lowered, with integer inputs and outputs if
 possible.

@@ -58,7 +58,7 @@ class Noise:
         return float(-10 * np.log10(mean)) if mean else float("inf")
 
     def __getitem__(self, samples: slice) -> Noise:
-        """That of some of the samples."""
+        """The noise on some of the samples."""
         return Noise(self.signal[samples], self.noise[samples])
 
     def is_less(self, other: Noise) -> bool:

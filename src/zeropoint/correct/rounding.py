@@ -1,4 +1,4 @@
-"""Round weights to minimize the error of the results, not that of the weights (GPTQ).
+"""Round weights to minimize the error of the results instead of the error of the weights (GPTQ).
 
 Weights V (outputs, terms) are rounded to integers Q with scales s, one column at a time, in descending order of the
 variance of their inputs. The error of a column is compensated by the columns not yet rounded, using the inverse of H,

@@ -1,4 +1,4 @@
-"""Where the noise of a quantized network comes from: noise added and inherited per kernel, and the gain of 16 bits.
+"""The sources of noise in a quantized network: noise added and inherited per kernel, and the gain of 16 bits.
 
 For the float result y of a kernel, its result q in the quantized network, and the result f(x) of the float kernel on
 the quantized inputs:
@@ -119,7 +119,7 @@ def _noise_share(value: Value) -> float:
 def _gains_to_outputs(program: Program, gains: Mapping[QuantizeRegionOp, float]) -> dict[SSAValue, float]:
     """For each value, the first-order gain of its noise/signal to the mean over the outputs.
 
-    `gains` has those of kernels from their inputs to their result; other ops pass noise on unchanged.
+    `gains` has the gains of kernels from their inputs to their result; other ops pass noise on unchanged.
     """
     found: dict[SSAValue, float] = {}
     outputs = max(len(program.outputs), 1)

@@ -62,7 +62,7 @@ Follower = Callable[[Step, Value], None]
 
 
 def ignore(step: Step, value: Value) -> None:
-    """A follower that does nothing."""
+    """The default follower: it does nothing."""
 
 
 def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:

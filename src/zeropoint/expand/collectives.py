@@ -40,7 +40,7 @@ def alone(emit: Emission, op: Any) -> Sequence[SSAValue]:
 
 
 def permuted(emit: Emission, op: CollectivePermuteOp) -> Sequence[SSAValue]:
-    """The operand, or zeros if the process gets nothing. Raises ExpansionError for several processes."""
+    """The operand, or zeros if the process receives no value. Raises ExpansionError for several processes."""
     pairs = [list(pair) for pair in replica_groups(op.source_target_pairs)]
     _check(op, "pairs", pairs, [[0, 0]])
     return [op.operand if any(pairs) else emit.splat(0, op.operand)]

@@ -82,7 +82,7 @@ class _Windows:
         return [(n - 1) * step + w for n, step, w in zip(self.sizes, self.strides, self.window, strict=True)]
 
     def inside(self, tap: Tap) -> Array:
-        """Whether the element at a place is one of the operand, for each window, bool."""
+        """A bool per window: whether the element at a place belongs to the operand."""
         along = [
             (start >= 0) & (start < size)
             for start, size in (

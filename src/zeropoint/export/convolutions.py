@@ -64,7 +64,7 @@ class ConvolutionForm:
         return found if self.rank == 2 else found[:, None]
 
     def cuts(self, extents: Sequence[int]) -> list[tuple[int, int]]:
-        """How much the padding crops from the full result, low and high, per spatial dimension."""
+        """The numbers of elements, low and high per spatial dimension, that padding crops from the full result."""
         return [(n - 1 - low, n - 1 - high) for n, (low, high) in zip(extents, self.padding, strict=True)]
 
     @property

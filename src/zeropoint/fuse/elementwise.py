@@ -140,7 +140,8 @@ def _one_bound(op: Operation, graph: Graph) -> Match | None:
 
 
 def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:
-    """The match of a function of one value: the kernel of its own name if the target has it, else the generic one.
+    """The match of a function of one value: the kernel with the op's name if the target has it, otherwise the generic
+    kernel.
 
     If the target has neither, the specific name is kept, so that messages can name the missing kernel.
     """
@@ -183,7 +184,7 @@ def match_prelu(op: Operation, graph: Graph) -> Match | None:
 
 
 def _tests_sign(test: Operation | Block, value: SSAValue, graph: Graph) -> TypeGuard[CompareOp]:
-    """Whether an op compares `value` with 0 and holds where it is positive."""
+    """Whether an op is a comparison of `value` with 0 that is true for positive elements."""
     if not isinstance(test, CompareOp) or test.comparison_direction.data not in NOT_NEGATIVE:
         return False
     return test.lhs is value and graph.splat(test.rhs) == 0.0

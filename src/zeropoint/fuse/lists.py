@@ -1,4 +1,4 @@
-"""The fusion patterns, in the order in which they are tried.
+"""The fusion patterns, in the order of trial.
 
 A pattern is a function from an op to a match. Fusion depends on the target only through its table. The table decides
 the kernel names: a function of one value is `gelu` if the target has that kernel, and `elementwise_unary` if the target

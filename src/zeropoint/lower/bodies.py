@@ -49,7 +49,7 @@ PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[
 
 
 def lower_by_body(lowering: Lowering, op: Reduction) -> Sequence[SSAValue] | None:
-    """The results, of which quantized ones are integers; None, with the reason on the op, for per-channel results."""
+    """The results; quantized ones are integers; None, with the reason on the op, for per-channel results."""
     values, regions = PARTS[type(op)](op)
     arguments, returned = regions[-1].block.args, _returned(regions[-1])
     kinds = [quantized_element(value) for value in (*op.results, *arguments, *returned)]

@@ -41,7 +41,7 @@ Combination = AddOp | SubtractOp | MultiplyOp
 
 
 class Correction(StrEnum):
-    """Where a contraction corrects zero points (`lower/zero_points.py`)."""
+    """The place where a contraction corrects zero points (`lower/zero_points.py`)."""
 
     INSIDE = "inside"
     AFTER = "after"

@@ -32,7 +32,7 @@ def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
 
 
 def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
-    """The same for an op with one or more results, all quantized."""
+    """The lowering of an op with one or more results, all quantized."""
     kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],

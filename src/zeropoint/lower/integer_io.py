@@ -54,7 +54,7 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
 
 
 def _other_reader(users: list[Operation]) -> str | None:
-    """What uses an argument beside quantizes, for a message; None where only these do."""
+    """The users of an argument other than quantize ops, for a message; None where only these do."""
     if not users:
         return "nothing that reads it"
     other = next((user for user in users if not isinstance(user, UniformQuantizeOp)), None)

@@ -400,7 +400,7 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
 
 
 def _prove(lowering: Lowering) -> None:
-    """Raise LoweringError if an emitted op may overflow its type. So nothing in the program wraps around."""
+    """Raise LoweringError if an emitted op may overflow its type. So no op of the program wraps around."""
     for op in lowering.made:
         for shown in obligations(lowering.ranges, op) if op.parent is not None else ():
             if not shown.holds:

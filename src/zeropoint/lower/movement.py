@@ -46,7 +46,7 @@ def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
 
 
 def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
-    """The same op on storage. Operands and result must have the same type; LoweringError otherwise.
+    """The op on storage integers. Operands and result must have the same type; LoweringError otherwise.
 
     Integer operands that are not quantized (indices, predicates) stay unchanged.
     """

@@ -144,7 +144,7 @@ def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
 def lower_named_function(lowering: Lowering, op: RealUnaryEwOp, name: str) -> SSAValue:
     """The table of a real function.
 
-    Raises LoweringError for 16-bit operands under a profile without tables of so many entries.
+    Raises LoweringError for 16-bit operands under a profile without tables of 65,536 entries.
     """
     given, result = quantized_element(op.operand), stored_element(op.result)
     assert given is not None and result is not None

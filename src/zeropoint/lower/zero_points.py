@@ -1,4 +1,4 @@
-"""Where the zero points of a contraction are corrected: inside the sum of products, or after it.
+"""The two places where the zero points of a contraction can be corrected: inside the sum of products, or after it.
 
 - `inside`: sum (q_x - z_x)(q_w - z_w). The operands are subtracted first, in a wider type.
 - `after`: sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand
@@ -35,7 +35,7 @@ from zeropoint.ranges.contraction import terms
 def choose(
     forced: Correction | None, op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool
 ) -> Correction:
-    """The form that is forced, if the op has it, or the one of least cost.
+    """The forced form if the op has it, otherwise the cheaper one.
 
     `sources` are the operands whose zero points count, `constant` is whether the weights are.
     """
@@ -48,7 +48,7 @@ def choose(
 
 
 def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
-    """Whether two activations of 8 bits have corrections per layer, all four terms of which fit 32 bits together."""
+    """Whether two 8-bit activations have per-layer corrections whose four terms fit 32 bits together."""
     reach = terms(op)
     for source in sources:
         kind = quantized_element(source)

@@ -12,8 +12,8 @@ A chain of functions of one 8-bit value becomes one table, whose type covers the
 sum, difference or product of two values covers every result that the operand types allow. An op that computes a result
 has the type of that result, and so have the clamps after it. A kernel that only moves data may have any width.
 
-Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from those of
-the ports, where regions are coarser than the target's ops.
+Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from the
+parameters of the ports, if regions are coarser than the target's ops.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How to emit a kernel.
+    """The plan for emitting a kernel.
 
     `sources` maps a function of one quantized value to that value, and any other value to itself. `steps` are the ops
     to emit, without the final clamps of results.

@@ -92,7 +92,8 @@ def _quantized(kernel: Kernel, value: SSAValue, kind: UniformQuantizedType | Non
 
 
 def _why_float(kernel: Kernel, table_width: int) -> str | None:
-    """Why the ops of a kernel stay float; None for a function of one value of few bits, which becomes a table."""
+    """The reason why the ops of a kernel stay float; None for a function of one value of few bits, which becomes a
+    table."""
     name = kernel.region.logical_kernel.data
     if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
         return f"kernel '{name}' has no integer form but in the target's runtime"

@@ -108,7 +108,7 @@ def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
 
 
 def _form(kernel: Kernel) -> _Form | None:
-    """What the body computes; None if there is no integer form."""
+    """The function that the body computes; None if there is no integer form."""
     source, *others = kernel.arguments
     axes = {array_values(op.dimensions) for op in kernel.body if isinstance(op, hlo.ReduceOp)}
     if not is_plain(kernel) or len(axes) != 1 or len(next(iter(axes))) != 1:

@@ -40,7 +40,7 @@ def select(kernel: Kernel) -> SSAValue:
 
 
 def gather(kernel: Kernel) -> SSAValue:
-    """The same op on a quantized table, with the indices as they are."""
+    """The op on a quantized table, with unchanged indices."""
     op = next(op for op in kernel.body if isinstance(op, GatherOp))
     _rescale(kernel, op.operand)
     return kernel.retyped(op, kernel.output_type)

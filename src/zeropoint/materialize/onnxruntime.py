@@ -67,7 +67,7 @@ class _Arithmetic:
         return made
 
     def excuse(self, op: Operation) -> None:
-        """Say why an op is float, and of which kernel it is."""
+        """Record the reason why an op is float, and its kernel."""
         op.attributes[FLOAT_REASON] = StringAttr(REASON)
         op.attributes[KERNEL] = self.kernel.region.logical_kernel
 

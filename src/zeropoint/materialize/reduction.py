@@ -127,7 +127,7 @@ def summed(kernel: Kernel, *, shifts: bool = False) -> SSAValue:
 
 
 def summed_by_shifts(kernel: Kernel) -> SSAValue:
-    """`summed`; if input and output have power-of-two scales, its requantization is a shift whatever the count."""
+    """`summed`; if input and output have power-of-two scales, its requantization is a shift for every count."""
     scales = kernel.type_of(kernel.arguments[0]).scale, kernel.output_type.scale
     return summed(kernel, shifts=all(held_scale(scale, "power_of_two") == scale for scale in scales))
 

@@ -60,7 +60,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
 
 
 def _divided(kernel: Kernel, total: SSAValue, counts: Array) -> SSAValue:
-    """Sums divided by their counts; different ones are along one dimension, to which the others are merged."""
+    """Sums divided by their counts; different ones are along one dimension; the other dimensions are merged into it."""
     if (counts == counts.reshape(-1)[0]).all():
         multiplier = Multiplier(RequantizeBehaviour.FIXED32, *tosa_reciprocal(counts.reshape(-1)[0]))
         return requantized(kernel, total, multiplier)

@@ -58,7 +58,8 @@ def _moves_storage(op: Operation) -> bool:
 
 
 def _parameters(element: Attribute) -> tuple[object, ...] | None:
-    """What values must share to be moved as integers; None for other types. A transpose changes the channels' axis."""
+    """The parameters that values must share to be moved as integers; None for other types. A transpose changes the
+    channels' axis."""
     if not isinstance(element, UniformQuantizedType) or element.storage.spelling is not None or element.blocks:
         return None
     return element.storage, element.expressed_type, element.data.scales, element.data.zero_points, element.is_per_layer

@@ -70,7 +70,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Observed:
-    """What the runs showed, by node: noise, and how the float values are spread."""
+    """The measurements by node: noise, and how the float values are spread."""
 
     noise: dict[str, Noise]
     distributions: dict[str, Distribution]
@@ -142,7 +142,7 @@ def observe(
 
 
 def _compare(step: _Step, exact: Sample, given: Sample, sums: _Sums) -> None:
-    """Add one sample of a kernel, if all of its values are there in one shape."""
+    """Add one sample of a kernel, if all of its values exist with the same shape."""
     names = (step.name, *step.reads)
     if any(name not in exact or name not in given or exact[name].shape != given[name].shape for name in names):
         return

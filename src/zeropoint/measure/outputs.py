@@ -1,4 +1,4 @@
-"""The outputs of an integer program against those of the float program."""
+"""Compare the outputs of an integer program with the outputs of the float program."""
 
 from __future__ import annotations
 

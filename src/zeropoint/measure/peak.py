@@ -1,4 +1,4 @@
-"""What one core of this processor can do at most: int8 and f32 arithmetic, measured.
+"""The peak throughput of one core of this processor: int8 and f32 arithmetic, measured.
 
 A loop of independent accumulators and nothing else, in the widest form that the processor has; the first row of `FORMS`
 whose features it has is the one a compiler would choose. The sums are checked against NumPy. Figures are the best of
@@ -219,7 +219,7 @@ def _factors(form: Form) -> tuple[Array, Array]:
 def integer_peak() -> float | None:
     """Integer operations per second of one core, multiplications and additions; None for an unknown processor.
 
-    The runs are as short as those of kernels, whose times it is compared with: on a machine with other work, only short
+    The runs are as short as runs of kernels, because their times are compared: on a machine with other work, only short
     runs are undisturbed.
     """
     try:

@@ -48,7 +48,7 @@ NEEDS = {
     "times": "native code; it was left out (--no-timing)",
     "worst": "calibrated ranges and data: zeropoint quantize --report, or --stages DIR with --data",
 }
-"""What a section needs, shown where it is missing."""
+"""The sources that a section needs; shown if it is missing."""
 
 
 class ReportError(Error, ValueError):
@@ -57,7 +57,7 @@ class ReportError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """What is known besides the integer program. Every part may be missing.
+    """The sources of a report besides the integer program. Every part may be missing.
 
     `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
     quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics

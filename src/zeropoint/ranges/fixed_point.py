@@ -100,7 +100,7 @@ def saturating_add(ranges: Ranges, op: SaturatingAddOp) -> Interval:
 
 
 def high_product(ranges: Ranges, op: SaturatingRoundingDoublingHighMulOp) -> Interval:
-    """The products of the bounds, in order for a negative multiplier, too."""
+    """The products of the bounds in ascending order, for negative multipliers too."""
     x, multiplier = ranges.of(op.operand), number(op.multiplier)
     ends = [saturating_rounding_doubling_high_mul(bounds, multiplier) for bounds in (x.low, x.high)]
     return Interval.made(np.minimum(*ends), np.maximum(*ends))

@@ -207,7 +207,7 @@ def apply_recipe(program: Program, recipe: Recipe, original: Program | None = No
     """A copy of a fused program with the demands of a recipe on its regions.
 
     `original` is the program as imported; with it, messages can tell a name that was folded away from an unknown one.
-    Raises RecipeError for a rule that matches nothing, or nothing that it can change.
+    Raises RecipeError for a rule without matches, or whose matches it cannot change.
     """
     program = program.clone()
     pinned: dict[SSAValue, dict[str, Fact]] = {}

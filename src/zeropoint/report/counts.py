@@ -73,7 +73,8 @@ def _computing(program: Program) -> list[Operation]:
 
 
 def why_float(op: Operation) -> str:
-    """Why an op is float: its own reason, the kernel whose table it becomes part of, or that no kernel covers it."""
+    """The reason why an op is float: its own reason, the kernel whose table it becomes part of, or that no kernel
+    covers it."""
     reason = op.attributes.get(FLOAT_REASON)
     if isinstance(reason, StringAttr):
         return reason.data

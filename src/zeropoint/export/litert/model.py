@@ -84,6 +84,6 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
 
 
 def _metadata(program: Program) -> Mapping[str, object]:
-    """What the program was quantized for, and the permutations of its ports."""
+    """The target of the program and the permutations of its ports."""
     target = program.module.attributes.get(TARGET)
     return {"target": getattr(target, "data", None), "profile": program.profile, "orders": port_orders(program)}

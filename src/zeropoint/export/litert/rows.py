@@ -195,7 +195,7 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
 
 
 def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
-    """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts by itself."""
+    """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts its operands."""
     block, owner = kernel.region.body.block, value.owner
     if isinstance(owner, Operation) and owner.parent is block and owner.operands:
         array = emit.array_inside(kernel, value)
@@ -263,7 +263,7 @@ def select(kernel: Kernel, emit: Emission) -> None:
 
 
 def prelu(kernel: Kernel, emit: Emission) -> None:
-    """PRELU, which broadcasts the slopes by itself."""
+    """PRELU; the operator broadcasts the slopes."""
     value = kernel.region.body.block.args[0]
     (slope,) = (operand for operand in kernel.first(MultiplyOp).operands if operand is not value)
     emit.operator("PRELU", [_source(kernel, emit), _side(kernel, emit, slope)], [_result(kernel, emit)])

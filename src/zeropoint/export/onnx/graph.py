@@ -88,7 +88,7 @@ class GraphBuilder:
         self.nodes.append(made)
 
     def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
-        """An input under a name of its own."""
+        """An input with a unique name."""
         self.taken[name] = 1
         self.inputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
         return name

@@ -49,7 +49,7 @@ def _in_order(operands: Sequence[Parts], result: Parts) -> list[str]:
 
 
 def _bias_last(operands: Sequence[Parts], result: Parts) -> list[str]:
-    """QLinearConv: the bias has no parameters of its own."""
+    """QLinearConv: the bias has no separate parameters."""
     return [*_in_order(operands[:2], result), *(bias.tensor for bias in operands[2:])]
 
 

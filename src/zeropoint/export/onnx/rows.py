@@ -145,7 +145,8 @@ def average_pool(kernel: Kernel, emit: Emission) -> None:
 
 
 def mean(kernel: Kernel, emit: Emission) -> None:
-    """GlobalAveragePool, for which runtimes have integer kernels; reduced dimensions are first moved to the end."""
+    """GlobalAveragePool, because runtimes have integer kernels for it; reduced dimensions are first moved to the
+    end."""
     op, name = kernel.first(ReduceOp), _name(kernel, emit)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
     kept = [axis for axis in range(len(shape)) if axis not in summed]

@@ -1,4 +1,4 @@
-"""Data movement on values of any element type: each function emits nothing where nothing moves."""
+"""Data movement on values of any element type: each function emits no op if no element moves."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def reduced(f: FunctionBuilder, op: str, value: Value, axes: Sequence[int]) -> V
 def taken(f: FunctionBuilder, value: Value, axis: int, indices: Value) -> Value:
     """GATHER of whole slices along a dimension, by i32 indices of any shape, all in range.
 
-    The dimension is replaced by those of the indices. TOSA's operator takes [batch, size, channels] and
-    [batch, positions].
+    The dimensions of the indices replace the dimension. TOSA's operator takes [batch, size, channels] and [batch,
+    positions].
     """
     before, size, behind = value.shape[:axis], value.shape[axis], value.shape[axis + 1 :]
     count = prod(indices.shape)

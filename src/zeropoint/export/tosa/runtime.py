@@ -1,7 +1,7 @@
 """Run exported TOSA text with TOSA's reference model, after its validator.
 
 The tools are programs of the package `tosa-tools`: `tosa-opt` and `tosa_reference_model`. The package requires other
-versions of NumPy and flatbuffers than zeropoint, so that it is installed in an environment of its own.
+versions of NumPy and flatbuffers than zeropoint, so it is installed in a separate environment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ENVIRONMENT = "ZEROPOINT_TOSA"
 """The environment variable that names the folder of the tools' Python environment."""
 TOOLS = ("tosa-opt", "tosa_reference_model")
 TARGET = "--tosa-attach-target=profiles=pro_int,pro_fp extensions=doubleround level=8k"
-"""What is validated: TOSA 1.0's integer and floating-point profiles, level 8K, and DOUBLE_ROUND."""
+"""The options of validation: TOSA 1.0's integer and floating-point profiles, level 8K, and DOUBLE_ROUND."""
 SECONDS = 600
 LINES_SHOWN = 3
 FIELDS = ("inputs", "outputs", "orders", "quantization")
-"""What the header of a file says."""
+"""The contents of a file's header."""
 
 
 @functools.cache

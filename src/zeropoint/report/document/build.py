@@ -22,7 +22,7 @@ FORMAT = "zeropoint report 1"
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report can use besides the integer program; every part may be missing.
+    """The sources of a report besides the integer program; every part may be missing.
 
     `fused` is the float program with its regions, `propagated` the one with types. `values`, `noise` and `times` are
     by node. `notes` say which sections are missing and what they need.
@@ -41,7 +41,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Document:
-    """A report as data. Sections are by node id; a node without an entry has nothing to show there."""
+    """A report as data. Sections are by node id; a node without an entry has no data in that section."""
 
     format: str
     header: Header

@@ -178,7 +178,7 @@ class _Builder:
                     self.key[op] = keys.pop()
 
     def _left_over(self) -> None:
-        """A conversion that several nodes read belongs to the node that it reads; other ops are nodes of their own."""
+        """A conversion that several nodes read belongs to the node that it reads; every other op becomes a node."""
         for op in self.ops:
             if op not in self.key:
                 made = op.operands[0].owner if op.operands else None
@@ -218,7 +218,7 @@ class _Builder:
 
 @dataclass(frozen=True)
 class _Reads:
-    """Which nodes produce the values that ops read."""
+    """Maps the values that ops read to the nodes that produce them."""
 
     of_op: dict[Operation, str]
     of_argument: dict[BlockArgument, str]

@@ -9,7 +9,7 @@ from zeropoint.report.agreement import Agreement
 
 @dataclass(frozen=True)
 class Header:
-    """What the report is about. `data` describes the samples of the comparison, `calibration` those of calibration."""
+    """The subject of the report. `data` describes the samples of the comparison, `calibration` those of calibration."""
 
     model: str
     version: str
