@@ -29,6 +29,9 @@ from wheels import WHEELS, Wheel, fetch
 Feed = dict[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
+REASON = 200
+"""Most letters of a reason in the table."""
+
 
 @dataclass
 class Row:
@@ -197,10 +200,17 @@ def table(rows: list[Row]) -> str:
         ratios = [ms["zeropoint int8"] / ms["onnxruntime int8"] for ms in both]
         lines += ["", f"int8, time relative to onnxruntime: geometric mean {statistics.geometric_mean(ratios):.2f}"]
     for row in rows:
-        reasons = [f"{count} x {reason}" for reason, count in sorted(row.reasons.items())]
+        reasons = [f"{count} x {_short(reason)}" for reason, count in sorted(row.reasons.items())]
         if reasons or row.stopped:
             lines += ["", f"{row.network}:", *(f"- {said}" for said in (*reasons, *row.stopped))]
     return "\n".join(lines)
+
+
+def _short(reason: str) -> str:
+    """The reasons of an island, each once, without those that only repeat another at an op before it."""
+    parts = dict.fromkeys(part.removeprefix("not rounded on its way: ") for part in reason.split("; "))
+    text = "; ".join(parts)
+    return text if len(text) <= REASON else f"{text[:REASON]}..."
 
 
 def _number(value: float | None, digits: int) -> str:
