@@ -4,6 +4,7 @@ runs rarely and does not look again at what modules of tests have left behind, a
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -31,8 +32,10 @@ ALLOCATIONS = 50_000
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # by the number of tests, which puts the slowest files last
     gc.set_threshold(ALLOCATIONS)
-    if sys.dont_write_bytecode and config.cache is not None:
-        keep_bytecode(str(config.cache.mkdir("bytecode")))
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # -p no:cacheprovider leaves it out
+    if sys.dont_write_bytecode and cache is not None:
+        with contextlib.suppress(OSError):
+            keep_bytecode(str(cache.mkdir("bytecode")))
 
 
 def keep_bytecode(folder: str) -> None:
