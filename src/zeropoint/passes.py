@@ -174,21 +174,21 @@ def _layout(program: Program) -> Program:
     return layout(program)
 
 
-SIMULATED = Pass(convert_fake_quant, "fake quantization to qcast and dcast")
+SIMULATED = Pass(convert_fake_quant, "convert fake quantization to qcast and dcast")
 SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
-FUSE = Pass(_fuse, "wrap the float ops that one kernel covers into regions")
+FUSE = Pass(_fuse, "wrap the float ops that one kernel computes in a region")
 PROPAGATE = Pass(propagate, "decide the parameters of every port")
 MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
-MATERIALIZE = Pass(materialize, "regions to quantized StableHLO")
-INSERT_CASTS = Pass(insert_casts, "casts around regions, where their specs say so")
+MATERIALIZE = Pass(materialize, "lower regions to quantized StableHLO")
+INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions require")
 
 FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
 """From the float model to regions. A recipe applies to their result."""
-ASKING_PASSES = (Pass(_instrument, "ask for statistics where they decide something"),)
+ASKING_PASSES = (Pass(_instrument, "insert requests for statistics where ranges are needed"),)
 """Request statistics, before calibration."""
 CALIBRATED_PASSES = (
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
-    Pass(split_channels, "channels that need a much finer scale than the others, by kernels of their own"),
+    Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
 )
 """Use the statistics of calibration."""
 DECIDING_PASSES = (
@@ -227,43 +227,43 @@ def litert(program: Program) -> Program:
 
 
 NATIVE_PASSES = (
-    Pass(_choose_dot_forms, "name how 8-bit products are added"),
-    Pass(_group, "ops of an integer program into native.kernel, one a kernel"),
-    Pass(_layout, "memory for their operands and results: memrefs"),
+    Pass(_choose_dot_forms, "choose how 8-bit products are added"),
+    Pass(_group, "group the ops of an integer program into native.kernel ops"),
+    Pass(_layout, "assign memory (memrefs) to their operands and results"),
 )
 """The passes of native code generation, before kernels are compiled."""
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
-    Pass(equalize, "even channels between contractions, by statistics per channel"),
+    Pass(equalize, "balance channels between contractions, from statistics per channel"),
     Pass(channels_last, "move channels to the last dimension, for exporters"),
-    Pass(check_fully_quantized, "an error for each port without parameters"),
-    Pass(check_kernels, "an error for each port that its kernel does not allow"),
-    Pass(decompose_batch_norm, "batch norms by constants as one product and one sum"),
-    Pass(expand_fxpmath, "fixed-point ops to integer StableHLO"),
+    Pass(check_fully_quantized, "report ports without parameters as errors"),
+    Pass(check_kernels, "report ports that their kernel does not allow as errors"),
+    Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
+    Pass(expand_fxpmath, "lower fixed-point ops to integer StableHLO"),
     Pass(fold_bounds, "fold clamps into requantizations"),
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
-    Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),
+    Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
-    Pass(fold_counts, "sums of windows over a repeated number"),
+    Pass(fold_counts, "fold window sums over a constant"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
-    Pass(fold_slices, "slices of concatenations, from the operand that they lie in"),
-    Pass(inline_calls, "the ops of functions in the place of their calls"),
+    Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
+    Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
-    Pass(integer_io, "integers instead of floats at inputs and outputs"),
-    Pass(legalize_chlo, "chlo ops as the StableHLO ops they stand for"),
-    Pass(legalize_real_math, "real math ops on floats as StableHLO ops"),
-    Pass(litert, "the general algorithm of TFLite, from statistics to quantized ops"),
-    Pass(lower, "the quantized program to integers"),
-    Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape"),
-    Pass(lower_to_loops, "integer programs to loops: affine, arith, memref"),
-    Pass(lower_to_standard, "integer programs to func, arith, linalg, tensor"),
+    Pass(integer_io, "replace floats by integers at inputs and outputs"),
+    Pass(legalize_chlo, "lower chlo ops to StableHLO"),
+    Pass(legalize_real_math, "lower real math ops on floats to StableHLO"),
+    Pass(litert, "run TFLite's general algorithm, from statistics to quantized ops"),
+    Pass(lower, "lower the quantized program to integers"),
+    Pass(lower_quant_ops, "lower quant casts to arith, math, tensor, linalg, shape"),
+    Pass(lower_to_loops, "lower integer programs to loops: affine, arith, memref"),
+    Pass(lower_to_standard, "lower integer programs to func, arith, linalg, tensor"),
     Pass(merge_sums, "merge zero-point corrections into biases"),
-    Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
-    Pass(pin_constants, "simulated quantization of constants to pinned parameters"),
-    Pass(_state_statistics, "the statistics of a file in the place of requests for them"),
-    Pass(strip_func_quant_types, "storage integers in the headers of functions"),
-    Pass(transform, "data movement on storage, casts of the quant dialect at the edges"),
-    Pass(unfuse, "regions back to their ops, with casts"),
+    Pass(normalize_quant_types, "rewrite sub-channel types as per-layer or per-channel types"),
+    Pass(pin_constants, "turn simulated quantization of constants into pinned parameters"),
+    Pass(_state_statistics, "replace requests for statistics by the statistics of a file"),
+    Pass(strip_func_quant_types, "replace quantized types in function headers by storage integers"),
+    Pass(transform, "move data on storage, with quant casts at the edges"),
+    Pass(unfuse, "replace regions by their ops, with casts"),
 )
 """Other passes: parts of the above, checks, and alternatives."""
 PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *NATIVE_PASSES, *OTHER_PASSES)}

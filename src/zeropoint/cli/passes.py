@@ -47,7 +47,14 @@ class _WithPasses(click.Command):
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")
 @click.option("--locations", is_flag=True, help="Print locations; a file always has them.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
-@click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
+@click.option(
+    "--list-passes",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_passes,
+    help="List the passes and exit.",
+)
 @SHAPE
 @CONSTANT
 @limit_options

@@ -55,7 +55,7 @@ from zeropoint.cli.verbosity import progress, say
     "limits",
     default=None,
     metavar="LIMITS",
-    help="quality=DB, size=BYTES, latency=MS, by commas: search the widths of kernels, float included, that meet them.",
+    help="Limits separated by commas: quality=DB, size=BYTES, latency=MS. A search widens kernels, or keeps them in float, to meet them.",
 )
 @click.option(
     "--effort",
@@ -69,7 +69,7 @@ from zeropoint.cli.verbosity import progress, say
     "corrections",
     default=None,
     metavar="NAMES",
-    help="Corrections to try, by commas; replaces --effort.",
+    help="Corrections to try, separated by commas; replaces --effort.",
 )
 @click.option(
     "--validation",
@@ -77,7 +77,13 @@ from zeropoint.cli.verbosity import progress, say
     default=None,
     help="Data to judge corrections on.  [default: a quarter of the calibration data, held back]",
 )
-@click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
+@click.option(
+    "--io",
+    type=click.Choice(["float", "integer"]),
+    default="float",
+    show_default=True,
+    help="Inputs and outputs: floats, or storage integers.",
+)
 @click.option(
     "--emit",
     type=click.Choice(["integer", "stablehlo", "kernels"]),

@@ -59,5 +59,5 @@ CONSTANT = click.option(
     multiple=True,
     type=ConstantParameter(),
     metavar="NAME=NUMBER",
-    help="Fix an input to a number; it is no input of the result.",
+    help="Replace an input by a number; the result does not have this input.",
 )

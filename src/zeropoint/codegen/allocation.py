@@ -1,4 +1,5 @@
-"""Where `layout` allocates new values: pitch, padding, concatenations in place, and the caller's arrays."""
+"""The memory of new values that `layout` allocates: pitch, padding, concatenations in place, and the caller's
+arrays."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _is_private(found: os.stat_result) -> bool:
 
 
 class Cache:
-    """Entries by key in a folder. With None, or a folder that is not private to this user, nothing is cached.
+    """Entries by key in a folder. With None, or a folder that is not private to this user, there is no cache.
 
     Disk errors never propagate: an unreadable entry is missing, and an entry that cannot be written is not kept.
     """
@@ -108,5 +108,5 @@ def _prepared(folder: Path) -> bool:
 
 
 def _checksum(key: str, data: bytes) -> bytes:
-    """The checksum over key and data, so that an entry under another key's name is invalid, too."""
+    """The checksum of key and data. It also detects an entry under another key's name."""
     return hashlib.sha256(key.encode() + data).digest()

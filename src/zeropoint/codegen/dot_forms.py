@@ -1,4 +1,4 @@
-"""Name the form in which each contraction adds its products, for an instruction set.
+"""Choose how each contraction adds its products, for an instruction set.
 
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xi8>, tensor<8x3xi8>) -> tensor<4x3xi32>

@@ -24,11 +24,12 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 PART = 256
-"""Most steps of one function: LLVM's passes take time that grows with the square of the calls in a function."""
+"""The maximum number of steps in one function: LLVM's passes take time that grows with the square of the calls in a
+function."""
 
 
 def spinning(limit: int) -> str:
-    """The end of a function that spins: blocks `pause` to `again`, which goes on at `wait`; block `done` returns.
+    """The end of a function that spins: blocks `pause` to `again`, which jumps to `wait`; block `done` returns.
 
     `%spins` counts the turns; after `limit` of them, the thread yields its processor in every turn.
     """
@@ -218,7 +219,7 @@ def _emit_barrier(f: Function) -> None:
 
 
 def pointer(f: Function, argument: View | Parameters) -> Value:
-    """The address of a step's argument, in a function whose arguments 2 to 5 are those of `Driver`."""
+    """The address of a step's argument, in a function whose arguments 2 to 5 are as in `Driver`."""
     arena, weights, inputs, outputs = f.arguments[2:6]
     if isinstance(argument, Parameters):
         return f.at(weights, argument.offset)

@@ -1,8 +1,8 @@
 """The graph of native code: kernels on views of buffers, in execution order.
 
 A `View` locates the elements of a value: strides in bytes, in the order of the value's dimensions in the program.
-Rank-4 activations are stored as N, H, W, C, whatever their order in the program. Padding around an image (`Halo`) is
-part of the buffer of the padded value, so that padding copies nothing.
+Rank-4 activations are stored as N, H, W, C; their order in the program does not matter. Padding around an image
+(`Halo`) is part of the buffer of the padded value, so that padding needs no copy.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Step:
     halo: bool = False
     """Whether it writes only the padding of its buffer, which no other step writes."""
     family: object | None = None
-    """Steps of one family write parts of one buffer that have nothing in common."""
+    """Steps of one family write disjoint parts of one buffer."""
 
 
 @dataclass

@@ -182,7 +182,7 @@ class _Grouping:
         self._declined.setdefault(op, []).append((f"{name}: {describe(op)}: {found.reason}", found.alone))
 
     def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
-        """Replace a barrier's results by its operands: nothing is moved across kernels anyway."""
+        """Replace a barrier's results by its operands: ops are never moved across kernels."""
         for value, result in zip(op.inputs, op.results_, strict=True):
             self.made[result] = self.value(value)
             self._lying[result] = self._lying[value]
@@ -312,7 +312,7 @@ class _Grouping:
     # Kernels.
 
     def _emit(self, match: Match, root: Operation) -> None:
-        """Append the kernel of a match, after those of its operands."""
+        """Append the kernel of a match after the kernels of its operands."""
         if match.kind == "product":
             inputs = [self._seen_through(value)[0] for value in match.inputs]
         else:
@@ -332,7 +332,7 @@ class _Grouping:
             self._turn(match.results[0])
 
     def _reasons(self, ops: list[Operation]) -> list[str]:
-        """Why no kernel of special form took these ops."""
+        """The reason why no special kernel covers these ops."""
         alone = sum(not isinstance(op, hlo.ConstantOp | quant.StorageCastOp) for op in ops) == 1
         return [reason for op in ops for reason, only in self._declined.get(op, ()) if alone or not only]
 
@@ -378,7 +378,7 @@ def _between(match: Match) -> set[Operation]:
 
 
 def _read_by(op: Operation) -> Iterator[SSAValue]:
-    """The values of its own block that an op and the ops in its regions read."""
+    """The values of an op's block that the op and the ops in its regions read."""
     for inner in op.walk():
         for operand in inner.operands:
             if isinstance(operand, OpResult) and operand.op.parent is op.parent:

@@ -211,7 +211,8 @@ class _Layout:
         self.memory.insert(made, op)
 
     def _in_reshape(self, op: KernelOp, value: SSAValue) -> View:
-        """Where a kernel writes a value: for a nest or rows, directly into its reshape if that is the only user."""
+        """The buffer that a kernel writes a value to: for a nest or rows, directly into its reshape if that is the only
+        user."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if isinstance(user, ReshapeOp) and op.kind.data in ("nest", "rows"):
             whole = self.allocation.destination(op, user.result)

@@ -94,7 +94,7 @@ def driver_of(
 
 
 def _generated(text: Callable[[], str]) -> Source:
-    """A module whose text is generated again when it is compiled: those of thousands of steps are large."""
+    """A module whose text is generated again when it is compiled: the texts of thousands of steps are large."""
     return Source(hashlib.sha256(text().encode()).hexdigest(), text)
 
 

@@ -20,7 +20,7 @@ from zeropoint.codegen.modules import Source
 from zeropoint.progress import Progress, silent
 
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
-"""Least number of modules for which starting processes pays off, by form."""
+"""The minimum number of modules that are compiled in separate processes, by form."""
 BATCH = 32_000_000
 """Characters of LLVM text in memory at a time."""
 
@@ -56,7 +56,7 @@ def objects_of(
 
 
 def _batches(names: Sequence[str], sources: Mapping[str, Source]) -> Iterator[tuple[list[str], list[str]]]:
-    """Names and texts of modules to be compiled together: so many that their texts have about `BATCH` characters."""
+    """Names and texts of modules to be compiled together; a batch has about `BATCH` characters of text."""
     batch: list[str] = []
     texts: list[str] = []
     for name in names:

@@ -3,9 +3,9 @@
 `void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr words, i64 call)`: `call` is
 the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *phase*. A step has one
 share for each thread, or one for each task if there are fewer. A thread computes its own shares of a phase, then those
-that no thread has begun, and waits until every share of the phase is computed. So nobody waits for a thread without a
-processor, unless it lost the processor in the middle of a share. Shares do not depend on who computes them: one thread
-or several give the same bits.
+that no thread has begun, and waits until every share of the phase is computed. So no thread waits for a thread without
+a processor, unless that lost the processor in the middle of a share. Shares do not depend on who computes them: one
+thread or several give the same bits.
 
 `words` are i64, all equal to `call` when a call begins:
 
@@ -103,7 +103,7 @@ class SharedDriver(Driver):
 
     @cached_property
     def parts(self) -> Sequence[range]:
-        """The phases of each part: so many that it has at most `PART` steps."""
+        """The phases of each part: a part has at most `PART` steps."""
         parts: list[range] = []
         first, steps = 0, 0
         for number, phase in enumerate(self.phases):
@@ -166,7 +166,7 @@ class _Shares:
         self._finish(steps, done, f.add(self.call, total))
 
     def _finish(self, steps: Sequence[int], done: Value, target: Value) -> None:
-        """Compute what nobody has begun, and wait for the rest."""
+        """Compute the shares that no thread has begun, and wait for the others."""
         f = self.f
         seen = f.let("i64", f"load atomic i64, {done} acquire, align 8")
 
@@ -190,7 +190,7 @@ class _Shares:
         return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
 
     def _share(self, number: int, thread: Value, shares: Value, done: Value) -> None:
-        """Compute a thread's share of a step if nobody has begun it."""
+        """Compute a thread's share of a step if no thread has begun it."""
         f, tasks = self.f, self.driver.tasks(number)
 
         def taken() -> None:

@@ -23,8 +23,8 @@ class ModelError(Error, ValueError):
 class DynamicShapes(ModelError):
     """The model leaves sizes of its inputs open.
 
-    `inputs` has the sizes of these inputs, None for an open one; or None if no shape is known. `seen` are shapes of
-    data for the inputs, from which the example in the message is made.
+    `inputs` has the sizes of these inputs, None for an open one; or None if no shape is known. `seen` are shapes of the
+    user's data, for the example in the message.
     """
 
     def __init__(

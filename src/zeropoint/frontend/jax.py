@@ -58,7 +58,7 @@ def named_as_in_jax(program: Program) -> Program:
 
 
 def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]) -> ArrayAttr[DictionaryAttr] | None:
-    """The attributes with the names, where they have none and a name is unique; None if there is nothing to name."""
+    """The attributes with the names, where they have none and a name is unique; None if the function has no names."""
     if not any(names):
         return None
     found = [DictionaryAttr({}) for _ in names] if attributes is None else list(attributes.data)

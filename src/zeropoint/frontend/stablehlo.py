@@ -66,7 +66,7 @@ def _imported(
 
 
 def check_shapes(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Raise ModelError for a shape that is not that of the input."""
+    """Raise ModelError for a shape that is not the input's."""
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={_shape_text(size)}" for known, size in inputs.items())

@@ -1,9 +1,9 @@
-"""Selects the fastest dtype in which a sum of products of integers is exact.
+"""Selects the fastest dtype that represents a sum of products of integers exactly.
 
 Let B = max|a| * max over outputs of sum|w|. Every product and every partial sum, in any order and grouping, has a
 magnitude of at most B. BLAS in f32 is exact for B <= 2^24, because f32 holds all integers up to 2^24 (a fused
 multiply-add rounds once, to an integer within B); BLAS in f64 is exact for B <= 2^53. Beyond that, int64 wraps modulo
-2^64; its low bits are the result, because overflow wraps in StableHLO, too.
+2^64; its low bits are the result, because overflow also wraps in StableHLO.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loops over memrefs: the affine dialect, and the ops of memref and bufferization that allocate and view memory.
 
-A nest of loops without carried values runs all at once: each index is an array along an axis of its own, loads gather,
-and stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the
-other.
+A nest of loops without carried values runs all at once: each index is an array along a separate axis, loads gather, and
+stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the other.
 
 Source: MLIR's pages of the dialects affine, bufferization and memref. Loads and stores out of bounds are undefined
 there, and refused here.

@@ -254,7 +254,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
         return np.clip(total, low, high).astype(numbers.dtype)
 
     def accumulate(lhs: Array, rhs: Array) -> Array:
-        """For 32 bits and zero points of 0: adds in 32 bits if the extremes show that nothing is clamped."""
+        """For 32 bits and zero points of 0: adds in 32 bits if the extremes show that no clamp takes effect."""
         if lhs.size == 0 or rhs.size == 0:
             return run(lhs, rhs)
         least, greatest = int(rhs.min()), int(rhs.max())

@@ -1,7 +1,7 @@
 """`convolution` and `dot_general` on quantized operands.
 
 Source: the StableHLO specification, with the sum exact in integers: the sum of (x - z_x)(w - z_w), of scale s_x * s_w.
-Padding represents real 0 and contributes nothing. If the result has that scale, the sum is its storage (with its zero
+Padding represents real 0 and does not contribute. If the result has that scale, the sum is its storage (with its zero
 point, clamped); otherwise it is requantized by the program's profile. A float left operand and a quantized right one
 are multiplied in float (hybrid_dequantize_then_op).
 """

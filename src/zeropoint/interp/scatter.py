@@ -91,8 +91,8 @@ def target_indices(
 
 
 def _bounded(positions: Array, size: int) -> Array:
-    """Positions of any integer dtype as NumPy indices. Positions far outside of [0, size) are clamped, such that they
-    stay out of bounds whatever window offset is added.
+    """Positions of any integer dtype as NumPy indices. Positions far outside of [0, size) are clamped, so that they
+    stay out of bounds for every window offset.
     """
     if positions.dtype.kind in "ub":
         return np.minimum(positions, np.uint64(size)).astype(np.intp)

@@ -20,7 +20,7 @@ DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Native, Quant, Stabl
 
 
 def new_context(resources: ResourceTable | None = None, *, allow_unregistered: bool = False) -> Context:
-    """A context with every dialect of zeropoint, standard dialects on demand, and a resource table of its own.
+    """A context with every dialect of zeropoint, standard dialects on demand, and a new resource table.
 
     With `allow_unregistered`, ops, types and attributes of other dialects are accepted unchecked.
 

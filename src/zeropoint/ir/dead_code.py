@@ -1,4 +1,4 @@
-"""Removal of ops whose results nothing uses."""
+"""Removal of ops whose results are not used."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def take_element_types(module: ModuleOp) -> None:
     """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module.
 
     Arguments and results of functions with such elements become floats. Constraints inside the regions of an op are
-    dropped: those values become floats, too.
+    dropped: those values also become floats.
     """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:

@@ -1,4 +1,4 @@
-"""One op of a program as a program of its own, to run a network kernel by kernel.
+"""Extracts one op of a program as a separate program, to run a network kernel by kernel.
 
 ```mlir
 %1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}

@@ -27,7 +27,7 @@ from zeropoint.ir.annotations import NAME
 
 @dataclass(frozen=True)
 class Place:
-    """Where an op starts in a text; lines and columns count from 1."""
+    """The position of an op's first character in a text; lines and columns count from 1."""
 
     file: str
     line: int

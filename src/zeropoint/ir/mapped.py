@@ -47,7 +47,7 @@ class RecentPages:
         self._files: dict[int, weakref.ref[_Map]] = {}
 
     def read(self, array: Array) -> None:
-        """Note that an array is about to be read, or was. Does nothing for an array that is not mapped."""
+        """Note that an array is about to be read, or was. Has no effect on an array that is not mapped."""
         whole = mapping(array)
         if whole is None or not array.nbytes:
             return
@@ -81,7 +81,7 @@ def _address(array: Array) -> int:
 
 
 def _release(whole: _Map, offset: int, size: int) -> None:
-    """Give back the pages of a part of a mapping, which starts at a page. Does nothing on systems without madvise."""
+    """Give back the pages of a part of a mapping, which starts at a page. Has no effect on systems without madvise."""
     held: object = whole.base
     if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         start = offset - offset % mmap.PAGESIZE

@@ -1,4 +1,4 @@
-"""Where a layer normalization takes the root of the variance of its rows.
+"""Finds the op of a layer normalization that takes the root of the variance of its rows.
 
 Normalization divides each row by its own size, so an error that is small beside the largest rows is large beside small
 ones. Whether 8 bits are enough for its operand depends on how the variances of the rows are spread, so calibration

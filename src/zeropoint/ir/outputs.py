@@ -51,7 +51,7 @@ def made_folder(path: Path) -> Path:
 
 
 def write_atomically(path: Path, write: Write) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it. On failure, nothing is left behind."""
+    """Let `write` fill a temporary file beside `path`, then rename it. On failure, no file is left behind."""
     write_together({path: write})
 
 

@@ -19,7 +19,7 @@ from zeropoint.numerics.storage import smallest_dtype
 
 
 class QuantizeBehaviour(StrEnum):
-    """How a real value is quantized. The behaviours differ on ties and outside of the storage range."""
+    """The rule for quantizing a real value. The behaviours differ on ties and outside of the storage range."""
 
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
     """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""

@@ -27,7 +27,7 @@ def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> Any
     Saturation of a is harmless. With M >= 2^14, a = 32767 gives p >= 2^14, and a = -32768 gives p <= -2^14 (p is
     monotone in a). For any 8-bit storage with zp inside it, p = 2^14 gives (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above
     the storage maximum, and p = -2^14 gives zp - 256, below its minimum: both clamp, as the unsaturated a would.
-    The last sat16 is harmless, too: 32767 >> 6 = 511 and -32768 >> 6 = -512 are out of range, so it is omitted here.
+    The last sat16 is also harmless: 32767 >> 6 = 511 and -32768 >> 6 = -512 are out of range, so it is omitted here.
 
     About 0.8 % of unclamped outputs differ from exact rounding, by one step upwards: for values within 1/128 step below
     a tie, p is the tie.

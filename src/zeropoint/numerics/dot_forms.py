@@ -1,4 +1,4 @@
-"""The forms in which processors add products of 8-bit numbers, with the width of every sum on the way.
+"""The ways in which processors add products of 8-bit numbers, with the width of every intermediate sum.
 
 | form | per 32-bit element | instruction |
 |---|---|---|
@@ -41,7 +41,7 @@ class DotForm:
 
     @property
     def weight_limit(self) -> int:
-        """The greatest |weight| for which no intermediate sum saturates, whatever the activations are."""
+        """The greatest |weight| that saturates no intermediate sum for any activations."""
         if not self.pairs:
             return 128
         single = INT16_MAX // (2 * BYTE_MAX)

@@ -4,8 +4,8 @@ exp and log reduce their argument by powers of two and use a Taylor series (of e
 is a polynomial in x^2 below 1, and 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x), from 1 on. Both polynomials are
 least-squares fits at 200 Chebyshev nodes; their relative errors are below 2^-47.
 
-`IN_FLOAT` functions are computed in f32 for f32. `IN_DOUBLE` functions are computed in f64 and rounded, for all other
-types, too. Errors are measured in `tests/numerics/test_elementary.py`.
+`IN_FLOAT` functions are computed in f32 for f32. Functions of other types, and all `IN_DOUBLE` functions, are computed
+in f64 and rounded. Errors are measured in `tests/numerics/test_elementary.py`.
 """
 
 from __future__ import annotations

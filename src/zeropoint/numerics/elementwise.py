@@ -31,7 +31,7 @@ from zeropoint.numerics.xnnpack import sum_factors
 
 
 class AddBehaviour(StrEnum):
-    """How operands of different scales are added."""
+    """The arithmetic of adding operands of different scales."""
 
     COMMON_SCALE = "common-scale"
     """A common fixed-point scale and a single rounding, all in int32."""
@@ -55,7 +55,7 @@ class CommonScaleSum:
     """y = clamp(zp + ((sum_i (q_i - z_i) * A_i + 2^(N-1)) >> N)), A_i = round(sign_i * s_i / s_out * 2^N).
 
     N is the greatest with sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so every partial sum, in any order, fits
-    int32. After the shift, zp + 2^31 / 2^N fits, too (N >= 1). Only the sum is rounded. Before that, it differs from
+    int32. After the shift, zp + 2^31 / 2^N also fits (N >= 1). Only the sum is rounded. Before that, it differs from
     the exact sum by at most `error_bound` output steps, because the A_i are rounded.
     """
 

@@ -33,7 +33,7 @@ class AffineParameters:
     """real = (stored - zero_point) * scale, with storage_min <= stored <= storage_max.
 
     `scale` is f64 and `zero_point` int64, scalars (0-d) or one element per channel. `degenerate` marks ranges that were
-    too small for a scale of their own and got a default one (`SCALE_FLOOR`, `UNIT_SCALE`); it is used in reports.
+    too small for a scale and got a default one (`SCALE_FLOOR`, `UNIT_SCALE`); it is used in reports.
     """
 
     scale: FloatArray
@@ -253,7 +253,7 @@ def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float
 
 
 def _overshoot(low: FloatArray, high: FloatArray, delta: FloatArray, levels: float) -> FloatArray:
-    """How far the nudged range exceeds the given one at the worse end; negative if an end falls short."""
+    """The excess of the nudged range over the given one at the worse end; negative if an end falls short."""
     nudged_low = delta * np.floor(low / delta)
     above, below = nudged_low + levels * delta - high, low - nudged_low
     return np.where(above < 0, above, np.where(below < 0, below, np.maximum(above, below)))

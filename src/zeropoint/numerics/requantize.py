@@ -59,7 +59,8 @@ GUARD_BITS = 6
 
 
 class RequantizeBehaviour(StrEnum):
-    """How an accumulator is multiplied by a real number and rounded; see the table in the module's docstring."""
+    """The arithmetic of multiplying an accumulator by a real number and rounding it; see the table in the module's
+    docstring."""
 
     FIXED16 = "fixed16"
     FIXED32 = "fixed32"
@@ -175,7 +176,7 @@ def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool
 
 
 def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
-    """The greatest |acc| for which no step overflows its integer type; of the multiplier's shape.
+    """The greatest |acc| that overflows no step; of the multiplier's shape.
 
     fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), or it shifts left by -s.
     `requantize` itself is defined for every acc (as if these steps had more bits). Machine code in int32 gives the same
@@ -310,7 +311,8 @@ def _pot_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a behaviour resolves a real multiplier and computes round(acc * m) + zero_point, before the clamp."""
+    """The functions of a behaviour: resolve a real multiplier, and compute round(acc * m) + zero_point before the
+    clamp."""
 
     of: Callable[[FloatArray], tuple[AnyArray] | tuple[AnyArray, IntArray]]
     function: Callable[[AnyArray, AnyArray, IntArray, IntArray], AnyArray]

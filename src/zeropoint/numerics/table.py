@@ -26,8 +26,8 @@ def table(
     """quantize(function(dequantize(q))) for every q of the input's storage type, from its minimum up; shape (2^width,).
 
     Input and output are per tensor. `storage` is the input's storage type, by default i8 if the storage range goes
-    below 0, else u8. `function` maps arrays of `expressed` to arrays of `expressed`. `dtype` is that of the entries
-    (see `quantize`).
+    below 0, else u8. `function` maps arrays of `expressed` to arrays of `expressed`. `dtype` is the dtype of the
+    entries (see `quantize`).
     Raises ValueError for storage wider than 16 bits.
     """
     storage = StorageType(input.storage_min < 0, 8) if storage is None else storage

@@ -34,7 +34,8 @@ def demanded_storage(demands: Mapping[str, str]) -> Storage | None:
 def unfit_blocks(
     region: QuantizeRegionOp, demands: Mapping[str, str], pinned: UniformQuantizedType | None
 ) -> str | None:
-    """Why the weights of a region cannot have the blocks that a recipe demands or a model pins; None if they can."""
+    """The reason why the weights of a region cannot have the blocks that a recipe demands or a model pins; None if they
+    can."""
     product = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
     name = region.logical_kernel.data
     if product is None or not _is_matrix_product(product):

@@ -14,12 +14,12 @@ becomes
 %1 = "quant.stats"(%0) {layerStats = dense<[-12.0, 5.0]> : tensor<2xf32>} : ...
 ```
 
-A quantized sum with -inf (or -1e9) in it has no usable scale: none at all, or one at which every score becomes 0. The
-softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 of that
-of the least visible one, it is less than a tenth of a step of the 8-bit output. So a mask value is clamped from below:
-to (least score - greatest score - 8) where it is added, to (least score - 8) where `select` inserts it. Values above
-the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an input of the
-program, its range is bounded (`mask_ranges.py`).
+A quantized sum with -inf (or -1e9) in it has no usable scale: no scale, or a scale that makes every score 0. The
+softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 times
+the exponential of the least visible score, it is less than a tenth of a step of the 8-bit output. So a mask value is
+clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select` inserts
+it. Values above the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an
+input of the program, its range is bounded (`mask_ranges.py`).
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ def _unquantized(region: QuantizeRegionOp) -> Iterator[str]:
 
 
 def _port_name(region: QuantizeRegionOp, kind: str, index: int) -> str:
-    """What messages call a port without a target's row: `weight` of a contraction, `output`, `input 1` of several."""
+    """The name of a port in messages, without a target's row: `weight` of a contraction, `output`, `input 1` of
+    several."""
     contracts = any(isinstance(op, ConvolutionOp | DotGeneralOp) for op in region.body.block.ops)
     if kind == "input" and contracts and index < len(CONTRACTED):
         return CONTRACTED[index]

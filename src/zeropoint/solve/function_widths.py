@@ -7,12 +7,12 @@ function's SQNR is below the target's `least_sqnr`, and at least `WORSE` dB belo
 both ends of the operand get the wider storage of the target's rows. If there is none, the operand stays float, and so
 do the function and the kernel that produces the operand.
 
-The operands of that kernel are rounded, too, so the same test is applied to it, composed with the function: data
-movement passes its operand on, functions are composed, and the noise of a sum's operands is normal noise on the sum, of
-which each operand may cause an equal part. Float ops in between, such as those without a kernel on the target, do not
-round, but they are walked through: their operands may come from a kernel that would round. The walk continues while the
-noise is too large, through at most two contractions (a filter bank before the logarithm, a transform before that).
-Kernels before those are rounded as usual.
+The operands of that kernel are also rounded. So the same test is applied to the kernel, composed with the function:
+data movement passes its operand on, functions are composed, and the noise of a sum's operands is normal noise on the
+sum, of which each operand may cause an equal part. Float ops in between, such as those without a kernel on the target,
+do not round, but they are walked through: their operands may come from a kernel that would round. The walk continues
+while the noise is too large, through at most two contractions (a filter bank before the logarithm, a transform before
+that). Kernels before those are rounded as usual.
 
 A layer normalization divides every row by its own deviation, so it is no function of one element. Its loss follows from
 the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows lose more.
@@ -58,11 +58,11 @@ from zeropoint.solve.termination import Port, result_port
 from zeropoint.targets import DATA, Target
 
 WORSE = 6.0
-"""Minimum difference in dB between a function's SQNR and that of its rounded operand, to blame the function."""
+"""The function is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
 TRUTH = ("compare",)
-"""Kernels whose results are true or false, of which an SQNR says nothing."""
+"""Kernels with boolean results, which have no SQNR."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class FunctionWidths:
                         yield Storage.of(f"{'i' if rule.storage.type.signed else 'u'}{width}")
 
     def _trace(self, value: SSAValue, reader: _Reader) -> None:
-        """Keep the kernels before `value` from rounding it, backwards as far as the reader does not tolerate it."""
+        """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding."""
         pending: list[tuple[SSAValue, _Reader]] = [(value, reader)]
         asked: set[SSAValue] = set()
         while pending:

@@ -1,4 +1,4 @@
-"""QuantFn: a Python function that derives the types of some ports of a kernel from those of others.
+"""QuantFn: a Python function that derives the types of some ports of a kernel from the types of others.
 
 It sees the types of the RFC: `!quant.uniform` for decided ports, `!quant.calibrated` for open ports with an observed
 range, `!quant.any` for other open ports, and None for ports that are never quantized. Once the input is decided, a

@@ -84,7 +84,8 @@ def _of_reduction(ports: Ports) -> float:
 
 
 def _factor(op: DivideOp | MultiplyOp, weights: Weights) -> float:
-    """What an op multiplies |values| by; 1 for numbers that differ, because counts of windows are at least 1."""
+    """The factor by which an op multiplies |values|; 1 for numbers that differ, because counts of windows are at least
+    1."""
     number = splat_value(op.rhs, weights)
     if number is None or (number == 0 and isinstance(op, DivideOp)):
         return 1.0

@@ -13,7 +13,7 @@ from zeropoint.solve.termination import Port
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
-    """Set `zeropoint.facts` on every argument that a kernel reads, in place; those of each type that it is read as."""
+    """Set `zeropoint.facts` on every argument that a kernel reads, in place; one for each type that it is read as."""
     function = program.main
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data

@@ -13,8 +13,8 @@ function of each (the clip or the scaling at the end of a detector), then the jo
 integer kernel that mixes elements, such as a convolution, reads one scale in any case: the value would be quantized to
 that scale right after the join. So a join with such a reader stays quantized.
 
-A kernel of one operand that passes elements on stays float, too, if float ops make what it reads and read what it
-makes: quantizing there would only round.
+A kernel of one operand that passes elements on also stays float if float ops produce its operand and read its result:
+quantizing there would only round.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _keeps_apart(kernel: Kernel, index: int) -> bool:
 
 
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
-    """The scale that an operand would have by itself; 0 if it is unknown or the operand is all zeros."""
+    """The scale that an operand would have alone; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
         return graph.own_step(value)
     array = constant_array(value, program.weights)

@@ -191,7 +191,7 @@ class KernelChoice:
     def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
         """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.
 
-        Visits kernels in reverse, because a sum's readers have to be decided first.
+        Visits kernels in reverse, because a sum's readers must be decided first.
         """
         chosen = {kernel.region for kernel in kernels}
         for kernel in reversed(kernels):
@@ -234,7 +234,7 @@ class KernelChoice:
         )
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: Signature) -> str:
-        """Why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
+        """The reason why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
         values = [*enumerate(region.inputs), *result_ports(region)]
@@ -283,7 +283,7 @@ class KernelChoice:
         return self.widths.floats.get(region)
 
     def _unfit(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:
-        """Why the operands do not fit the row; None if they do."""
+        """The reason why the operands do not fit the row; None if they do."""
         if reason := self._unfit_blocks(region, row, demands):
             return reason
         for index, value in enumerate(region.inputs):
@@ -302,7 +302,8 @@ class KernelChoice:
         return None
 
     def _unfit_blocks(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:
-        """Why the weights cannot have the blocks that a recipe demands or the model pins; None if they can."""
+        """The reason why the weights cannot have the blocks that a recipe demands or the model pins; None if they
+        can."""
         if len(region.inputs) < 2 or row.input_rule(1).role is not Role.WEIGHT:
             return None
         known = self.constraints.get(region.inputs[1])
@@ -315,7 +316,8 @@ class KernelChoice:
         return unfit_blocks(region, demands, pinned) if row.input_rule(1).blocks else None
 
     def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
-        """Why a port cannot take the type that its value is pinned to, not even after a rescale; None if it can."""
+        """The reason why a port cannot take the type that its value is pinned to, even after a rescale; None if it
+        can."""
         known, rule = self.constraints.get(value), row.rule(port)
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None

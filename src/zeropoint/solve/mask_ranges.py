@@ -53,8 +53,8 @@ Visible = dict[SSAValue, float]
 class MaskedSum:
     """A sum of scores and a computed mask that only a softmax reads.
 
-    `totals` are the statistics of the sum and of what moves or clamps it, `mask` those of the mask. `least` is the
-    lower bound of the mask, `shown` is the range of the sum with it.
+    `totals` are the statistics of the sum and of the ops that move or clamp it, `mask` the statistics of the mask.
+    `least` is the lower bound of the mask, `shown` is the range of the sum with it.
     """
 
     sum: QuantizeRegionOp
@@ -77,7 +77,8 @@ def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]
 
 
 def combination(op: Operation, weights: Weights) -> type[AddOp | SelectOp] | None:
-    """How an op, or the kernel of a region, combines scores and mask: `add` or `select`; None for anything else."""
+    """The way in which an op, or the kernel of a region, combines scores and mask: `add` or `select`; None for anything
+    else."""
     if isinstance(op, SelectOp):
         return SelectOp
     inner = _steps(op, weights) if isinstance(op, QuantizeRegionOp) else []

@@ -34,7 +34,7 @@ class FlowNetwork:
 
     @property
     def unbounded(self) -> int:
-        """A capacity greater than that of any cut of the arcs so far."""
+        """A capacity greater than any cut of the arcs so far."""
         return self._total
 
     def source_side(self, sources: Iterable[int], sinks: Iterable[int]) -> set[int]:

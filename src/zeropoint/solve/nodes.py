@@ -34,7 +34,7 @@ class Node:
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def widen(self, minimum: float | None, maximum: float | None, facts: list[Fact], name: str) -> None:
-        """Extend the range by that of the value `name`; the facts of the ranges that set an end are kept."""
+        """Extend the range by the range of the value `name`; the facts of the ranges that set an end are kept."""
         if minimum is None or maximum is None:
             return
         if self.minimum is None or self.maximum is None:
@@ -47,7 +47,7 @@ class Node:
         self.minimum, self.maximum = min(self.minimum, minimum), max(self.maximum, maximum)
 
     def fix(self, fixed: UniformQuantizedType, by: str, salience: Salience) -> None:
-        """Require the type `fixed`; `by` says what requires it."""
+        """Require the type `fixed`; `by` names the source of the requirement."""
         self.fixed, self.fixed_by = fixed, by
         self.facts.append(Fact("parameters", str(fixed), salience, by))
 

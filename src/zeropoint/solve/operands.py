@@ -41,10 +41,10 @@ def operand_type(
 ) -> Attribute:
     """The type of operand `index`, not an activation, given the types of the operands `before` it and of the output.
 
-    A weight has the ranges `channels` along an axis if the model states them, else those of its values. A weight pinned
-    by training keeps its type, except for channels whose sums would overflow the accumulator. A bias is always at the
-    scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a weight without
-    a known channel axis.
+    A weight has the ranges `channels` along an axis if the model states them, otherwise the ranges of its values. A
+    weight pinned by training keeps its type, except for channels whose sums would overflow the accumulator. A bias is
+    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a
+    weight without a known channel axis.
     """
     region, rule = kernel.region, kernel.row.input_rule(index)
     array = constant_array(region.inputs[index], weights)

@@ -46,7 +46,7 @@ def _known(value: SSAValue, constraints: Constraints) -> object:
 
 
 def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
-    """The hash of an op by itself, without its operands and users."""
+    """The hash of an op alone, without its operands and users."""
     known = [_known(result, constraints) for result in op.results]
     if isinstance(op, ConstantOp):
         array = constant_array(op.output, program.weights)
@@ -68,7 +68,8 @@ def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constra
 
 
 def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints) -> dict[Operation, str]:
-    """One round: combine each hash with those of all ops that it depends on, then with those of all its users."""
+    """One round: combine each hash with the hashes of all ops that it depends on, then with the hashes of all its
+    users."""
     before: dict[Operation, str] = {}
     for op in ops:
         before[op] = _hash(hashes[op], [_operand(operand, before, constraints) for operand in op.operands])

@@ -104,7 +104,7 @@ class PortGraph:
         self.parents[high] = low
 
     def is_quantized_by_readers(self, value: SSAValue) -> bool:
-        """Whether each reader of a value quantizes it for itself: a float value whose type nothing states."""
+        """Whether each reader of a value quantizes it for itself: a float value without a stated type."""
         if value in self.made or value in self.joined:
             return False
         known = self.constraints.get(value)
@@ -210,7 +210,7 @@ class PortGraph:
             self.made_ranges[value] = real_range(at_port.fixed)
 
     def _note_moved(self, kernel: Kernel, result: int, value: SSAValue) -> None:
-        """Record the range of a result without statistics whose elements are those of an operand."""
+        """Record the range of a result without statistics whose elements come from an operand."""
         operand = kernel.moved_operand(result)
         moved = None if operand is None else self._known(operand, kernel, 0)
         if moved is not None and moved.minimum is not None and moved.maximum is not None:

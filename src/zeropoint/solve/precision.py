@@ -4,10 +4,10 @@ A rescale to a finer scale does not recover what was rounded away. So a reader c
 passes through, back to the kernel that computes it: none of them may be much coarser than what the reader wants.
 
 A reader is a kernel that does not pass the scale of its operand on, a float op, or the caller. Ideally it would get the
-scale of its value's own range. But it cannot get a finer scale than any node on the way has by itself: tied ports and
+scale of its value's own range. But it cannot get a finer scale than each node on the way has alone: tied ports and
 coupled values have the union of their ranges, a kernel or a pin may fix a type, and a kernel may require a zero point.
-The coarsest of these is the scale that the reader would get if every edge of the graph were rescaled. That is the best
-possible scale, and the one that the reader wants.
+The coarsest of these is the scale that the reader would get if every edge of the graph were rescaled. This is the best
+possible scale, and the scale that the reader wants.
 
 ```
 add [-3, 4] ──▶ transpose ──▶ convolution        wants 7/255, of 'add' too
@@ -52,7 +52,7 @@ def step_of(minimum: float | None, maximum: float | None, storage: Storage, zero
 
 
 def own_step(node: Node) -> float:
-    """The scale that a node has by itself: of its fixed type, or of its range."""
+    """The scale that a node has alone: of its fixed type, or of its range."""
     return node.fixed.scale if node.fixed else step_of(node.minimum, node.maximum, node.storage, node.zero_point)
 
 
@@ -61,7 +61,7 @@ def needs(
 ) -> tuple[list[float], list[float]]:
     """Per node: the finest scale that it can have, and the scale that its readers want (inf without readers).
 
-    `steps` has the scale of each node by itself, 0 if unknown or irrelevant. `flows` has the (from, to) pairs of the
+    `steps` has the scale of each node alone, 0 if unknown or irrelevant. `flows` has the (from, to) pairs of the
     dataflow. `read` has the nodes with a reader.
     """
     ahead: list[list[int]] = [[] for _ in steps]

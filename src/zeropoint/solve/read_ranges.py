@@ -9,8 +9,8 @@ A kernel that only moves or selects elements commutes with a clamp: `clamp(slice
 its result: a slice or a gather drops the other elements, a max pool never returns values below its own minimum, and
 padding with a very negative number before a max pool hides behind it. All other readers need the observed range.
 
-Ranges that the model or the user states are kept. A float value is quantized by each of its readers, so there each has
-the range that it takes by itself (`ports.py`).
+Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range
+(`ports.py`).
 """
 
 from __future__ import annotations

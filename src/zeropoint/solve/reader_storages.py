@@ -2,7 +2,7 @@
 
 Rows of a table are in order of preference. If the first row of a reader that fits takes more than 8 bits at an operand,
 such as a softmax of 16-bit scores, the kernel that produces the operand gives that storage, if the table has such a
-row. The operands of that row may then be wide as well, and so on backwards. Without this, a value would be rounded to 8
+row. Then the operands of that row may also be wide, and so on backwards. Without this, a value would be rounded to 8
 bits and then rescaled to 16. A row that asks for more than a producer can give is passed over if there is another one.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the storage of the neighbours.
@@ -26,7 +26,7 @@ BYTE = 8
 
 
 def reader_storages(program: Program, target: Target) -> dict[Port, Asked]:
-    """What readers ask of the outputs of kernels, and of the operands of wide kernels, by port."""
+    """The storages that readers require of kernels' outputs, and wide kernels of their operands, by port."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1]
     rows = {region: _fitting(region, target) for region in regions}
     narrow: set[SSAValue] = set()  # made by kernels that give no more than 8 bits
@@ -77,7 +77,8 @@ def _accepting(rows: Sequence[KernelRow], asked: Asked | None) -> list[KernelRow
 def _wanted(
     rows: Sequence[KernelRow], region: QuantizeRegionOp, asked: Asked | None, narrow: set[SSAValue]
 ) -> dict[int, Asked]:
-    """What the preferred row asks of its operands: the first one, or the narrowest if the kernel only moves data."""
+    """The storages that the preferred row requires of its operands: the first one, or the narrowest if the kernel only
+    moves data."""
     every = [_of_row(row, region, asked) for row in rows]
     if not rows:
         return {}

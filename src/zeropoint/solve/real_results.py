@@ -1,4 +1,4 @@
-"""Which kernels can pass their accumulators to float ops, on a target with real results."""
+"""Finds the kernels that can pass their accumulators to float ops, on a target with real results."""
 
 from __future__ import annotations
 

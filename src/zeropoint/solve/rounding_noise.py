@@ -60,7 +60,7 @@ FLOAT_MOVES = (
     SortOp,
     TransposeOp,
 )
-"""Float ops outside of regions that pass elements on. What a scatter adds is taken for an element, too."""
+"""Float ops outside of regions that pass elements on. A term that a scatter adds counts as an element."""
 SUMS = ("add", "subtract")
 
 
@@ -90,7 +90,7 @@ class RoundingNoise:
         return 0.0 if carried is None else carried[contractions]
 
     def read_by(self, maker: Operation, index: int, contractions: int = CONTRACTIONS_KEPT) -> float:
-        """The variance of the noise of a kernel's operand: of its own rounding, and what it carries."""
+        """The variance of the noise of a kernel's operand: of its own rounding, and of the noise that it carries."""
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
         own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12

@@ -42,7 +42,7 @@ class Pieces:
 
     @staticmethod
     def of(graph: PortGraph) -> Pieces:
-        """The pieces of a graph in which only edges with incompatible ends are cut."""
+        """The pieces of a graph after cutting the edges with incompatible ends."""
         around: dict[int, list[Edge]] = {number: [] for number in graph.nodes}
         for edge in graph.edges:
             value, port = graph.find(edge.value_node), graph.find(edge.port_node)
@@ -76,7 +76,7 @@ class Pieces:
         return [self.collect(number, seen) for number in piece if number not in seen]
 
     def cut(self, piece: Sequence[int], collision: Collision) -> None:
-        """Cut the cheapest edges between the two sides of a collision. Raises NoProgress if there is nothing to cut."""
+        """Cut the cheapest edges between the two sides of a collision. Raises NoProgress if there is no edge to cut."""
         side = self._side(piece, collision)
         edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
         if not edges:
@@ -149,7 +149,7 @@ class Pieces:
 
 
 def _differ(value: Node, port: Node) -> tuple[str, str] | None:
-    """Why the two ends of an edge can never have one type, as (value's, port's) demand; None if they can."""
+    """The reason why the two ends of an edge can never have one type, as (value's, port's) demand; None if they can."""
     if value.fixed is not None and port.fixed is not None and value.fixed != port.fixed:
         return f"{value.fixed} ({value.fixed_by})", f"{port.fixed} ({port.fixed_by})"
     if value.storage.type != port.storage.type:
@@ -203,7 +203,7 @@ def _unsuited(node: Node, fixed: Node) -> bool:
 
 
 def _wish(node: Node) -> str:
-    """What a node wants, for messages."""
+    """The demand of a node, for messages."""
     if node.fixed is not None:
         return f"{node.fixed} ({node.fixed_by})"
     if node.zero_point is not None:

@@ -60,7 +60,7 @@ class Specs:
         return self.class_of[self.graph.of_port(port)]
 
     def port_type(self, port: Port) -> UniformQuantizedType:
-        """The type that a kernel sees at a port. Raises MissingStatistics if nothing decides it."""
+        """The type that a kernel sees at a port. Raises MissingStatistics if the type cannot be decided."""
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
     def run_functions(self, kernels: list[Kernel], weights: Weights) -> None:
@@ -145,7 +145,7 @@ class Specs:
         """Set apart the ports whose type the function derives differently from their class; take its constants' types.
 
         A function may leave a known port alone even if it disagrees with its type. So it is called without the types of
-        the results, and if it then derives nothing, with these only.
+        the results; if it then derives no type, with these only.
         """
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}

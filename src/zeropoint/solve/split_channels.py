@@ -1,4 +1,4 @@
-"""Compute channels that need a much finer scale than the others by a kernel of their own.
+"""Compute channels that need a much finer scale than the others in a separate kernel.
 
 ```mlir
 %c = "quant.region"(%x, %w, %b) ({ convolution, add })
@@ -17,9 +17,9 @@ becomes
 ```
 A requantized value has one scale. If `%y` reads all of it, `%s` would be read at a scale 300 times too coarse. A part
 of the channels of a contraction is a contraction with that part of the weights, exactly; a part of a sum, product or
-depthwise convolution is that of the parts of its operands. If only parts are read, and no two of them overlap, then
-splitting costs nothing, so all parts get kernels of their own if one of them needs a finer scale. Otherwise the part is
-computed twice, which must be worth it (`WORTH`).
+depthwise convolution is that of the parts of its operands. If only parts are read and no two of them overlap, splitting
+is free. Then all parts get separate kernels if one of them needs a finer scale. Otherwise the part is computed twice,
+which must be worth it (`WORTH`).
 
 A part is a `slice`, or a `gather` at constant indices, along one dimension, also behind reshapes and transposes
 (`parts.py`), which are then done for each part.
@@ -56,7 +56,7 @@ CUTS_OPERANDS = ("add", "depthwise_convolution", "multiply", "subtract")
 
 
 def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
-    """The parts of a value that kernels of their own should compute."""
+    """The parts of a value that separate kernels should compute."""
     read, whole = list(parts_of(value, weights)), range_of(value)
     parts = [part for part in read if part is not None]
     if whole is None or not parts or len({part.axis for part in parts}) != 1:
@@ -229,7 +229,7 @@ def _is_depthwise(op: ConvolutionOp) -> bool:
 
 
 def split_channels(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program in which channels that need a much finer scale have a kernel of their own.
+    """A copy of the calibrated program with separate kernels for channels that need a much finer scale.
 
     Sums and products of two values are split if `target` has the kernel: a float op does not round.
     """

@@ -1,4 +1,4 @@
-"""What is known about one value: its range, the type that it is pinned to, how wide it has to be.
+"""Everything known about one value: its range, the type that it is pinned to, its minimum width.
 
 Source: the RFC on quantization transformations, section "Model Constraints".
 """

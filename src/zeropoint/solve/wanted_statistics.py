@@ -1,10 +1,9 @@
-"""Which values calibration has to observe for a target.
+"""Finds the values that calibration must observe for a target.
 
-A value needs statistics if a kernel reads or produces it and nothing else determines its parameters. Excluded are
+A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. Excluded are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value. Three kinds of values are observed to judge how wide an operand has to be (`function_widths`): the
-variances of the rows of a normalization, and the operands of functions and the quotients of two values, also if they
-stay float.
+excluded value. Three kinds of values are observed to judge the width of an operand (`function_widths`): the variances
+of the rows of a normalization, and the operands of functions and the quotients of two values, also if they stay float.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -36,7 +35,7 @@ def _values(program: Program) -> list[SSAValue]:
 
 
 def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue], bool]]:
-    """A function from a program to a predicate: whether one of its values has to be observed.
+    """A function from a program to a predicate: whether one of its values must be observed.
 
     The inner function raises PropagationError as `propagate` does.
     """

@@ -36,7 +36,7 @@ def weight_type(
     scale_type: str = "f64",
     ranges: Array | None = None,
 ) -> UniformQuantizedType:
-    """`!quant.uniform` per channel along `axis`, or per layer, such that no accumulator of any input exceeds `limit`.
+    """`!quant.uniform` per channel along `axis`, or per layer, so that no accumulator exceeds `limit` for any input.
 
     `ranges` has [minimum, maximum] of each channel, or one pair for all, instead of the weights' own; weights beyond
     saturate.
@@ -139,7 +139,7 @@ def bias_type(
 ) -> UniformQuantizedType:
     """Scale s_in * s_w, per channel if the weight is, zero point 0 (`multiplier_accumulator_scale`).
 
-    `scales` are those of the sums of each channel, for weights in blocks (`channel_scales`). A storage of more than 32
+    `scales` are the scales of each channel's sums, for weights in blocks (`channel_scales`). A storage of more than 32
     bits becomes i32: quantized types are at most that wide, and `weight_type` keeps every bias within it.
     """
     if storage.type.width > MAX_WIDTH:

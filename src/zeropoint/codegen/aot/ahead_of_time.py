@@ -44,7 +44,7 @@ SUFFIXES = (".o", ".so")
 
 
 _MARK = hashlib.sha512(b"zeropoint's weights").digest()
-"""The first bytes of the placeholder of the weights, by which it is found in an object."""
+"""The first bytes of the weights' placeholder; they locate it in an object."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
 
 
 def _placeholder(size: int) -> str:
-    """The module of the weights: so many bytes, at least a mark, that `_filled` replaces."""
+    """The module of the weights: `size` bytes, at least as many as a mark, which `_filled` replaces."""
     mark = "\\" + _MARK.hex("\\")
     zeros = max(size - len(_MARK), 0)
     types = f"<{{ [{len(_MARK)} x i8], [{zeros} x i8] }}>"

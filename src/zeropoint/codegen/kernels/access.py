@@ -24,7 +24,7 @@ from zeropoint.numerics import CommonScaleSum
 
 @dataclass(frozen=True)
 class Access:
-    """How an operand is read or the output written: LLVM type in memory, and the stride in bytes of every loop.
+    """The access to an operand or to the output: LLVM type in memory, and the stride in bytes of every loop.
 
     `form` is "plain", "activation" (i8 plus the instruction set's offset), "boolean" (i1 in a byte of 0 or 1), "half"
     or "bfloat" (16 bits for an f32).

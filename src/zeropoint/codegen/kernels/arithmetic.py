@@ -129,7 +129,7 @@ class _IntegerSums:
 class Integers(_IntegerSums):
     """Activations times weights, accumulated in i32 and requantized; biases include zero-point corrections.
 
-    Parameters are the biases (i32) and those of the epilogue.
+    Parameters are the biases (i32) and the parameters of the epilogue.
     """
 
     epilogue: Epilogue
@@ -179,8 +179,7 @@ class Floats:
     """f32 times f32; each multiply-add is rounded once, in order. `bounds` are a folded clamp.
 
     Parameters are the biases, which are added last and are never -0, so that a sum of -0 becomes +0. `bounds` clamp
-    after the bias, or after the residual with `bounds_last`. With `sparse`, weights of -0 are skipped whatever their
-    input is.
+    after the bias, or after the residual with `bounds_last`. With `sparse`, weights of -0 are skipped for every input.
     """
 
     halves = 1

@@ -29,9 +29,9 @@ from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.numerics.arrays import IntArray
 
 UNROLLED = 16
-"""Most steps for which the loop over steps is fully unrolled."""
+"""The maximum number of steps for a fully unrolled loop."""
 PREFETCHING_TILES = 64
-"""Most tiles of a group for which the next group's weights are prefetched; longer groups need no prefetch."""
+"""The maximum number of tiles of a group for prefetching the next group's weights; longer groups need no prefetch."""
 KEPT = 16 << 10
 """Bytes of a group's weights that stay in the L1 cache beside everything else."""
 STREAMED = 30
@@ -114,7 +114,7 @@ class Contraction:
         return total
 
     def blocks(self, isa: InstructionSet, count: int) -> int:
-        """Number of blocks of steps, such that a block's weights stay in L1; accumulators are kept in the output.
+        """Number of blocks of steps, so that a block's weights stay in L1; accumulators are kept in the output.
 
         Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
         """

@@ -7,9 +7,9 @@ input rows if these need no more groups of four; the weights of the second row a
 
 In-lane unpacking and packing are inverse, so channels come out in order (`channel_order` of four vectors).
 
-Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and
-those of the epilogue. A block begins at a multiple of the vectors that it is read by. Source: CODEGEN.md, "Depthwise on
-VNNI".
+Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and the
+parameters of the epilogue. A block begins at a multiple of the vectors that it is read by. Source: CODEGEN.md,
+"Depthwise on VNNI".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
 AHEAD = 1 << 17
-"""Most bytes of the next kernel's weights to prefetch."""
+"""The maximum number of bytes to prefetch of the next kernel's weights."""
 SMALL_IMAGE = 28 * 28
 NEAR = 3 << 18
 """Bytes of input and output that fit the L2 cache."""

@@ -1,7 +1,7 @@
 """Division, powers, shifts and counts of bits, on vectors of integers; the remainder of floats, which is exact too.
 
-Where the specification leaves the result open, it is that of the interpreter: division by 0 gives 0, the remainder by 0
-is 0, and the least number divided by -1 is itself.
+If the specification leaves a result open, it is the interpreter's: division by 0 gives 0, the remainder by 0 is 0, and
+the least number divided by -1 is itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 
 def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x - y * (x / y); the sign is that of x."""
+    """x - y * (x / y); the result has the sign of x."""
     zero, minus, divisor = _guarded(f, x, y, signed)
     rest = f.binary("srem" if signed else "urem", x, divisor)
     return f.select(f.binary("or", zero, minus), _zeros(x), rest)

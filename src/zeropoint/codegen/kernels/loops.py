@@ -1,8 +1,8 @@
 """Loop nests: elementwise ops, broadcasts, data movement and reductions, on views with any strides.
 
-The fallback for everything without a kernel of its own. The output's loops are ordered from the largest stride to the
-smallest. The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent
-elements, its loop is vectorized instead.
+The fallback for ops without a special kernel. The output's loops are ordered from the largest stride to the smallest.
+The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent elements, its loop
+is vectorized instead.
 
 Float sums are added in the interpreter's order: sums of windows and of products from left to right
 (`zeropoint.numerics.products`), reductions in 16 parts, then halves (`zeropoint.numerics.sums`).
@@ -33,9 +33,9 @@ from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.numerics.sums import PARTIALS
 
 UNROLLED = 16
-"""Most steps of a reduction to unroll."""
+"""The maximum number of steps of an unrolled reduction."""
 UNROLLED_PARTS = 64
-"""Most steps to unroll of a reduction in parts."""
+"""The maximum number of unrolled steps of a reduction in parts."""
 PIECE = 2048
 """Elements per task of a long row."""
 

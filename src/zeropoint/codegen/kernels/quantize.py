@@ -41,7 +41,7 @@ QUANTIZES = frozenset(
 class Quantize:
     """Quantize a float; `scale` is 1 / scale if the behaviour multiplies.
 
-    Per-channel scales and zero points are two more arguments, floats; the numbers here are then those of channel 0.
+    Per-channel scales and zero points are two more arguments, floats; the numbers here are then for channel 0.
     """
 
     behaviour: QuantizeBehaviour
@@ -60,7 +60,7 @@ class Dequantize:
 
 
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
-    """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. Bounds beyond 2^24 are those of f64."""
+    """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. Bounds beyond 2^24 are f64 bounds."""
     scale, zero = parameters or (filled(x.type, by.scale), filled(x.type, _in_type(x, by.zero_point)))
     # XNNPACK multiplies: the number is 1 / s then.
     real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)

@@ -13,8 +13,8 @@ Parameters of a group, each a vector of the instruction set:
 | float32-rne | m (f32) x n, zp (i32), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 
-Bounds are there if `clamped`, as wide as the results. 16-bit results are signed on every instruction set. The biases,
-with fixed16's rounding terms, are where the accumulators start.
+Bounds exist if `clamped`; they are as wide as the results. 16-bit results are signed on every instruction set. The
+biases, with fixed16's rounding terms, are where the accumulators start.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Epilogue:
     saturated: bool = False
     """Accumulators may exceed the limit of a left shift, so they saturate first."""
     clamped: bool = False
-    """The bounds are inside those of 8 bits."""
+    """The bounds are narrower than the 8-bit range."""
     offset: bool = True
     """The zero point with the instruction set's offset is not 0; after a ReLU it is 0."""
     lifted: int | None = None
@@ -169,7 +169,7 @@ class Epilogue:
         return _compressed(f, isa, packed, len(sums))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-        """The behaviours for which speed does not matter; the packing that follows saturates."""
+        """The behaviours that need no fast code; the packing that follows saturates."""
         floats = self.behaviour is RequantizeBehaviour.FLOAT32_RNE
         multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
         shifts = [None if floats else reader.take(isa.i32) for _ in sums]

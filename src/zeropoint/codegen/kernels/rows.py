@@ -39,18 +39,18 @@ from zeropoint.codegen.llvm.types import Value, i64, lanes, vector
 from zeropoint.numerics.sums import PARTIALS
 
 HELD = 8
-"""Most vectors (of `lanes` elements) of a row that is fully unrolled; LLVM keeps in registers what fits."""
+"""The maximum number of vectors (of `lanes` elements) of a fully unrolled row; LLVM keeps in registers what fits."""
 TOGETHER = 2
 """Rows computed at once, to hide the latency of reductions."""
 STACK = 32 << 10
-"""Most stack bytes of a kernel; threads of a host program may have small stacks."""
+"""The maximum number of stack bytes of a kernel; threads of a host program may have small stacks."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """`sizes` are the loops over rows, then the elements of a row; strides have an entry for each.
 
-    Scalars are those of a nest, and `Reduce` of all elements of the row.
+    Scalars are as in a nest; in addition, `Reduce` of all elements of the row.
     """
 
     sizes: tuple[int, ...]
@@ -110,7 +110,7 @@ def _of(i: Scalar) -> Reduce:
 
 
 class Sweeps:
-    """The scalars of a body by the sweep in which they are computed.
+    """The scalars of a body by the sweep that computes them.
 
     `wide` tells for each scalar whether it differs between elements; `known` is the number of successive reductions
     after which it can be computed. `needed` lists the scalars that each sweep computes, `kept` those that a later sweep
@@ -160,7 +160,7 @@ class Sweeps:
         return {n for n in used if still[n] and self.wide[n] and not isinstance(body[n].what, Read)}
 
     def _numbers(self, body: Body, wide: Sequence[int]) -> list[int]:
-        """The scalars, the same for all elements, from which the `wide` ones are computed; in order."""
+        """The row-constant scalars that the `wide` ones are computed from; in order."""
         found, waiting = set[int](), [k for n in wide for k in body[n].arguments if not self.wide[k]]
         while waiting:
             n = waiting.pop()
@@ -342,7 +342,7 @@ class _Emitter:
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
-        """Compute the `needed` scalars, and return their values and those of their arguments."""
+        """Compute the `needed` scalars; return their values and the values of their arguments."""
         body = self.rows.body
         reads = zip(self.rows.reads, row.sources, strict=True)
         here = [read.moved(self.f, source, self.along, place) for read, source in reads]

@@ -43,7 +43,7 @@ class InstructionSet:
     fused: bool = True
     """Whether there are instructions for float multiply-add and for rounding to even; otherwise LLVM calls libm."""
     weight_limit: int = 128
-    """The greatest |weight| for which the dot product cannot saturate."""
+    """The greatest |weight| that cannot saturate the dot product."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""

@@ -1,6 +1,6 @@
 """The interface to LLVM's library: from assembly to machine code, and from machine code to functions.
 
-llvmlite's wheel includes every LLVM target, so nothing else is needed to compile for another machine. Modules are
+llvmlite's wheel includes every LLVM target, so no other package is needed to compile for another machine. Modules are
 optimized by LLVM's -O2 pipeline.
 """
 
@@ -56,7 +56,7 @@ def architecture(triple: str) -> str:
 
 @dataclass(frozen=True)
 class Abi:
-    """What the C compilers of an architecture assume: processor features, and LLVM's name of the calling convention."""
+    """The defaults of an architecture's C compilers: processor features, and LLVM's name of the calling convention."""
 
     features: str = ""
     name: str = ""

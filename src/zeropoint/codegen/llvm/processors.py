@@ -61,7 +61,7 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
         "neoverse-n1",
     ),
 }
-"""For each row of the table of instruction sets, the processors for which it is the best row."""
+"""Maps each row of the table of instruction sets to the processors that it is the best row for."""
 
 
 def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: str | None = None) -> InstructionSet:

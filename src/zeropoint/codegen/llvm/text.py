@@ -86,7 +86,7 @@ class Function:
         return self.let(left.type, f"{op} {left.type} {left.name}, {right.name}")
 
     def add(self, left: Value, right: Value | int) -> Value:
-        """Integer sum; adding a literal 0 emits nothing."""
+        """Integer sum; adding a literal 0 emits no instruction."""
         if isinstance(right, int):
             return left if right == 0 else self.binary("add", left, constant(left.type, right))
         return self.binary("add", left, right)
@@ -226,7 +226,7 @@ class Function:
         self.perform("llvm.memset.p0.i64", target, Value("i8", str(byte)), i64(size), Value("i1", "false"))
 
     def load_first(self, type_: str, count: int, pointer: Value, offset: Value | int = 0) -> Value:
-        """Load the first `count` elements of a vector; nothing after them is read, and the other elements are 0."""
+        """Load the first `count` elements of a vector; memory after them is not read, and the other elements are 0."""
         if count == lanes(type_):
             return self.load(type_, pointer, offset)
         of = f"v{lanes(type_)}{element(type_)}"
@@ -236,7 +236,7 @@ class Function:
         return self.call(type_, f"llvm.masked.load.{of}.p0", address, Value("i32", "1"), _first(type_, count), nothing)
 
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
-        """Store the first `count` elements of a vector; nothing after them is written."""
+        """Store the first `count` elements of a vector; memory after them is not written."""
         if count == lanes(value.type):
             return self.store(value, pointer, offset)
         if count & (count - 1) == 0:

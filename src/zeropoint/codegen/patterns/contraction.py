@@ -33,7 +33,7 @@ from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
 
 LARGEST_WINDOW = 64
-"""Most taps of a pooling window that the depthwise kernel supports."""
+"""The maximum number of taps of a pooling window in the depthwise kernel."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ Weights = Windows | Array | Pool
 class ContractionMatch:
     """`weights` are windows, a matrix (terms, channels) or a pool; `bias` has one number per channel.
 
-    `name` is that of the op where the match was found. `arithmetic` is the conversion of accumulators; None for floats.
-    The kernel's operands are the source, then the added value if it is another one.
+    `name` is the name of the op where the match was found. `arithmetic` is the conversion of accumulators; None for
+    floats. The kernel's operands are the source, then the added value if it is another one.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Match:
 class Declined:
     """A pattern does not match. `reason` is None if it obviously does not apply.
 
-    With `alone`, the reason matters only if the op becomes a kernel by itself: a kernel of several ops is better.
+    With `alone`, the reason matters only if the op becomes a separate kernel: a kernel of several ops is better.
     """
 
     reason: str | None = None

@@ -1,7 +1,7 @@
 """Loop nests: the fallback for ops without a special kernel; one nest covers as many ops as possible.
 
-Going backwards from an op, an op joins the nest if nothing outside needs its result, or if recomputing it costs next to
-nothing (`is_cheap`). A nest has at most one reduction; ops before it and ops after it may both be part of the nest.
+Going backwards from an op, an op joins the nest if nothing outside needs its result, or if recomputing it is cheap
+(`is_cheap`). A nest has at most one reduction; ops before it and ops after it may both be part of the nest.
 
     %wide = convert %x                       cheap: recomputed by every nest that needs it
     %sum = add(%wide, %y)                    used only by %r: part of its nest
@@ -28,7 +28,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class Trial:
-    """A scope in which an expression is built only to record what it reads."""
+    """A scope that builds an expression only to record its reads."""
 
     def __init__(self, values: Values):
         self.values = values
@@ -52,7 +52,7 @@ Made = TypeVar("Made", bound=Expression)
 def tried(
     values: Values, members: frozenset[Operation], attempt: Callable[[Trial, frozenset[Operation]], Made]
 ) -> tuple[Made, Trial]:
-    """The expression of an op from as many of `members` as possible, such that no value is both computed and read."""
+    """The expression of an op from as many of `members` as possible, so that no value is both computed and read."""
     while True:
         trial = Trial(values)
         expression = attempt(trial, members)

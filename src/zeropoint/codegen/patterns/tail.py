@@ -1,4 +1,4 @@
-"""The tail of a contraction: ops that join its kernel, as long as nothing else uses the intermediate value.
+"""The tail of a contraction: ops that join its kernel, if no other op uses the intermediate value.
 
 %z = weighted_sum %y, %other            for i8
 %z = clamp(add(add(%y, bias), %other))  for floats, each at most once; the bounds may come before %other

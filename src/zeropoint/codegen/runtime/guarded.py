@@ -99,7 +99,7 @@ class GuardedSlot(Slot):
         self._workers = Workers(code, threads, *places, *ports, words_of(graph, threads))
 
     def run(self, values: list[Array]) -> list[Array]:
-        """The outputs. Raises OverrunError if a kernel leaves its buffers or reads memory that nothing has written."""
+        """The outputs. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
         ones, zeros = (self._run_on(side, values) for side in self._sides)
         for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
             if one.tobytes() != zero.tobytes():

@@ -239,7 +239,8 @@ class Workers:
 
 @dataclass
 class _Share:
-    """The caller's share of a call whose workers are parked; `words` are those of the control block from byte 64 on.
+    """The caller's share of a call whose workers are parked; `words` are the words of the control block from byte 64
+    on.
 
     Bells are `SimpleQueue`s. Unlike semaphores, these stay consistent if an exception interrupts them.
     """

@@ -197,7 +197,7 @@ class _Contraction:
     ) -> None:
         """Append one step per image of the batch. The first source is contracted, the second is the residual.
 
-        Steps of a `family`, and those of images, write parts of the target that have nothing in common.
+        Steps of a `family`, and the steps of images, write disjoint parts of the target.
         """
         images = self.values.image(target)[0]
         alone = images == 1 and family is None

@@ -325,7 +325,7 @@ MOVEMENT: dict[type[Operation], Rule] = {
     hlo.TransposeOp: _transpose,
     StorageCastOp: _cast,
 }
-"""Ops that compute nothing."""
+"""Ops without computation."""
 
 ELEMENTWISE: dict[type[Operation], Rule] = {
     **dict.fromkeys(

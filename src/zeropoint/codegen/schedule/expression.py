@@ -1,4 +1,5 @@
-"""Ops as scalars of a loop nest: how one element of a result is computed, and from which elements of the operands.
+"""Ops as scalars of a loop nest: the computation of one element of a result, and the elements of the operands that it
+reads.
 
 An `Axis` is the index of a dimension as an affine function of the loops, `Indices` one axis per dimension. Data
 movement (broadcast, transpose, slice, reverse, reshapes that only split) just changes the indices.
@@ -162,7 +163,7 @@ class Expression:
     # Scalars.
 
     def step(self, what: What | str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = ()) -> int:
-        """Append a scalar and return its number, or that of an equal one. A string names an elementwise op."""
+        """Append a scalar and return its number; an equal scalar is reused. A string names an elementwise op."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
         scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
         key = (self._inside, scalar)

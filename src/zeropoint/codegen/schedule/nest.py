@@ -13,7 +13,7 @@ from zeropoint.ir.tensors import shape_of
 
 
 def schedule_nest(body: Body) -> None:
-    """Append the step of a loop nest, or nothing if the output is empty."""
+    """Append the step of a loop nest. For an empty output, no step is appended."""
     if math.prod(body.outputs[0].shape):
         _nest(body, body.inputs, body.outputs[0])
 

@@ -1,4 +1,4 @@
-"""Rules for reductions, windows, convolutions and products that have no kernel of their own, as loop nests."""
+"""Rules for reductions, windows, convolutions and products without a special kernel: they become loop nests."""
 
 from __future__ import annotations
 

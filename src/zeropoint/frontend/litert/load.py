@@ -123,7 +123,7 @@ class _Importer:
         return Program(ModuleOp([function]), self._weights)
 
     def _moved_port(self, value: SSAValue, order: Sequence[int], kind: UniformQuantizedType | None) -> SSAValue:
-        """An input or output transposed; if the tensor is pinned, the value before the transpose is pinned, too."""
+        """An input or output transposed; if the tensor is pinned, the value before the transpose is also pinned."""
         if list(order) == sorted(order):
             return value
         value = value if kind is None else self._values.pinned(value, kind)

@@ -41,7 +41,7 @@ def opset_of(model: ModelProto) -> int:
 
 
 def node_name(node: NodeProto) -> str:
-    """The node's name, or that of its first output."""
+    """The node's name, or the name of its first output."""
     return node.name or next(iter(node.output), node.op_type)
 
 

@@ -65,7 +65,8 @@ POLICIES: Mapping[str, Callable[[Sequence[float]], float] | None] = {
     "not_larger": min,
     "not_smaller": max,
 }
-"""How `sizes` keep the aspect ratio: the scale for all dimensions, of those that the sizes request."""
+"""The policy that keeps the aspect ratio with `sizes`: the scale for all dimensions, of those that the sizes
+request."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How values between and beyond the elements are found."""
+    """The interpolation between elements, and the values beyond them."""
 
     mode: str = "linear"
     padding: str = "zeros"

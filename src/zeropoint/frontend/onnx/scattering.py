@@ -42,7 +42,7 @@ REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
     "min": MinimumOp,
     "mul": MultiplyOp,
 }
-"""How a scatter combines an update with the present element; None replaces the element."""
+"""The function that combines an update with the present element in a scatter; None replaces the element."""
 
 
 def update_body(element: Attribute, reduction: str) -> Region:

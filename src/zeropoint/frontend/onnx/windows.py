@@ -72,7 +72,7 @@ def _declared(
 
 
 def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
-    """Raise NodeError if a convolution's `kernel_shape` is not that of its kernel."""
+    """Raise NodeError if a convolution's `kernel_shape` is not the shape of its kernel."""
     declared = node.integers("kernel_shape")
     if declared is not None and declared != tuple(sizes):
         raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)} as the kernel has it")

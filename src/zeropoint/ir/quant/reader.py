@@ -37,7 +37,7 @@ class TypeReader:
 
     @property
     def position(self) -> int:
-        """Where the next token starts."""
+        """The position of the next token."""
         return self._parser.pos
 
     def error(self, message: str, position: int | None = None) -> NoReturn:

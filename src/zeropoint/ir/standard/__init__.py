@@ -1,4 +1,4 @@
-"""Upstream MLIR dialects that lowered programs use: those of xDSL, and what it lacks of them.
+"""Upstream MLIR dialects that lowered programs use: the ops of xDSL, and those that it lacks.
 
 They are loaded at their first use in a text or a pass, because importing them is slow.
 """
