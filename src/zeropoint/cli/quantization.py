@@ -55,8 +55,8 @@ from zeropoint.cli.verbosity import progress, say
     "limits",
     default=None,
     metavar="LIMITS",
-    help="Limits separated by commas: quality=DB, size=BYTES, latency=MS. A search widens kernels, or keeps them in float, "
-    "to meet them.",
+    help="Limits separated by commas: quality=DB, size=BYTES, latency=MS. A search widens kernels, or keeps them in "
+    "float, to meet them.",
 )
 @click.option(
     "--effort",
