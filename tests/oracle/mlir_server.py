@@ -33,7 +33,8 @@ from torch_mlir.runtime import (
 
 TO_LLVM = """strip-func-quant-types,canonicalize,func.func(shape-to-shape-lowering),convert-shape-to-std,
 convert-elementwise-to-linalg,
-empty-tensor-to-alloc-tensor,one-shot-bufferize{bufferize-function-boundaries},func.func(convert-linalg-to-loops),
+empty-tensor-to-alloc-tensor,one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops},
+func.func(convert-linalg-to-loops),
 convert-scf-to-cf,expand-strided-metadata,lower-affine,finalize-memref-to-llvm,convert-math-to-llvm,
 convert-arith-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts""".replace("\n", "")
 

@@ -1,4 +1,4 @@
-"""Loops over memrefs: the affine dialect, and the ops of memref and bufferization that allocate and view memory.
+"""Loops: the affine dialect, the ops of memref and bufferization that allocate and view memory, and `scf.while`.
 
 A nest of loops without carried values runs all at once: each index is an array along a separate axis, loads gather, and
 stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the other.
@@ -18,8 +18,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from zeropoint.interp.binding import Kernel, Scope
-from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.errors import ExecutionError, InputError, UnsupportedError
+from zeropoint.ir.locations import describe
 from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.limits import limits
 
 VIEWS = ("bufferization.to_buffer", "bufferization.to_tensor", "memref.collapse_shape", "memref.expand_shape")
 FOR, LOAD, STORE = "affine.for", "affine.load", "affine.store"
@@ -116,6 +118,28 @@ def for_(op: Any, scope: Scope) -> Kernel:
     return _carrying(op, scope) if len(op.inits) else _nest(op, scope)
 
 
+def while_(op: Any, scope: Scope) -> Kernel:
+    """`scf.while`: the first region says whether to go on, and with which values the second one runs.
+
+    Raises ExecutionError after as many trips as the limit allows.
+    """
+    before, after, count = scope.branch(op.before_region.block), scope.branch(op.after_region.block), len(op.arguments)
+    place = describe(op)
+
+    def run(*operands: Array) -> Array | tuple[Array, ...]:
+        values, captured = operands[:count], operands[count:]
+        for _ in range(limits().trips + 1):
+            goes_on, *values = before(values, captured)
+            if not goes_on:
+                return values[0] if len(values) == 1 else tuple(values)
+            values = after(values, captured)
+        raise ExecutionError(
+            f"{place}: found a loop that goes on after {limits().trips} trips; max_trips (--max-trips) allows more"
+        )
+
+    return run
+
+
 def _carrying(op: Any, scope: Scope) -> Kernel:
     steps, count = _range(op), len(op.inits)
     branch = scope.branch(op.body.block)
@@ -189,5 +213,6 @@ LOOPS: dict[str, Callable[[Any, Scope], Kernel]] = {
     "memref.collapse_shape": reshaped,
     "memref.expand_shape": reshaped,
     "memref.load": load_at,
+    "scf.while": while_,
 }
 """The rules, by op name."""

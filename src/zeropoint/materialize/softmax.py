@@ -54,6 +54,8 @@ def softmax(kernel: Kernel) -> SSAValue:
     word = i64 if integers.wide_sums else i32
     summands = run.converted(e, word)
     total = run.rounded(run.reduced(hlo.AddOp, summands, axis), integers.dropped)
+    # The greatest score adds 2^exponent_bits: this changes no sum, but states to range analysis what divides.
+    total = run.maximum(total, 1 << (integers.exponent_bits - integers.dropped))
     numerator = run.add(run.shifted(total, 1), 1 << (integers.bits + integers.result_shift))
     reciprocal = run.divide(numerator, total)
     word = i64 if integers.wide_products else i32

@@ -135,7 +135,11 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
     start, each = ranges.of(op.init_values[0]).hull, ranges.of(op.inputs[0])
     if name == "add":
         return _window_sums(op, each, start) if isinstance(op, hlo.ReduceWindowOp) else _sums(op, each, start)
-    found = each.without(_moving(op)).join(start)
+    each = each.without(_moving(op))
+    if isinstance(op, hlo.ReduceOp) and terms(op):
+        found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
+    else:
+        found = each.join(start)
     if isinstance(op, hlo.ReduceOp):
         found = found.moved(lambda bounds: bounds.squeeze(array_values(op.dimensions)))
     return Sums(found, found)

@@ -7,10 +7,13 @@ checked separately (`obligations.py`).
 from __future__ import annotations
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
 
 
@@ -20,8 +23,20 @@ def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
 
 
 def subtract(ranges: Ranges, op: hlo.SubtractOp) -> Interval:
-    """lhs - rhs."""
-    return ranges.of(op.lhs) - ranges.of(op.rhs)
+    """lhs - rhs; not negative if lhs is the maximum of rhs along some dimensions."""
+    result = ranges.of(op.lhs) - ranges.of(op.rhs)
+    return result.extreme(Interval.of(0, 0), np.maximum) if _is_maximum_of(op.lhs, op.rhs) else result
+
+
+def _is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
+    """Whether a value is `x` reduced by `maximum` and broadcast to its shape again."""
+    broadcast = value.owner
+    reduce = broadcast.operand.owner if isinstance(broadcast, hlo.BroadcastInDimOp) else None
+    if not isinstance(broadcast, hlo.BroadcastInDimOp) or not isinstance(reduce, hlo.ReduceOp):
+        return False
+    kept = [dim for dim in range(len(shape_of(x))) if dim not in array_values(reduce.dimensions)]
+    same = [*reduce.inputs] == [x] and array_values(broadcast.broadcast_dimensions) == tuple(kept)
+    return same and combined(reduce) == "maximum"
 
 
 def multiply(ranges: Ranges, op: hlo.MultiplyOp) -> Interval:
@@ -78,11 +93,29 @@ def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
-    """floor(operand / 2^amount) for a constant amount; otherwise the range of the type."""
-    amount = ranges.splat(op.rhs)
-    if amount is None or not 0 <= amount < 63:
+    """floor(operand / 2^amount) for amounts from 0 to 62; otherwise the range of the type."""
+    amounts = ranges.of(op.rhs).hull
+    if not amounts.within(0, 62):
         return type_range(element_of(op.result))
-    return ranges.of(op.lhs).mapped(lambda bounds: bounds >> np.int64(amount))
+    x = ranges.of(op.lhs)
+    ends = [x.mapped(lambda bounds, n=amount: bounds >> np.int64(n)) for amount in (amounts.least, amounts.greatest)]
+    return joined(ends)
+
+
+def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
+    """lhs & rhs: from 0 to the lesser bound of those that are not negative."""
+    bounds = [found.greatest for found in map(ranges.of, op.operands) if found.least >= 0]
+    return Interval.of(0, min(bounds)) if bounds else type_range(element_of(op.result))
+
+
+def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
+    """lhs / rhs, towards 0, for divisors above 0; otherwise the range of the type."""
+    x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
+    if y.least < 1:
+        return type_range(element_of(op.result))
+    return joined(
+        [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // n)) for n in (y.least, y.greatest)]
+    )
 
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:

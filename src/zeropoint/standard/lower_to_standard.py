@@ -19,12 +19,13 @@ becomes one named op and one generic,
   linalg.yield %9 : i8
 } -> tensor<2x4xi8>
 ```
-Floats at the edges become arith and math ops; only there, results depend on the compiler's `exp` and order of sums.
+A `stablehlo.while` becomes `scf.while` (`control.py`). Floats at the edges become arith and math ops; only there,
+results depend on the compiler's `exp` and order of sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -40,6 +41,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes import lower_quant_ops
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
+from zeropoint.standard.control import lower_while
 from zeropoint.standard.elementwise import ELEMENTWISE, scalar_type
 from zeropoint.standard.lowering import Standard, insert_before, is_fused
 from zeropoint.standard.movement import (
@@ -83,14 +85,14 @@ _ON_STORAGE = (
     hlo.UniformQuantizeOp,
 )
 """Ops on quantized values that cast them, or only move storage integers."""
-_STANDARD = frozenset(("arith", "func", "linalg", "math", "tensor"))
+_STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
 def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), regions, calls, dynamic shapes, unsigned types.
+    arithmetic (run `integer-program` first), branches, calls, dynamic shapes, unsigned types.
     """
     program = program.clone()
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
@@ -105,26 +107,30 @@ def lower_to_standard(program: Program) -> Program:
     return program
 
 
-def _lower_block(block: Block, program: Program) -> None:
+def _lower_block(block: Block, program: Program, outer: Standard | None = None) -> None:
     given = list(block.ops)
     _check_types(given)
     std = Standard(program.weights, program.profile, insert_before(given[0]), given[0].location)
-    std.values = {argument: argument for argument in block.args}
+    std.values = {**({} if outer is None else outer.values), **{argument: argument for argument in block.args}}
     for op in given:
         if op.name.partition(".")[0] in _STANDARD and not isinstance(op, ReturnOp):
             std.values.update({result: result for result in op.results})
         elif not isinstance(op, _DEFERRED) and not is_fused(op):
             std.builder, std.location = insert_before(op), op.location
-            _lower(std, op)
+            _lower(std, op, program)
     for op in reversed(given):
-        if op.name.partition(".")[0] not in _STANDARD:
+        if op.name.partition(".")[0] not in _STANDARD and not isinstance(op, hlo.ReturnOp):
             Rewriter.erase_op(op)
     remove_dead_ops(block)
 
 
-def _lower(std: Standard, op: Operation) -> None:
-    if isinstance(op, ReturnOp):
+def _lower(std: Standard, op: Operation, program: Program) -> None:
+    if isinstance(op, ReturnOp | hlo.ReturnOp):
         op.operands = [std.value(value) for value in op.operands]
+        return
+    if isinstance(op, hlo.WhileOp):
+        made = lower_while(std, op, lambda block, outer: _lower_body(block, program, outer))
+        std.values.update(zip(op.results, made, strict=True))
         return
     lower = LOWERINGS.get(type(op))
     if lower is not None:
@@ -134,6 +140,13 @@ def _lower(std: Standard, op: Operation) -> None:
     else:
         raise std.refuse(op, "found an op without a standard form; expected an integer program (`integer-program`)")
     std.values[op.results[0]].name_hint = op.results[0].name_hint
+
+
+def _lower_body(block: Block, program: Program, outer: Standard) -> Sequence[SSAValue]:
+    """Lower a block of a loop, of which the terminator stays. Returns the terminator's operands."""
+    _lower_block(block, program, outer)
+    assert block.last_op is not None
+    return list(block.last_op.operands)
 
 
 def _check_types(ops: list[Operation]) -> None:

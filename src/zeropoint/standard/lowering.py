@@ -73,7 +73,7 @@ class Standard:
 
     def constant(self, array: AnyArray, element: Attribute) -> SSAValue:
         """`arith.constant` of a tensor."""
-        values = np.ascontiguousarray(array).astype(element_dtype(element), copy=False)
+        values = np.asarray(array, order="C").astype(element_dtype(element), copy=False)
         return self.insert(arith.ConstantOp(self.weights.attribute(values, element))).result
 
     def number(self, value: float, element: Element) -> SSAValue:

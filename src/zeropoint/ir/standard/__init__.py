@@ -46,6 +46,12 @@ def _memref() -> Dialect:
     return MemRef
 
 
+def _scf() -> Dialect:
+    from xdsl.dialects.scf import Scf
+
+    return Scf
+
+
 def _shape() -> Dialect:
     from zeropoint.ir.standard.shape import Shape
 
@@ -65,6 +71,7 @@ STANDARD_DIALECTS: dict[str, Callable[[], Dialect]] = {
     "linalg": _linalg,
     "math": _math,
     "memref": _memref,
+    "scf": _scf,
     "shape": _shape,
     "tensor": _tensor,
 }
