@@ -32,11 +32,30 @@ TRAINED = STATED.replace(
     "%q = quant.qcast %x : tensor<1x4xf32> to tensor<1x4x!quant.uniform<i8:f32, 0.0078125>>\n"
     "  %s = quant.dcast %q : tensor<1x4x!quant.uniform<i8:f32, 0.0078125>> to tensor<1x4xf32>",
 )
+IN_TYPES = """
+func.func @main(%x: tensor<1x4xIN> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.tanh %x : (tensor<1x4xIN>) -> tensor<1x4xTANH>
+  %1 = stablehlo.multiply %0, %0 : (tensor<1x4xTANH>, tensor<1x4xTANH>) -> tensor<1x4xSQUARE>
+  %2 = stablehlo.abs %1 : (tensor<1x4xSQUARE>) -> tensor<1x4xABS>
+  %3 = stablehlo.add %2, %0 : (tensor<1x4xABS>, tensor<1x4xTANH>) -> tensor<1x4xSUM>
+  %4 = quant.dcast %3 : tensor<1x4xSUM> to tensor<1x4xf32>
+  return %4 : tensor<1x4xf32>
+}
+"""
+for name, element in {
+    "IN": "!quant.calibrated<f32<-2.0:3.0>>",
+    "TANH": "!quant.uniform<i8:f32, 0.0078125>",
+    "SQUARE": "!quant.calibrated<f32<-1.0:1.0>>",
+    "ABS": "!quant.calibrated<f32<0.0:1.0>>",
+    "SUM": "!quant.uniform<i8:f32, 0.03125:5>",
+}.items():
+    IN_TYPES = IN_TYPES.replace(f"x{name}>", f"x{element}>")
+# Element types state everything. abs reads one of the ranges: with data, it would be judged on the values in it.
 OPEN = "\n".join(line for line in STATED.splitlines() if '"quant.stats"(%0)' not in line).replace("%1 :", "%0 :")
 X = np.array([[0.5, -0.25, 0.75, 1.0]], np.float32)
 
 
-@pytest.mark.parametrize("text", [STATED, TRAINED])
+@pytest.mark.parametrize("text", [STATED, TRAINED, IN_TYPES])
 def test_the_command_needs_no_data(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.mlir").write_text(text)
     out = tmp_path / "out.mlir"

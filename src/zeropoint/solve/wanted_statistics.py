@@ -44,15 +44,17 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         copy = program.clone()
         original = dict(zip(_values(copy), _values(program), strict=True))
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
-        asked = [*_wanted(copy, target), *([*variances, *_judged(copy)] if target.least_sqnr else [])]
+        constraints = take_constraints(copy, target.scale_type)
+        asked = _wanted(copy, target, constraints)
+        if target.least_sqnr:
+            asked += [*variances, *(value for value in _judged(copy) if not _is_stated(value, constraints))]
         wanted = {original[value] for value in asked if value in original}
         return wanted.__contains__
 
     return of_program
 
 
-def _wanted(program: Program, target: Target) -> list[SSAValue]:
-    constraints = take_constraints(program, target.scale_type)
+def _wanted(program: Program, target: Target, constraints: Constraints) -> list[SSAValue]:
     kernels = KernelChoice(target, constraints).choose(program)
     graph = PortGraph.of(kernels, constraints)
     specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
@@ -78,6 +80,12 @@ def _judged(program: Program) -> Iterator[SSAValue]:
             yield from op.outputs if len(computed) == 2 else ()
 
 
+def _is_stated(value: SSAValue, constraints: Constraints) -> bool:
+    """Whether the model states the type of a value or its range."""
+    known = constraints.get(value)
+    return known is not None and (known.pinned is not None or known.minimum is not None)
+
+
 def _is_settled(
     value: SSAValue,
     made_at: tuple[Kernel, int] | None,
@@ -85,8 +93,7 @@ def _is_settled(
     specs: Specs,
     settled: set[SSAValue],
 ) -> bool:
-    known = constraints.get(value)
-    if known is not None and (known.pinned is not None or known.minimum is not None):
+    if _is_stated(value, constraints):
         return True
     if made_at is None:
         return False
