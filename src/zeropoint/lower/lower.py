@@ -45,7 +45,7 @@ from zeropoint.ir.fxpmath import (
 )
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from zeropoint.ir.quant import QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     AddOp,
     AllReduceOp,
@@ -86,10 +86,10 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.ir.tensors import with_element
 from zeropoint.lower.arithmetic import lower_product, lower_quotient, lower_requantize, lower_sum
 from zeropoint.lower.bodies import lower_by_body
 from zeropoint.lower.bytes import store_in_bytes
+from zeropoint.lower.casts import as_stablehlo, lower_quantize, stored_bits
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
@@ -105,7 +105,6 @@ from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constan
 from zeropoint.lower.normalization import (
     lower_gradient,
     lower_inference,
-    lower_quantized_floats,
     lower_training,
     note_reason,
 )
@@ -118,7 +117,7 @@ from zeropoint.lower.real_math import (
 )
 from zeropoint.lower.real_matmul import lower_real_matmul
 from zeropoint.lower.reductions import lower_reduction
-from zeropoint.lower.tables import function_source, integer_source, lower_converted, lower_function, lower_table
+from zeropoint.lower.tables import lower_function
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.ranges import obligations, ranges_of
@@ -204,7 +203,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
 def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
     """The integers that replace the op's only result; None if the op stays unchanged."""
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
-        return _lower_quantize(lowering, op)
+        return lower_quantize(lowering, op)
     if isinstance(op, QuantizeCastOp):
         return None  # of a sub-channel type
     if isinstance(op, StorageCastOp):
@@ -220,29 +219,6 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
     if rule is None:
         raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
     return rule(lowering, op)
-
-
-def _lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """The integers of a quantized float: by a table if it is a function of few integers."""
-    integers = integer_source(op)
-    converted = None if integers is None else lower_converted(lowering, op, integers)
-    if converted is not None:
-        return converted
-    normalized = lower_quantized_floats(lowering, op)
-    if normalized is not None:
-        return normalized
-    source = function_source(op, lowering)
-    return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
-
-
-def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """Quantize a float value of unsigned type directly to signed integers, if the profile's rounding allows it."""
-    kind = stored_element(op.result)
-    if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
-        return None
-    made = UniformQuantizeOp(op.operand, with_element(op.result, kind.signed))
-    made.attributes.update(op.attributes)
-    return lowering.cast(lowering.insert(made).result)
 
 
 def _quantized_again(lowering: Lowering, value: SSAValue, op: Operation) -> SSAValue:
@@ -276,33 +252,6 @@ def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None
         carry(op, integers.owner, RESCALE)
 
 
-def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
-    """The integers from a cast of a lowered quantized value; None for a cast to one, or for other values."""
-    kind = stored_element(op.input)
-    if kind is None or op.input not in lowering.values:
-        return None
-    stored = lowering.stored(op.input)
-    return stored if kind.storage.type.signed else lowering.flipped(stored)
-
-
-def _as_stablehlo(block: Block) -> None:
-    """Replace `quant` casts that the model has around float ops by the StableHLO ops, which have a lowering.
-
-    Casts of sub-channel types stay: StableHLO does not have these types.
-    """
-    for op in list(block.ops):
-        if isinstance(op, QuantizeCastOp | DequantizeCastOp):
-            quantizes = isinstance(op, QuantizeCastOp)
-            value = op.operands[0]
-            kind = quantized_element(op.results[0] if quantizes else value)
-            if kind is not None and kind.is_sub_channel:
-                continue
-            made = UniformQuantizeOp(value, op.results[0].type) if quantizes else UniformDequantizeOp(value)
-            made.location = op.location
-            made.attributes.update(op.attributes)
-            Rewriter.replace_op(op, made)
-
-
 def lower(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
@@ -318,7 +267,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
             op.attributes.pop(PROFILE, None)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
-    _as_stablehlo(block)
+    as_stablehlo(block)
     store_in_bytes(program)
     lowering = Lowering(
         profile=chosen,
@@ -336,7 +285,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
 
 def _lower_ops(lowering: Lowering, block: Block) -> None:
     """Lower the ops of the entry function or of a body, whose quantized arguments have their integers already."""
-    _as_stablehlo(block)
+    as_stablehlo(block)
     original = list(block.ops)
     replaced: set[SSAValue] = {value for value in block.args if value in lowering.values}
     for op in original:
@@ -359,7 +308,7 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
 def _integers(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     """The integers that replace the op's results; None if the op stays. Errors have the op."""
     try:
-        if isinstance(op, StorageCastOp) and (bits := _stored_bits(lowering, op)) is not None:
+        if isinstance(op, StorageCastOp) and (bits := stored_bits(lowering, op)) is not None:
             return [bits]
         compares = PREDICATES.get(type(op))
         if compares is not None and (compared := compares(lowering, op)) is not None:
