@@ -191,7 +191,8 @@ def _loaded(
     constants: Mapping[str, Constant] | None,
     example: Any,
 ) -> Model:
-    """A Model, or what `load` makes of anything else. The error about dynamic shapes suggests those of the data."""
+    """A Model as it is; anything else is loaded by `load`. The error about dynamic shapes suggests those of the
+    data."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
     from zeropoint.frontend import DynamicShapes

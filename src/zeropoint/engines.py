@@ -189,5 +189,5 @@ def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:
 
 
 def for_runs(engine: Engine, runs: int) -> Engine:
-    """The engine, told the number of runs if it chooses by it."""
+    """The engine with the number of runs, if its choice depends on it."""
     return QuickestEngine(max(runs, 1)) if isinstance(engine, QuickestEngine) else engine

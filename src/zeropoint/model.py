@@ -294,7 +294,7 @@ class Model:
 
         The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
         `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
-        `onnx_format` is `qdq` or `qoperator`. Raises ExportError if the format cannot hold the model; nothing is
+        `onnx_format` is `qdq` or `qoperator`. Raises ExportError if the format cannot hold the model; no file is
         written then. Raises OptionError for unknown options. `progress=True` shows a bar on a terminal.
         """
         for name, found, known in (

@@ -14,7 +14,7 @@ MILLISECONDS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 class BudgetError(Error, ValueError):
-    """A budget that is not well-formed, or that no choice of widths meets."""
+    """A malformed budget, or one that no choice of widths can meet."""
 
 
 @dataclass(frozen=True)

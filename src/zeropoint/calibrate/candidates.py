@@ -15,21 +15,23 @@ from zeropoint.calibrate.output_noise import Noise, Range
 from zeropoint.ir.tensors import Array
 
 JUDGED = 8
-"""Most samples to judge ranges with. About a quarter of all are used, so that judging takes as long as observing."""
+"""The maximum number of samples for judging ranges. About a quarter of all are used, so that judging takes as long as
+observing."""
 LEAST_JUDGED = 4
 MOST_BYTES = 128 << 20
-"""Most bytes of kept samples; but at least `JUDGED` samples may be kept."""
+"""The maximum number of bytes of kept samples; but at least `JUDGED` samples may be kept."""
 CLOSE = 0.01
 """Two ranges are the same if their ends differ by at most this share of the width of both together."""
 BETTER = 0.8
-"""Another range replaces that of least squared error if its noise is at most this factor of it: 1 dB."""
+"""Another range replaces the one with the least squared error if its noise is at most this factor of the other's: 1
+dB."""
 
 
 @dataclass(eq=False)
 class OutputObserver(MeanSquareObserver):
     """An observer with several candidate ranges; the one with the least noise at the value's readers is chosen.
 
-    By itself, `range` gives that of least squared error of the value. `collect` judges the candidates.
+    `range` alone gives the range with the least squared error of the value. `collect` judges the candidates.
     """
 
     def candidates(self) -> list[Range]:

@@ -176,7 +176,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str, *, fill: bool
 
 
 def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
-    """What is wrong with the shape of a sample or batch whose channels are on the other side; else None."""
+    """The message for a sample or batch whose channels are on the other side; else None."""
     expected = port.type.get_shape()
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None

@@ -11,7 +11,7 @@ The region runs alone in float, once on %0 and, for every candidate range, once 
 ```
 The noise of the range is the sum of (%2 of %q - %2 of %0)^2, the signal is the sum of %2^2. All other values are float,
 so that each value is judged independently. Kernels that only move data are looked through. All readers weigh the same:
-the cost of a range is the sum of noise/signal over the readers. For float ops and the caller, the noise is that of the
+the cost of a range is the sum of noise/signal over the readers. For float ops and the caller, it is the noise of the
 value itself.
 """
 
@@ -35,7 +35,8 @@ from zeropoint.numerics import asymmetric, dequantize, quantize
 from zeropoint.progress import Progress, silent
 
 MEMORY = 480 << 20
-"""Most bytes for values and their rounded forms; it limits the number of samples, but at least one is used."""
+"""The maximum number of bytes for values and their rounded forms; it limits the number of samples, but at least one is
+used."""
 FORMS = 3
 """Forms of a value in memory: in float, and rounded to two ranges."""
 

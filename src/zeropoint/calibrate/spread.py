@@ -30,7 +30,7 @@ from zeropoint.progress import Progress
 
 CHUNK_SAMPLES = 8
 CHUNK_BYTES = 64 << 20
-"""Most bytes of samples in a chunk, unless a single sample has more."""
+"""The maximum number of bytes of samples in a chunk, unless a single sample is larger."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ OTHER_NAMES = MappingProxyType(
 
 
 class CheckError(Error, ValueError):
-    """A target that no installed runtime can be asked about."""
+    """A target whose runtime is not installed."""
 
 
 @dataclass(frozen=True)

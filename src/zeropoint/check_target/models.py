@@ -1,8 +1,7 @@
 """Models of one op with the parameters of a row: QDQ in ONNX, which runtimes read and our own stages take.
 
-Integers, scales and zero points are drawn by the rules of the row from a generator of its own, so that a row has the
-same model every time. Scales have 8 bits: their products are exact in f32, where runtimes and we multiply in another
-order.
+Integers, scales and zero points are drawn by the rules of the row from a separate generator, so a row always has the
+same model. Scales have 8 bits: their products are exact in f32, where runtimes and we multiply in another order.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ OPSET, IR_VERSION = 21, 10
 
 @dataclass(frozen=True)
 class Case:
-    """One op that a kernel of the table stands for.
+    """One op that a kernel of the table represents.
 
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
     the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
@@ -176,8 +175,8 @@ class Built:
 def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: bool = True, end: int = 0) -> Built:
     """The case by the row's rules: storage, zero points, scales as the relation has them, weights along their axis.
 
-    Zero points that are free lie in the middle half of the storage, at its least number with `end` -1, at its greatest
-    with 1; the scale of a free result is then an eighth (most of the result saturates) or eight times as large.
+    Free zero points are in the middle half of the storage, at its least number with `end` -1, at its greatest with 1;
+    the scale of a free result is then an eighth (most of the result saturates) or eight times as large.
     """
     random = generator(row)
     operands: list[Operand] = [case.shapes[0]] if case.condition else []

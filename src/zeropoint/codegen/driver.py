@@ -109,7 +109,7 @@ def needs_barrier(graph: Graph) -> list[bool]:
 
 
 class _Accesses:
-    """Steps by the buffers they access. Buffers in the arena may share memory; any other meets only itself.
+    """Steps by the buffers they access. Buffers in the arena may share memory; any other overlaps only itself.
 
     So thousands of steps that copy results to the caller's arrays are compared with no other of them.
     """

@@ -26,7 +26,7 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
 
 POSITIONS = 256
-"""Most output positions per sample that means are taken over."""
+"""The maximum number of output positions per sample for computing means."""
 
 
 def correct_biases(

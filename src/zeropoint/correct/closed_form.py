@@ -27,7 +27,8 @@ from zeropoint.ir.tensors import Array
 RIDGE = 10.0
 DAMPING = 0.05
 MOST_TERMS = 4608
-"""Most terms per output. Beyond this the moment matrices are too large, and only the bias is corrected."""
+"""The maximum number of terms per output. Beyond this the moment matrices are too large, and only the bias is
+corrected."""
 LEAST_MOMENT = 1e-12
 
 

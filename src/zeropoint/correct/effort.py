@@ -28,7 +28,7 @@ from zeropoint.ir.tensors import Array
 PARTS = 4
 """One of every this many samples is held back."""
 JUDGED = 16
-"""Most samples of either part on which outputs are compared."""
+"""The maximum number of samples of each part for comparing outputs."""
 
 
 FAR = 20.0

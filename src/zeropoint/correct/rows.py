@@ -18,7 +18,7 @@ from zeropoint.ir.tensors import Array
 POSITIONS = 16384
 """Number of output positions sampled per kernel, over all samples."""
 ELEMENTS = 1 << 24
-"""Most elements in the rows of one input."""
+"""The maximum number of elements in the rows of one input."""
 
 
 @dataclass(frozen=True)

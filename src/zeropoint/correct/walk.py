@@ -28,7 +28,7 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.solve import is_quantized
 
 MEMORY = 480 << 20
-"""Most bytes for the values of both networks; it limits the number of samples."""
+"""The maximum number of bytes for the values of both networks; it limits the number of samples."""
 FLOAT_BYTES = 4
 
 

@@ -11,8 +11,8 @@ becomes
 %2 = "fxpmath.requantize"(%1, ...) : (tensor<1x16x1x48xi32>, ...) -> tensor<1x16x1x48xi8>
 %z = stablehlo.reshape %2 : (tensor<1x16x1x48xi8>) -> tensor<1x16x48xi8>
 ```
-Ops around convolutions that compute element by element, move elements or reduce windows take and give images as well,
-so that reshapes stay only at the edge of such a group of ops.
+Elementwise ops, data movement and windows around convolutions also take and return images, so that reshapes stay only
+at the edge of such a group of ops.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _slice(op: hlo.SliceOp, new: Insertion) -> Properties:
 
 
 def _reduce(op: hlo.ReduceOp, new: Insertion) -> Properties:
-    """The new dimension is reduced, too, so that the result is the same."""
+    """The new dimension is also reduced, so that the result is the same."""
     dimensions = [new.dimension(d) for d in array_values(op.dimensions)]
     return {"dimensions": i64_array(sorted([*dimensions, new.at]))}
 
@@ -153,7 +153,7 @@ MOVED: Mapping[type[Operation], Callable[[Any, Insertion], Properties]] = {
     hlo.ReverseOp: _reverse,
     hlo.SliceOp: _slice,
 }
-"""Ops that compute images as they compute lines, beside those of `hlo.UnaryOp` and `hlo.BinaryOp`."""
+"""Ops that compute images as they compute lines, in addition to `hlo.UnaryOp` and `hlo.BinaryOp`."""
 
 
 def with_one_row(program: Program) -> Program:

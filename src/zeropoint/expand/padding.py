@@ -35,7 +35,7 @@ def filled(
 
 
 def inside(shape: Sequence[int], padded: Sequence[int], low: Sequence[int], interior: Sequence[int]) -> Array:
-    """Which elements of a padded tensor come from the tensor of `shape`, bool."""
+    """A bool per element of a padded tensor: whether it comes from the tensor of `shape`."""
     kept: list[Array] = []
     for size, total, before, between in zip(shape, padded, low, interior, strict=True):
         index = np.arange(total) - before

@@ -46,7 +46,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 MOST_PLACES = 64
-"""Most elements of a window: each becomes about ten ops."""
+"""The maximum number of elements of a window: each becomes about ten ops."""
 Tap = tuple[int, ...]
 
 

@@ -107,7 +107,7 @@ def export_program(
     """Write a program of decided regions (`propagate`) to a file; large ONNX constants go to a second file beside it.
 
     Returns the files written, the model first. Raises ExportError for a suffix without a format, a program of another
-    stage or target, and an op that the format has no operator for; nothing is written in that case. `progress` counts
+    stage or target, and an op that the format has no operator for; no file is written in that case. `progress` counts
     the kernels, if the format emits one after the other.
     """
     suffix = format_suffix(path)

@@ -47,7 +47,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 
 SPATIAL = (ConvolutionOp, ReduceWindowOp)
-"""Ops that want channels last."""
+"""Ops that require channels last."""
 
 
 def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:

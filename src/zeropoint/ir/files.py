@@ -59,7 +59,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 class WeightsError(Error, ValueError):
-    """The file beside a program does not hold its weights."""
+    """The file next to a program does not hold its weights."""
 
 
 def check_weights_file(path: Path) -> None:

@@ -1,8 +1,8 @@
 """Finds the op of a layer normalization that takes the root of the variance of its rows.
 
-Normalization divides each row by its own size, so an error that is small beside the largest rows is large beside small
-ones. Whether 8 bits are enough for its operand depends on how the variances of the rows are spread, so calibration
-observes them inside the region (`instrument`).
+Normalization divides each row by its own size, so an error that is small relative to the largest rows is large relative
+to small ones. Whether 8 bits are enough for its operand depends on how the variances of the rows are spread, so
+calibration observes them inside the region (`instrument`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics import functions
 
 MOST_ENTRIES = 1 << 12
-"""Most entries of a table of converted integers."""
+"""The maximum number of entries of a table of converted integers."""
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:

@@ -1,4 +1,4 @@
-"""Reuse casts that the program already has where quantized values meet floats, instead of adding inverse ones."""
+"""Reuse the program's casts between quantized values and floats, instead of adding inverse casts."""
 
 from __future__ import annotations
 

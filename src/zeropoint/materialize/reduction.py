@@ -1,4 +1,4 @@
-"""Pooling, mean and sum; sums are computed in i32, so that nothing saturates before the end."""
+"""Pooling, mean and sum; sums are computed in i32, so that no intermediate sum saturates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BYTE_REACH = 255
 
 
 def max_pool(kernel: Kernel) -> SSAValue:
-    """`reduce_window` with `maximum` on storage; the smallest stored value stands for -inf."""
+    """`reduce_window` with `maximum` on storage; the smallest stored value represents -inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     quantized = kernel.output_type
     kernel.values[op.init_values[0]] = kernel.scalar(quantized.storage.minimum, quantized)
@@ -43,7 +43,7 @@ def max_pool(kernel: Kernel) -> SSAValue:
 
 
 def extreme(kernel: Kernel) -> SSAValue:
-    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range stands for -inf or inf."""
+    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range represents -inf or inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     quantized, body = kernel.output_type, body_op(op.body)
     assert body is MaximumOp or body is MinimumOp

@@ -1,4 +1,4 @@
-"""Collects everything that a report shows about an integer program, as far as its sources are known."""
+"""Collects the data of a report about an integer program, from the sources that are known."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 Sample = Mapping[str, Array]
 INSIDE = 16
-"""Most samples on which every kernel is compared."""
+"""The maximum number of samples for comparing every kernel."""
 NEEDS = {
     "outputs": "the float model and data: zeropoint report MODEL --reference float.onnx --data test.npz",
     "noise": "the float model and data: zeropoint report MODEL --reference float.onnx --data test.npz",
@@ -61,7 +61,7 @@ class Source:
 
     `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
     quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics
-    key. `data` has the samples of the comparison; `data_name` and `calibration` describe samples in words.
+    key. `data` has the samples of the comparison; `data_name` and `calibration` describe the samples.
     """
 
     reference: Program | None = None

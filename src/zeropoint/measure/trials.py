@@ -34,7 +34,7 @@ Sample = Mapping[str, Array]
 WORST = 5
 """Kernels that rules are tried for."""
 SAMPLES = 8
-"""Most samples to measure rules with."""
+"""The maximum number of samples for measuring rules."""
 OTHER_OBSERVERS = ("minmax", "mse")
 """Observers whose ranges are tried, where they differ from the present one."""
 WIDE = 16

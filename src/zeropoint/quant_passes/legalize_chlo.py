@@ -13,7 +13,7 @@ becomes
 
 Unary functions (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after` stay: the interpreter computes them and the
 lowering makes tables of them, as of StableHLO's own functions. Polynomials would hide which function it is.
-`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` stay as well, for the interpreter.
+`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` also stay, for the interpreter.
 """
 
 from __future__ import annotations

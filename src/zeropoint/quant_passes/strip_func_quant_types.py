@@ -11,7 +11,7 @@ func.func @f(%x: tensor<2xi8>) -> tensor<2xf32> {
   %0 = quant.dcast %q : tensor<2x!quant.uniform<i8:f32, 2.0>> to tensor<2xf32>
 ```
 
-Source: upstream MLIR's pass `strip-func-quant-types`; `func.return` and `func.call` are converted, too.
+Source: upstream MLIR's pass `strip-func-quant-types`; `func.return` and `func.call` are also converted.
 """
 
 from __future__ import annotations

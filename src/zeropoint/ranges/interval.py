@@ -17,7 +17,7 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 EXACT = 1 << 62
 UNBOUNDED = (1 << 63) - 1
 LARGEST = 1 << 16
-"""Most pairs of bounds kept for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
+"""The maximum number of pairs of bounds for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,8 @@ from zeropoint.targets.logical_kernels import MOVEMENTS
 
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
 CONTRACTIONS_KEPT = 2
-"""Most contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
+"""The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, a
+transform before that."""
 ONE_BYTE = Storage.of("i8")
 FLOAT_MOVES = (
     ConcatenateOp,

@@ -33,7 +33,7 @@ UNROLLED = 16
 PREFETCHING_TILES = 64
 """The maximum number of tiles of a group for prefetching the next group's weights; longer groups need no prefetch."""
 KEPT = 16 << 10
-"""Bytes of a group's weights that stay in the L1 cache beside everything else."""
+"""The maximum size in bytes of a group's weights that stay in the L1 cache beside other data."""
 STREAMED = 30
 """Bytes per cycle from the L2 cache."""
 EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}

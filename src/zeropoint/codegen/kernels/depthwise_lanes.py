@@ -19,7 +19,7 @@ from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 
 BUFFER = 16 << 10
-"""The maximum size in bytes of a row's columns that stay in L1 beside other data."""
+"""The maximum size in bytes of a row's columns that stay in L1 next to other data."""
 
 
 def buffer_size(shape: DepthwiseShape, channels: int) -> int:

@@ -1,4 +1,4 @@
-"""LLVM's types and operands as text: what the lines of a function are made of."""
+"""LLVM's types and operands as text: the parts of a function's lines."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LEAST_OPSET = 13
 METADATA = "zeropoint"
 """The metadata key under which target and profile are stored, as JSON."""
 EXTERNAL_ABOVE = 1_900_000_000
-"""The most bytes of constants in one file: protobuf's limit is 2 GiB."""
+"""The maximum number of bytes of constants in one file: protobuf's limit is 2 GiB."""
 EXTERNAL_LEAST = 1024
 """The least size in bytes of a constant in the external file."""
 PAGE = 4096

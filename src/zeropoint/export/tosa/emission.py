@@ -25,7 +25,7 @@ INDEX_LIMIT = np.iinfo(np.int32)
 
 
 def element_text(kind: Attribute, op: Operation | None) -> str:
-    """The element type of a value; of a quantized one, that of its storage; i32 for i64.
+    """The element type of a value; of a quantized one, the type of its storage; i32 for i64.
 
     Raises ExportError if TOSA has none.
     """

@@ -69,7 +69,7 @@ def _required() -> tuple[Path, Path]:
 
 
 def _succeeding(folder: str, *command: str | Path) -> None:
-    """Run a tool. Raises ExportError with the first lines of what it says if it fails."""
+    """Run a tool. If it fails, raises ExportError with the first lines of its message."""
     try:
         done = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -80,7 +80,8 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
 
 
 def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
-    """The dimensions to reduce. Without axes, these are all dimensions, unless the node says that it means none."""
+    """The dimensions to reduce. Without axes, all dimensions are reduced, unless the node's `noop_with_empty_axes` is
+    set."""
     rank = len(shape_of(value))
     axes, none_means_none = node.axes(input_since), node.integer("noop_with_empty_axes", 0)
     if not axes:

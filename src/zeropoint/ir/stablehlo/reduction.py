@@ -83,7 +83,7 @@ class ReduceOp(SignatureOp):
         return op
 
     def print(self, printer: Printer) -> None:
-        """Print the short form if it says the same."""
+        """Print the short form if it is equivalent."""
         dimensions = list(array_values(self.dimensions))
         parts = ReduceParts(
             self.inputs, self.init_values, self.result_types, dimensions, self.body, dict(self.attributes)

@@ -149,7 +149,7 @@ class ComplexOpType(CustomDirective):
         self.result.set(state, (tensor,))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form if it says the same."""
+        """Print the short form if it is equivalent."""
         state.print_whitespace(printer)
         result = tensor_of(op.results[0])
         part = with_element(result, real_element(result.element_type))
