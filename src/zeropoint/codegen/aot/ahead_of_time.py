@@ -2,15 +2,11 @@
 
 The object is one LLVM module: the kernels and the driver, each optimized separately exactly as for in-process
 execution, the weights as a read-only constant, and two entry functions, which are the only exported symbols.
-
-LLVM only sees a placeholder of the weights, and they are filled in when the object is written: large weights as text
-would take ten times their size in memory.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import platform
 import re
@@ -21,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header
+from zeropoint.codegen.aot.weights import WEIGHTS, filled, placeholder
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
@@ -38,20 +35,15 @@ from zeropoint.ir.program import Program
 from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
-WEIGHTS = "@zeropoint_weights"
 _NULL = Value("ptr", "null")
 SUFFIXES = (".o", ".so")
-
-
-_MARK = hashlib.sha512(b"zeropoint's weights").digest()
-"""The first bytes of the weights' placeholder; they locate it in an object."""
 
 
 @dataclass(frozen=True)
 class Library:
     """A compiled program: an ELF object with two functions, `name`_run and `name`_run_thread, and a C header.
 
-    `parts` are the bytes of the object, one after the other: what is before the weights, the weights, what is after.
+    `parts` are the bytes of the object, one after the other.
     """
 
     name: str
@@ -108,12 +100,12 @@ def library(program: Program, name: str, isa: InstructionSet, progress: Progress
         sources["roundings"] = Source(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
     weights = graph.weights.array
-    space = compile_bitcode(_placeholder(len(weights)), isa)
+    space = compile_bitcode(placeholder(len(weights), triple_of(isa)), isa)
     code = combined_object([*modules.values(), space], isa, (f"{name}_run", f"{name}_run_thread"))
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
     return Library(
         name,
-        _filled(code, weights.data),
+        filled(code, weights.data, triple_of(isa)),
         header(name, arguments, arena, target, program.profile),
     )
 
@@ -162,22 +154,6 @@ def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
             raise CodegenError(f"{path}: the linker '{command[0]}' failed: {said[-1]}")
-
-
-def _placeholder(size: int) -> str:
-    """The module of the weights: `size` bytes, at least as many as a mark, which `_filled` replaces."""
-    mark = "\\" + _MARK.hex("\\")
-    zeros = max(size - len(_MARK), 0)
-    types = f"<{{ [{len(_MARK)} x i8], [{zeros} x i8] }}>"
-    values = f'<{{ [{len(_MARK)} x i8] c"{mark}", [{zeros} x i8] zeroinitializer }}>'
-    return f"{WEIGHTS} = externally_initialized constant {types} {values}, align {ALIGNMENT}\n"
-
-
-def _filled(code: bytes, weights: memoryview) -> tuple[memoryview, ...]:
-    """The parts of an object whose placeholder is replaced by the weights; not a copy of either."""
-    begin = code.index(_MARK)
-    whole = memoryview(code)
-    return whole[:begin], weights, whole[begin + len(weights) :]
 
 
 def _entries(name: str, arguments: Sequence[Argument]) -> str:
