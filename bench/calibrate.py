@@ -86,6 +86,8 @@ def main() -> None:
     first, alone = None, 0.0
     print(f"{arguments.model.name}, {len(samples)} samples")
     for name, work in runs:
+        if work is not None:
+            collect(asked, samples[:2], observer="mse", engine=QuickestEngine(2), work=work)  # the workers are started
         began = time.perf_counter()
         report = collect(asked, samples, observer="mse", engine=QuickestEngine(len(samples)), work=work)
         seconds = time.perf_counter() - began
