@@ -105,6 +105,7 @@ def quantize(
     effort: str = "balanced",
     corrections: Sequence[str] | None = None,
     validation: Data | None = None,
+    mask: str | None = None,
     integer_only: bool = False,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Constant] | None = None,
@@ -132,7 +133,8 @@ def quantize(
     is raised if it cannot be. `recipe` is a YAML file of rules for parts of the model, or a list of rules as dicts.
     `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and biases that bring outputs closer to
     float. A correction is kept only if it helps on `validation`, or on a held-back quarter of `data`. `corrections`
-    selects them by name instead. With `integer_only`, any remaining float op is an error.
+    selects them by name instead. `mask` names an input that is 0 at padding, such as `attention_mask`: padded positions
+    neither widen ranges nor count when programs are judged. With `integer_only`, any remaining float op is an error.
 
     `workers` is the number of calibration processes (-1: all processors, or as `joblib.parallel_config` says: Dask,
     Ray); it does not change the result. Calibration saves its progress in the file `journal`; after a crash, the same
@@ -157,6 +159,7 @@ def quantize(
 
     check_arguments(target=target, profile=profile, observer=observer, ranges=ranges, least_sqnr=least_sqnr)
     check_arguments(budget=budget, effort=effort, corrections=corrections, integer_only=integer_only, workers=workers)
+    check_arguments(mask=mask)
     check_arguments(journal=journal, resume=resume, save_stages=save_stages, max_trips=max_trips, progress=progress)
     one_of("io", io, ("float", "integer"))
     check_effort(effort, corrections)
@@ -167,7 +170,17 @@ def quantize(
         rules = None if recipe is None else recipe_of(recipe)
         limits = None if budget is None else Budget.parse(budget)
         options = Options(
-            str(target), profile, observer, io == "integer", rules, ranges, least_sqnr, effort, corrections, limits
+            str(target),
+            profile,
+            observer,
+            io == "integer",
+            rules,
+            ranges,
+            least_sqnr,
+            effort,
+            corrections,
+            limits,
+            mask,
         )
         held = () if validation is None else samples(validation, network.inputs)
         given = None if data is None else samples(data, network.inputs)
@@ -214,6 +227,7 @@ def compare(
     data: Data,
     *,
     layers: bool = False,
+    mask: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Constant] | None = None,
     example: Any = None,
@@ -221,7 +235,8 @@ def compare(
 ) -> Comparison:
     """SQNR, cosine and top-1 agreement of a model with a reference on data; with `layers`, also of inner values.
 
-    Both are a Model or anything that `load` accepts. `shapes`, `constants` and `example` are those of the reference.
+    `mask` names an input that is 0 at padding, which is left out. Both are a Model or anything that `load` accepts.
+    `shapes`, `constants` and `example` are those of the reference.
     Its dynamic dimensions are fixed to the model's without them, and a PyTorch module is traced with zeros of the
     model's inputs.
 
@@ -233,13 +248,13 @@ def compare(
     from zeropoint.model import Model
     from zeropoint.options import check_arguments
 
-    check_arguments(layers=layers, progress=progress)
+    check_arguments(layers=layers, mask=mask, progress=progress)
     model = model if isinstance(model, Model) else load(model)
     if isinstance(reference, Model):
         reference = _loaded(reference, data, shapes, constants, example)
     else:
         reference = Model(load_alike(reference, model.inputs, shapes, constants, example))
-    return run(reference, model, samples(data, reference.inputs), layers=layers, progress=display(progress))
+    return run(reference, model, samples(data, reference.inputs), layers=layers, mask=mask, progress=display(progress))
 
 
 def sensitivity(

@@ -8,6 +8,7 @@ from operator import length_hint
 from zeropoint.calibrate import Progress, silent
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.fuse import fuse
+from zeropoint.interp import check_mask, masked
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
@@ -24,23 +25,29 @@ def compare(
     samples: Iterable[Mapping[str, Array]],
     *,
     layers: bool = False,
+    mask: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Run both models on the same samples, each by its engine; with `layers`, by the fastest engine.
 
-    Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples.
+    `mask` names an input that is 0 at padding, which is left out (`zeropoint.interp.padding`).
+    Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples; OptionError if
+    there is no such mask.
     """
     _check_ports(reference, model)
+    check_mask(reference.program, mask)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
     inner: dict[str, Accumulated] = {}
-    parts = [
+    parts = [  # by their places in the outputs, which a mask changes
         (name, part, Accumulated(f"{name}: {part.name}"))
-        for name, found in output_parts(reference.program).items()
+        for name, found in (output_parts(reference.program).items() if mask is None else ())
         for part in found
     ]
     runs, rows = length_hint(samples, 1), getattr(samples, "rows_a_sample", 1)
     engines = [
-        QuickestEngine(runs).prepare(_with_layers(m.program)) if layers else for_runs(m.engine, runs).prepare(m.program)
+        masked(QuickestEngine(runs) if layers else for_runs(m.engine, runs), mask).prepare(
+            _with_layers(m.program) if layers else m.program
+        )
         for m in (reference, model)
     ]
     count = 0

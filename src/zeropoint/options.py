@@ -33,7 +33,8 @@ class Options:
     program, with its corrections, reaches it on all samples (`zeropoint.budget`). `effort` selects the corrections that
     are tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections`
     lists them by name instead. `budget` limits quality, size or latency: a search widens kernels, or keeps them in
-    float, until it is met (`zeropoint.budget`).
+    float, until it is met (`zeropoint.budget`). `mask` names an input that is 0 at padding, which does
+    not count (`zeropoint.interp.padding`).
     """
 
     target: str = "cpu"
@@ -46,6 +47,7 @@ class Options:
     effort: str = "none"
     corrections: Sequence[str] | None = None
     budget: Budget | None = None
+    mask: str | None = None
 
     @property
     def is_searched(self) -> bool:
@@ -115,7 +117,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "corrections": (_is_listed, "a list of names"),
     "workers": (lambda value: _is_count(value) and cast("int", value) >= -1 and value != 0, "1 or more, or -1"),
     "progress": (_is_callable, "True, False, or a function of items and a description"),
-    **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit"), _TEXT),
+    **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "name", "isa", "cpu", "triple"), _TEXT),
     **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
     **dict.fromkeys(
@@ -172,6 +174,7 @@ def check_without_data(options: Options, *, validation: bool) -> None:
         (bool(options.corrections), f"corrections {', '.join(options.corrections or ())} (--correct)", fits),
         (options.effort not in ("none", DEFAULT_EFFORT), f"effort '{options.effort}' (--effort)", fits),
         (options.observer != DEFAULT_OBSERVER, f"observer '{options.observer}' (--observer)", "values to observe"),
+        (options.mask is not None, f"mask '{options.mask}' (--mask)", "samples with padding"),
         (validation, "validation samples (--validation)", "samples to fit corrections on"),
     )
     for given, what, expected in needs:

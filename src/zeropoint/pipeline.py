@@ -33,7 +33,7 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
-from zeropoint.interp import Engine
+from zeropoint.interp import Engine, check_mask, masked
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -92,11 +92,13 @@ def _check_annotated(asked: Program) -> None:
         )
 
 
-def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
-    """The platform that corrections run on: the user's engine, or the fastest for this number of samples."""
-    if engine is not None:
-        return Platform(engine, lambda runs: engine, target)
-    return Platform(QuickestEngine(samples), QuickestEngine, target)
+def _platform(target: Target, engine: Engine | None, samples: int, mask: str | None = None) -> Platform:
+    """The platform that corrections run on: the user's engine, or the fastest for this number of samples.
+
+    Whole programs are judged where the input `mask` is not 0.
+    """
+    programs = masked(engine or QuickestEngine(samples), mask)
+    return Platform(programs, QuickestEngine if engine is None else lambda runs: engine, target)
 
 
 def quantize(
@@ -129,6 +131,7 @@ def quantize(
         raise ModelError(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
+    check_mask(program, options.mask)
     _check_resumed(work)
     settings = _settings(options)
     fused = run_all(FLOAT_PASSES, program, settings)
@@ -176,7 +179,7 @@ def _calibrated(
         kept.watch(samples),
         observer=options.observer,
         observers=demanded_observers(asked),
-        engine=engine or QuickestEngine(max(length_hint(samples), 1)),
+        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1)), options.mask),
         progress=progress,
         work=work,
     )
@@ -228,7 +231,7 @@ class _Finish:
     @property
     def platform(self) -> Platform:
         """The target, and the engines for the kept samples."""
-        return _platform(named_target(self.options.target), self.engine, len(self.kept.entries))
+        return _platform(named_target(self.options.target), self.engine, len(self.kept.entries), self.options.mask)
 
     def __call__(self, calibrated: Program) -> Quantization:
         decided = run_all(DECIDING_PASSES, calibrated, self.settings)

@@ -22,7 +22,7 @@ from zeropoint.calibrate.journal import Journal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
 from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observe
-from zeropoint.interp import Engine, Runnable
+from zeropoint.interp import Engine, MaskedEngine, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import print_program, resource_arrays
@@ -141,7 +141,8 @@ class Spread:
     def _identity(self) -> bytes:
         """The identity of a journal: a digest of chunk size, observers, program and weights."""
         if not self._what:
-            digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}\n".encode())
+            mask = self.engine.mask if isinstance(self.engine, MaskedEngine) else ""
+            digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}{mask}\n".encode())
             digest.update(print_program(self.program).encode())
             for handle, array in sorted(resource_arrays(self.program).items()):
                 digest.update(handle.encode())

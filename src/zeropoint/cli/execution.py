@@ -11,6 +11,7 @@ from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
+from zeropoint.cli.mask import MASK
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
@@ -160,6 +161,7 @@ def _runtime(model: Path, layers: bool) -> Any:
 @click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, a folder of .npy files or of images.")
 @PREPROCESS
 @click.option("--layers", is_flag=True, help="Also compare every inner value that has the same name in both programs.")
+@MASK
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @ENGINE
 @THREADS
@@ -173,6 +175,7 @@ def compare(
     data: Path,
     preprocess: str | None,
     layers: bool,
+    mask: str | None,
     as_json: bool,
     engine: str,
     threads: int,
@@ -200,7 +203,6 @@ def compare(
         first = Model(load_model(reference, dict(shapes), dict(constants)))
         second = Model(first.program, engine=runtime)
     check_loops(first.program, second.program)
-    result = compare(
-        first, second, samples(data_source(data, preprocess), first.inputs), layers=layers, progress=progress()
-    )
+    source = samples(data_source(data, preprocess), first.inputs)
+    result = compare(first, second, source, layers=layers, mask=mask, progress=progress())
     click.echo(result.json() if as_json else result.table())

@@ -11,6 +11,7 @@ from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
+from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.report import check_report, write_quantization
@@ -78,6 +79,7 @@ from zeropoint.cli.verbosity import progress, say
     default=None,
     help="Data to judge corrections on.  [default: a quarter of the calibration data, held back]",
 )
+@MASK
 @click.option(
     "--io",
     type=click.Choice(["float", "integer"]),
@@ -148,6 +150,7 @@ def quantize(
     effort: str,
     corrections: str | None,
     validation: Path | None,
+    mask: str | None,
     io: str,
     emit: str,
     onnx_format: str,
@@ -194,6 +197,7 @@ def quantize(
         effort=effort,
         corrections=None if corrections is None else [name for name in corrections.split(",") if name],
         budget=_budget(limits),
+        mask=mask,
     )
     check_options(options)
     check_target(output, named_target(target).name)

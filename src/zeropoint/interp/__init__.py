@@ -4,6 +4,7 @@ from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
+from zeropoint.interp.padding import MaskedEngine, check_mask, masked
 from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
@@ -12,12 +13,15 @@ __all__ = [
     "ExecutionError",
     "InputError",
     "Interpreter",
+    "MaskedEngine",
     "Observe",
     "Outcome",
     "ReferenceEngine",
     "Runnable",
     "Trace",
     "UnsupportedError",
+    "check_mask",
     "execute",
+    "masked",
     "run",
 ]

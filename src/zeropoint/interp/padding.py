@@ -1,0 +1,89 @@
+"""Leave padded positions out of what a program's values are judged by.
+
+Sentences of different lengths are padded to one, and an input such as `attention_mask` is 0 at the padding. What a
+network computes there is never read, so it should neither widen ranges nor count as signal or noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.errors import OptionError
+from zeropoint.interp.engine import Engine, Runnable
+from zeropoint.interp.plan import Observe
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+
+def unpadded(array: Array, mask: Array) -> Array:
+    """The elements of `array` where `mask` (bool) holds, with their other dimensions.
+
+    Dimensions of 1 of the mask do not count. Each other one belongs to the first dimension of the array of that size,
+    in order: a mask (1, 128) selects rows of (1, 128, 384), (128, 384) and (1, 12, 128, 32). An array without such
+    dimensions is returned whole.
+    """
+    kept, places = np.squeeze(mask), list[int]()
+    for size in kept.shape:
+        start = places[-1] + 1 if places else 0
+        place = next((d for d in range(start, array.ndim) if array.shape[d] == size), None)
+        if place is None:
+            return array
+        places.append(place)
+    if not places:
+        return array
+    if len(places) == 1:
+        return array.compress(kept, axis=places[0])
+    return np.moveaxis(array, places, range(len(places)))[kept]
+
+
+@dataclass(frozen=True)
+class MaskedEngine:
+    """An engine that observes and returns only positions that are not padded, by the input named `mask`.
+
+    Programs without that input, such as single kernels, run as they are.
+    """
+
+    engine: Engine
+    mask: str
+
+    def prepare(self, program: Program) -> Runnable:
+        """Prepare the program with the engine."""
+        run = self.engine.prepare(program)
+        names = [port.name for port in program.inputs]
+        return _Masked(run, self.mask) if self.mask in names else run
+
+
+@dataclass(frozen=True)
+class _Masked:
+    run: Runnable
+    mask: str
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
+        mask = np.asarray(inputs[self.mask]) != 0
+        if not mask.any():
+            raise OptionError(
+                f"found a sample whose mask '{self.mask}' is 0 everywhere, expected a position that is not padding"
+            )
+
+        def see(key: str, array: Array) -> None:
+            if observe is not None:
+                observe(key, unpadded(array, mask))
+
+        outputs = self.run(inputs, observe=None if observe is None else see)
+        return {name: unpadded(array, mask) for name, array in outputs.items()}
+
+
+def masked(engine: Engine, mask: str | None) -> Engine:
+    """The engine without padded positions, by the input `mask`; the engine itself for None."""
+    return engine if mask is None else MaskedEngine(engine, mask)
+
+
+def check_mask(program: Program, mask: str | None) -> None:
+    """Raise OptionError if a program has no input of the mask's name."""
+    names = [port.name for port in program.inputs]
+    if mask is not None and mask not in names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        raise OptionError(f"found mask '{mask}', expected the name of an input that is 0 at padding: {listed}")

@@ -1,0 +1,83 @@
+"""Padded positions count neither in ranges nor in what is compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+from zeropoint.interp.padding import unpadded
+from zeropoint.ir.tensors import Array
+
+MASK = np.array([[1, 1, 1, 0, 0.0]]) != 0
+SHAPES = [
+    ((1, 5, 4), (1, 3, 4)),
+    ((5, 4), (3, 4)),
+    ((1, 2, 5, 4), (1, 2, 3, 4)),
+    ((1, 2, 5, 5), (1, 2, 3, 5)),
+    ((4, 6), (4, 6)),
+]
+
+
+@pytest.mark.parametrize(("shape", "kept"), SHAPES)
+def test_a_mask_selects_the_first_dimension_of_its_size(shape: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    assert unpadded(np.zeros(shape), MASK).shape == kept
+
+
+def test_a_mask_of_a_batch_selects_pairs_of_sample_and_position() -> None:
+    mask = np.array([[True, False, False], [True, True, False]])
+    array = np.arange(12).reshape(2, 3, 2)
+    np.testing.assert_array_equal(unpadded(array, mask), array[mask])
+
+
+TEXT = """
+func.func @main(%x: tensor<1x5x4xf32> {zeropoint.name = "x"}, %mask: tensor<1x5xf32> {zeropoint.name = "mask"})
+    -> tensor<1x5x4xf32> {
+  %w = stablehlo.constant dense<[[1.0, 0.5, 0.0, 0.0], [0.0, 1.0, 0.5, 0.0],
+      [0.0, 0.0, 1.0, 0.5], [0.5, 0.0, 0.0, 1.0]]>
+      : tensor<4x4xf32>
+  %m = stablehlo.broadcast_in_dim %mask, dims = [0, 1] : (tensor<1x5xf32>) -> tensor<1x5x4xf32>
+  %f = stablehlo.constant dense<1.0> : tensor<1x5x4xf32>
+  %o = stablehlo.maximum %m, %f : tensor<1x5x4xf32>
+  %g = stablehlo.multiply %x, %o : tensor<1x5x4xf32>
+  %y = stablehlo.dot_general %g, %w, contracting_dims = [2] x [0]
+      : (tensor<1x5x4xf32>, tensor<4x4xf32>) -> tensor<1x5x4xf32>
+  return %y : tensor<1x5x4xf32>
+}
+"""
+
+
+def _samples(padding: float) -> list[dict[str, Array]]:
+    x = np.random.default_rng(0).uniform(-1, 1, (8, 1, 5, 4)).astype(np.float32)
+    x[:, :, 3:] = padding
+    return [{"x": one, "mask": MASK.astype(np.float32)} for one in x]
+
+
+def _sqnr(reference: zp.Model, model: zp.Model, data: list[dict[str, Array]], mask: str | None) -> float:
+    return zp.compare(reference, model, data, mask=mask).outputs[0].sqnr
+
+
+def test_padding_neither_widens_ranges_nor_counts_in_a_comparison() -> None:
+    reference, clean, padded = zp.load(TEXT), _samples(0.0), _samples(100.0)
+    whole, masked = (
+        zp.quantize(reference, padded, observer="minmax", effort="none", mask=mask) for mask in (None, "mask")
+    )
+    alone = zp.quantize(reference, clean, observer="minmax", effort="none")
+    found = _sqnr(reference, masked, clean, "mask")
+    assert found == pytest.approx(_sqnr(reference, alone, clean, "mask"), abs=1.0)
+    assert found > _sqnr(reference, whole, clean, "mask") + 20
+    assert _sqnr(reference, masked, padded, None) < 10 < 30 < _sqnr(reference, masked, padded, "mask")
+
+
+def test_corrections_are_judged_without_padding() -> None:
+    reference = zp.load(TEXT)
+    made = zp.quantize(reference, _samples(100.0), observer="minmax", corrections=["empirical_bias"], mask="mask")
+    assert made.quantization.corrections.before.held > 30
+
+
+def test_masks_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(zp.Error, match=r"found mask 'attention', expected the name of an input .*'x', 'mask'"):
+        zp.quantize(zp.load(TEXT), _samples(0.0), mask="attention")
+    hidden = [{**sample, "mask": np.zeros((1, 5), np.float32)} for sample in _samples(0.0)]
+    with pytest.raises(zp.Error, match="mask 'mask' is 0 everywhere"):
+        zp.quantize(zp.load(TEXT), hidden, mask="mask")
