@@ -71,6 +71,20 @@ def test_the_library_needs_no_data(tmp_path: Path) -> None:
     assert "0.0078125" in str(made.quantization.propagated) or "7.812500e-03" in str(made.explain("x"))
 
 
+DIVIDED = STATED.replace(
+    "  return %1",
+    "  %r = stablehlo.reverse %1, dims = [1] : tensor<1x3xf32>\n"
+    "  %d = stablehlo.divide %1, %r : tensor<1x3xf32>\n  return %d",
+)
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "tosa"])
+def test_a_quotient_that_stays_float_needs_no_data(target: str) -> None:
+    """It is observed only to judge its operands; without data they keep what the model states."""
+    made = quantize(parse_program(DIVIDED), None, Options(target))
+    assert "stablehlo.divide" in print_program(made.integer)
+
+
 def test_values_that_nobody_stated_are_named(tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
     path.write_text(OPEN)

@@ -4,6 +4,7 @@ A value needs statistics if a kernel reads or produces it and its parameters are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
 excluded value. Three kinds of values are observed to judge the width of an operand (`function_widths`): the variances
 of the rows of a normalization, and the operands of functions and the quotients of two values, also if they stay float.
+These are not observed in a model that states all ranges that kernels need: such a model needs no data.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -46,7 +47,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
         constraints = take_constraints(copy, target.scale_type)
         asked = _wanted(copy, target, constraints)
-        if target.least_sqnr:
+        if target.least_sqnr and asked:
             asked += [*variances, *(value for value in _judged(copy) if not _is_stated(value, constraints))]
         wanted = {original[value] for value in asked if value in original}
         return wanted.__contains__
