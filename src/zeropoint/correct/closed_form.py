@@ -95,5 +95,5 @@ def _error(difference: Array, moments: Array) -> float:
 
 
 def is_feasible(kernel: ContractionKernel) -> bool:
-    """Whether the kernel has 8-bit inputs, at most `MOST_TERMS` terms per output, and a weight of any scale."""
-    return not kernel.is_fixed and kernel.is_narrow and kernel.float_weight.shape[2] <= MOST_TERMS
+    """Whether sums are of at most 32 bits and `MOST_TERMS` terms, and the weight may have any scale."""
+    return not kernel.is_fixed and kernel.is_bounded and kernel.float_weight.shape[2] <= MOST_TERMS

@@ -175,6 +175,8 @@ class ContractionKernel:
     scale_type: str
     is_fixed: bool
     """Whether the weight keeps its scales: the row or its function fixes them, or the weights are in blocks."""
+    is_bounded: bool
+    """Whether sums have to fit an accumulator of at most 32 bits; 16-bit inputs may have one of 64."""
 
     @property
     def name(self) -> str:
@@ -223,11 +225,6 @@ class ContractionKernel:
         return isinstance(self.op, DotGeneralOp)
 
     @property
-    def is_narrow(self) -> bool:
-        """Whether the input is 8-bit, so that sums have to fit the accumulator."""
-        return self.input_type.storage.type.width <= BYTE
-
-    @property
     def weight_scales(self) -> Array:
         """(groups, outputs, 1), or (1, outputs, terms) of weights in blocks."""
         if self.weight_type.is_sub_channel:
@@ -256,7 +253,7 @@ class ContractionKernel:
         scales = np.broadcast_to(self.bias_type.scales, (self.channels,))
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
         kept = ~np.isfinite(found)
-        if self.is_narrow:
+        if self.is_bounded:
             room = (
                 self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.affine.reach
             )
@@ -331,10 +328,10 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     geometry, bounds = _geometry(first), _bounds(others, arguments[2], weights)
     if weight is None or bias is None or bias.ndim != 1 or geometry is None or bounds is None:
         return None
-    limit = (1 << (_accumulator_bits(region, target) - 2)) - 1
-    made = ContractionKernel(
-        region, first, weights, geometry, bounds, limit, target.scale_type, _is_fixed(region, target)
-    )
+    bits = _accumulator_bits(region, target)
+    limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
+    fixed, bounded = _is_fixed(region, target), bits <= MAX_WIDTH
+    made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type, fixed, bounded)
     points = made.weight_type.zero_points
     one_point = bool((points == points.reshape(-1)[0]).all())
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
@@ -353,9 +350,14 @@ def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:
-    """The least accumulator width among the target's rows for the kernel, at most 32."""
+    """The least accumulator width among the target's rows that take the input. Rows that state none have 32 bits for
+    8-bit inputs, and 64 for wider ones."""
+    given = region.input_specs.data[0]
+    assert isinstance(given, UniformQuantizedType)
     rows = target.by_kernel.get(region.logical_kernel.data, ())
-    return min([MAX_WIDTH, *(row.accumulator_bits for row in rows if row.accumulator_bits is not None)])
+    default = MAX_WIDTH if given.storage.type.width <= BYTE else 2 * MAX_WIDTH
+    taking = [row for row in rows if row.input_rule(0).accepts(given.storage)]
+    return min([row.accumulator_bits or default for row in taking], default=default)
 
 
 def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | None:
