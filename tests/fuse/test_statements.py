@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from zeropoint.calibrate import asks_all, collect, instrument, samples, state_ranges
 from zeropoint.frontend import load_model
@@ -14,6 +18,8 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
+from zeropoint.options import Options
+from zeropoint.pipeline import quantize
 from zeropoint.simplify import simplify
 from zeropoint.solve import move_rescales, propagate
 from zeropoint.targets import target
@@ -83,3 +89,69 @@ def test_annotating_every_value_first_equals_fusing_first_to_the_byte() -> None:
     assert specs[0] == specs[1]
     first_text, then_text = (print_program(without_facts(integer_program(materialize(p)))) for p in solved)
     assert first_text == then_text
+
+
+FOLDED = """
+func.func @main(%x: tensor<1x8x8x2xf32>) -> tensor<1x8x8x3xf32> {
+  %w = stablehlo.constant dense<0.25> : tensor<3x3x2x3xf32>
+  %scale = stablehlo.constant dense<[1.5, 1.0, 0.75]> : tensor<3xf32>
+  %shift = stablehlo.constant dense<[0.25, -0.5, 0.0]> : tensor<3xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<0.0> : tensor<1x8x8x3xf32>
+  %pad = stablehlo.pad %x, %zero, low = [0, 1, 1, 0], high = [0, 1, 1, 0], interior = [0, 0, 0, 0]
+       : (tensor<1x8x8x2xf32>, tensor<f32>) -> tensor<1x10x10x2xf32>
+  %conv = stablehlo.convolution(%pad, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}
+       {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+       : (tensor<1x10x10x2xf32>, tensor<3x3x2x3xf32>) -> tensor<1x8x8x3xf32>
+  %norm = "stablehlo.batch_norm_inference"(%conv, %scale, %shift, %shift, %scale)
+       <{epsilon = 0.001 : f32, feature_index = 3 : i64}>
+       : (tensor<1x8x8x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x8x8x3xf32>
+  %relu = stablehlo.maximum %norm, %low : tensor<1x8x8x3xf32>
+  return %relu : tensor<1x8x8x3xf32>
+}
+"""
+"""`simplify` folds the pad and the batch norm into the convolution."""
+ANNOTATIONS = {
+    "requests": lambda value, kind, n: [
+        f'%{value}_s = "quant.stats_ref"(%{value}) {{statsKey = "k{n}"}} : ({kind}) -> {kind}'
+    ],
+    "ranges": lambda value, kind, n: [
+        f'%{value}_s = "quant.stats"(%{value}) {{layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>}} : ({kind}) -> {kind}'
+    ],
+    "types": lambda value, kind, n: [
+        f"%{value}_q = quant.qcast %{value} : {kind} to {kind.replace('f32', '!quant.calibrated<f32<-9.0:9.0>>')}",
+        f"%{value}_s = quant.dcast %{value}_q : {kind.replace('f32', '!quant.calibrated<f32<-9.0:9.0>>')} to {kind}",
+    ],
+}
+
+
+def annotated_text(form: str, values: list[str]) -> str:
+    """FOLDED with an annotation of each of the values, which all later ops read."""
+    lines: list[str] = []
+    for statement in re.split(r"\n(?=  %|  return|})", FOLDED):
+        made = re.match(r"  %(\w+) =", statement)
+        lines.append(re.sub(rf"(?<=[ (])%({'|'.join(values)})(?=[,) ])(?! =)", r"%\1_s", statement))
+        if made and made[1] in values:
+            kind = statement.rstrip().rsplit(" ", 1)[-1]
+            lines += ["  " + line for line in ANNOTATIONS[form](made[1], kind, len(lines))]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("form", ANNOTATIONS)
+@pytest.mark.parametrize("values", [["conv"], ["pad"], ["w", "scale", "shift", "pad", "conv", "norm"]])
+def test_annotations_do_not_keep_ops_from_being_folded(form: str, values: list[str]) -> None:
+    """Batch norms, pads and constants fold as in the program without them; annotations of folded values are dropped."""
+    plain, marked = (parse_program(text) for text in (FOLDED, annotated_text(form, values)))
+    data = [{"arg0": np.random.default_rng(n).normal(size=(1, 8, 8, 2)).astype(np.float32)} for n in range(3)]
+    data = [{plain.inputs[0].name: sample["arg0"]} for sample in data]
+    options = Options(target="cpu", effort="none")
+    texts = [print_program(without_facts(quantize(program, data, options).integer)) for program in (plain, marked)]
+    assert texts[0] == texts[1]
+
+
+def test_annotations_of_values_that_simplification_replaces_stay() -> None:
+    simple = simplify(parse_program(annotated_text("ranges", ["norm"])))
+    (stats,) = [op for op in simple.entry.ops if isinstance(op, StatisticsOp)]
+    assert stats.arg.owner.name == "stablehlo.add"
+    assert [use.operation.name for use in stats.res.uses] == ["stablehlo.maximum"]
+    assert "zeropoint.stated" not in print_program(simple)

@@ -21,10 +21,10 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.elementwise import function_match
 from zeropoint.fuse.match import Graph, Match
-from zeropoint.fuse.statements import unstated
 from zeropoint.ir.functions import is_function
 from zeropoint.ir.inlining import check_calls, copy_body
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant.statements import unstated
 from zeropoint.ir.stablehlo import CompositeOp
 
 KERNELS: Mapping[str, str] = {

@@ -22,16 +22,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     CalibratedQuantizedType,
-    CoupledRefOp,
     DequantizeCastOp,
     QuantizeCastOp,
     StatisticsOp,
     StatisticsRefOp,
 )
+from zeropoint.ir.quant.statements import STATES, range_readers
 from zeropoint.ir.tensors import element_of
 
-STATES = (StatisticsOp, StatisticsRefOp, CoupledRefOp)
-"""Identity ops that annotate their operand."""
 Statements = dict[SSAValue, list[Operation]]
 """The annotations of each value: detached ops without uses."""
 
@@ -46,18 +44,9 @@ def lift_statements(program: Program) -> Statements:
             stated.setdefault(value, []).append(op)
             op.detach()
             op.operands = []
-        elif isinstance(op, QuantizeCastOp) and (readers := _range_readers(op)):
+        elif isinstance(op, QuantizeCastOp) and (readers := range_readers(op)):
             _lift_range(op, readers, stated)
     return stated
-
-
-def _range_readers(op: QuantizeCastOp) -> list[DequantizeCastOp]:
-    """The casts back to float of a `!quant.calibrated` value; empty if anything else reads it."""
-    readers = [use.operation for use in op.result.uses]
-    back = [reader for reader in readers if isinstance(reader, DequantizeCastOp)]
-    calibrated = isinstance(element_of(op.result), CalibratedQuantizedType)
-    same = calibrated and all(reader.result.type == op.input.type for reader in back)
-    return back if same and len(back) == len(readers) else []
 
 
 def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Statements) -> None:
@@ -69,19 +58,6 @@ def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Sta
     op.detach()
     op.operands = []
     stated.setdefault(value, []).extend((op, readers[0]))
-
-
-def unstated(value: SSAValue) -> SSAValue:
-    """The value behind a chain of annotation ops."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, QuantizeCastOp):
-            owner = owner.input.owner
-            if owner.input.type != value.type or not _range_readers(owner):
-                return value
-        elif not isinstance(owner, STATES):
-            return value
-        value = owner.operands[0]
 
 
 def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:

@@ -10,6 +10,7 @@ from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.inline_calls import inline_calls
 from zeropoint.simplify.pin_constants import pin_constants
+from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
 
 __all__ = [
     "PASSES",
@@ -39,7 +40,17 @@ PASSES = (
 
 
 def simplify(program: Program) -> Program:
-    """Inline calls, pin and fold constants, skip concatenations, fold batch norms and padding."""
-    for simplification in PASSES:
+    """Inline calls, pin and fold constants, skip concatenations, fold batch norms and padding.
+
+    Annotations of computed values do not change the result (`statements.py`).
+    """
+    program = inline_calls(program)
+    stated = has_statements(program)
+    if stated:
+        program = program.clone()
+        statements_to_attributes(program)
+    for simplification in PASSES[1:]:
         program = simplification(program)
+    if stated:
+        attributes_to_statements(program)
     return program

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -29,6 +29,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BatchNormInferenceOp, BroadcastInDimOp, MultiplyOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 
 class DecomposeBatchNorm(RewritePattern):
@@ -78,6 +79,6 @@ def _parameter(value: SSAValue, weights: Weights) -> Array | None:
 def decompose_batch_norm(program: Program) -> Program:
     """Decompose every `batch_norm_inference` of floats by constants."""
     program = program.clone()
-    PatternRewriteWalker(DecomposeBatchNorm(program.weights), apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, DecomposeBatchNorm(program.weights))
     remove_dead_ops(program.entry)
     return program

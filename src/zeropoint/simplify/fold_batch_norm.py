@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.ir import Operation, OpResult, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op
@@ -27,6 +27,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite, without_statements
 
 
 def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:
@@ -99,7 +100,7 @@ class FoldScale(RewritePattern):
         scaled = (weight.astype(np.float64) * np.atleast_1d(scale).reshape(shape)).astype(np.float32)
         location = contraction.rhs.owner.location if isinstance(contraction.rhs.owner, Operation) else None
         constant = builder.insert(constant_op(scaled, self.weights, location=location))
-        return builder.insert(contraction.clone({contraction.rhs: constant.output}))
+        return builder.insert(without_statements(contraction.clone({contraction.rhs: constant.output})))
 
 
 @dataclass
@@ -133,7 +134,6 @@ class MergeShifts(RewritePattern):
 def fold_batch_norm(program: Program) -> Program:
     """Fold all scales and shifts. One walk in program order folds a scale, then the shift after it."""
     program = program.clone()
-    for pattern in (FoldScale(program.weights), MergeShifts(program.weights)):
-        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, FoldScale(program.weights), MergeShifts(program.weights))
     remove_dead_ops(program.entry)
     return program

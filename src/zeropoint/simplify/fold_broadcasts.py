@@ -20,7 +20,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
@@ -41,6 +40,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 """The ops that apply a bias or a per-channel scale to a contraction."""
@@ -126,6 +126,6 @@ def fold_broadcasts(program: Program) -> Program:
     """Fold all broadcasts in one walk; unused intermediate broadcasts are removed."""
     program = program.clone()
     patterns = GreedyRewritePatternApplier([FoldBroadcast(program.weights), SpreadChannels(program.weights)])
-    PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, patterns)
     remove_dead_ops(program.entry)
     return program

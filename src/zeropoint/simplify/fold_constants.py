@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
@@ -42,6 +42,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
@@ -136,6 +137,6 @@ class FoldConstant(RewritePattern):
 def fold_constants(program: Program) -> Program:
     """Fold all constants in one walk: an operand is folded before its user is reached."""
     program = program.clone()
-    PatternRewriteWalker(FoldConstant(program.weights), apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, FoldConstant(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import reduce
 
 import numpy as np
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.ir.constants import constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -21,6 +21,7 @@ from zeropoint.ir.stablehlo import AddOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 
 def _counts(op: ReduceWindowOp) -> Array:
@@ -67,6 +68,6 @@ class FoldCount(RewritePattern):
 def fold_counts(program: Program) -> Program:
     """Fold every `reduce_window` with `add` over a splat."""
     program = program.clone()
-    PatternRewriteWalker(FoldCount(program.weights), apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, FoldCount(program.weights))
     remove_dead_ops(program.entry)
     return program

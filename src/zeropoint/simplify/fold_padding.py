@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -20,6 +20,7 @@ from zeropoint.ir.stablehlo import ConvolutionOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_attribute, padding_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 
 @dataclass
@@ -51,6 +52,6 @@ class FoldPad(RewritePattern):
 def fold_padding(program: Program) -> Program:
     """Fold every pad with zeros whose only users are convolutions."""
     program = program.clone()
-    PatternRewriteWalker(FoldPad(program.weights), apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, FoldPad(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -13,13 +13,14 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 
 from xdsl.ir import SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConcatenateOp, SliceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
+from zeropoint.simplify.statements import rewrite
 
 
 def _part(op: SliceOp) -> tuple[SSAValue, int, int] | None:
@@ -60,6 +61,6 @@ class FoldSlice(RewritePattern):
 def fold_slices(program: Program) -> Program:
     """A copy in which slices that lie in one operand of a concatenation are taken from that operand."""
     program = program.clone()
-    PatternRewriteWalker(FoldSlice()).rewrite_module(program.module)
+    rewrite(program, FoldSlice(), again=True)
     remove_dead_ops(program.entry)
     return program

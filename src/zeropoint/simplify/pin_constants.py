@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
@@ -33,6 +33,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, Unifor
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
@@ -84,6 +85,6 @@ def pin_constants(program: Program) -> Program:
     if all(_simulated(op, program.weights) is None for op in program.entry.ops):
         return program
     program = program.clone()
-    PatternRewriteWalker(PinConstant(program.weights), apply_recursively=False).rewrite_module(program.module)
+    rewrite(program, PinConstant(program.weights))
     remove_dead_ops(program.entry)
     return program
