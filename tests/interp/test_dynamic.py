@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pytest
 
 from oracle.mlir import checked
 from zeropoint.interp import Interpreter
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.text import parse_program
 
 
 def run(text: str, *values: Array) -> list[Array]:
@@ -86,3 +90,97 @@ def test_gather_of_slices_whose_size_is_an_operand():
     }"""
     found = run(text, X, np.array([[1], [0], [7], [-7]]), sizes(1, 2))[0]
     assert found.tolist() == X[[1, 0, 1, 0], :2].tolist()
+
+
+BODY = """{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }"""
+SUM = BODY.replace("f32", "i32")
+QUANTIZED = "!quant.uniform<i8:f32, 0.5:3>"
+
+OF_SOME_SIZE = {
+    "reduce": f"""func.func @main(%x: tensor<4?x6?xi8>, %y: tensor<i8>) -> tensor<4?xi8> {{
+      %0 = "stablehlo.reduce"(%x, %y) ({SUM}) {{dimensions = array<i64: 1>}}
+        : (tensor<4?x6?xi8>, tensor<i8>) -> tensor<4?xi8>
+      return %0 : tensor<4?xi8>
+    }}""",
+    "reduce, quantized": f"""func.func @main(%x: tensor<4?x6?x{QUANTIZED}>, %y: tensor<{QUANTIZED}>)
+        -> tensor<6?x{QUANTIZED}> {{
+      %0 = "stablehlo.reduce"(%x, %y) ({BODY.replace("f32", QUANTIZED)}) {{dimensions = array<i64: 0>}}
+        : (tensor<4?x6?x{QUANTIZED}>, tensor<{QUANTIZED}>) -> tensor<6?x{QUANTIZED}>
+      return %0 : tensor<6?x{QUANTIZED}>
+    }}""",
+    "reduce_window": f"""func.func @main(%x: tensor<4?x6?xi32>, %y: tensor<i32>) -> tensor<7?x4?xi32> {{
+      %0 = "stablehlo.reduce_window"(%x, %y) ({SUM}) {{window_dimensions = array<i64: 2, 3>,
+        window_strides = array<i64: 1, 2>, base_dilations = array<i64: 2, 1>, window_dilations = array<i64: 1, 2>,
+        padding = dense<[[1, 0], [2, 3]]> : tensor<2x2xi64>}}
+        : (tensor<4?x6?xi32>, tensor<i32>) -> tensor<7?x4?xi32>
+      return %0 : tensor<7?x4?xi32>
+    }}""",
+    "select_and_scatter": f"""func.func @main(%x: tensor<4?x6?xf32>, %y: tensor<4?x3?xf32>, %z: tensor<f32>)
+        -> tensor<4?x6?xf32> {{
+      %0 = "stablehlo.select_and_scatter"(%x, %y, %z) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %c = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }}, {BODY}) {{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}}
+        : (tensor<4?x6?xf32>, tensor<4?x3?xf32>, tensor<f32>) -> tensor<4?x6?xf32>
+      return %0 : tensor<4?x6?xf32>
+    }}""",
+    "batch_norm_training": """func.func @main(%x: tensor<4?x6?xf32>, %y: tensor<6?xf32>, %z: tensor<6?xf32>)
+        -> (tensor<4?x6?xf32>, tensor<6?xf32>) {
+      %0, %m, %v = "stablehlo.batch_norm_training"(%x, %y, %z) {epsilon = 1.0e-3 : f32, feature_index = 1 : i64}
+        : (tensor<4?x6?xf32>, tensor<6?xf32>, tensor<6?xf32>) -> (tensor<4?x6?xf32>, tensor<6?xf32>, tensor<6?xf32>)
+      return %0, %v : tensor<4?x6?xf32>, tensor<6?xf32>
+    }""",
+    "map": f"""func.func @main(%x: tensor<4?x6?xi32>, %y: tensor<4?x6?xi32>) -> tensor<4?x6?xi32> {{
+      %0 = "stablehlo.map"(%x, %y) ({SUM}) {{dimensions = array<i64: 0, 1>}}
+        : (tensor<4?x6?xi32>, tensor<4?x6?xi32>) -> tensor<4?x6?xi32>
+      return %0 : tensor<4?x6?xi32>
+    }}""",
+    "dot_general": """func.func @main(%x: tensor<4?x6?x5?xi8>, %y: tensor<4?x5?x3?xi8>) -> tensor<4?x6?x3?xi8> {
+      %0 = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+        : (tensor<4?x6?x5?xi8>, tensor<4?x5?x3?xi8>) -> tensor<4?x6?x3?xi8>
+      return %0 : tensor<4?x6?x3?xi8>
+    }""",
+    "ragged_dot": """func.func @main(%x: tensor<4?x6?xi32>, %y: tensor<2x6?x3?xi32>, %z: tensor<2xi64>)
+        -> tensor<4?x3?xi32> {
+      %0 = "chlo.ragged_dot"(%x, %y, %z) {ragged_dot_dimension_numbers = #chlo.ragged_dot<
+        lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1],
+        rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>,
+        precision_config = []} : (tensor<4?x6?xi32>, tensor<2x6?x3?xi32>, tensor<2xi64>) -> tensor<4?x3?xi32>
+      return %0 : tensor<4?x3?xi32>
+    }""",
+    "scan": """func.func @main(%x: tensor<4?x6?xi32>, %y: tensor<4?xi32>) -> (tensor<4?x6?xi32>, tensor<4?xi32>) {
+      %0, %1 = chlo.scan(%x) inits(%y) dimension=1 attributes {is_reverse = true} {
+      ^bb0(%a: tensor<4?xi32>, %b: tensor<4?xi32>):
+        %s = stablehlo.add %a, %b : tensor<4?xi32>
+        stablehlo.return %s, %s : tensor<4?xi32>, tensor<4?xi32>
+      } : (tensor<4?x6?xi32>, tensor<4?xi32>) -> (tensor<4?x6?xi32>, tensor<4?xi32>)
+      return %0, %1 : tensor<4?x6?xi32>, tensor<4?xi32>
+    }""",
+    "bitcast_convert": """func.func @main(%x: tensor<4?x6?xi32>) -> tensor<4?x6?x2xi16> {
+      %0 = stablehlo.bitcast_convert %x : (tensor<4?x6?xi32>) -> tensor<4?x6?x2xi16>
+      return %0 : tensor<4?x6?x2xi16>
+    }""",
+    "broadcast_in_dim": """func.func @main(%x: tensor<4?x1?xi32>) -> tensor<4x6xi32> {
+      %0 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<4?x1?xi32>) -> tensor<4x6xi32>
+      return %0 : tensor<4x6xi32>
+    }""",
+}
+"""Programs with dynamic dimensions, each with a size before its question mark."""
+
+
+@pytest.mark.parametrize("name", OF_SOME_SIZE)
+def test_a_dynamic_dimension_has_the_size_of_the_arrays(name: str):
+    static = parse_program(OF_SOME_SIZE[name].replace("?", ""))
+    dynamic = parse_program(re.sub(r"\d+\?", "?", OF_SOME_SIZE[name]))
+    random = np.random.default_rng(0)
+    values = [
+        np.asarray(random.integers(0, 3, shape_of(port)), element_dtype(element_of(port))) for port in static.entry.args
+    ]
+    expected = Interpreter(static).run_values(values)
+    for found, wanted in zip(Interpreter(dynamic).run_values(values), expected, strict=True):
+        assert np.array_equal(found, wanted)

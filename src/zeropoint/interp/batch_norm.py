@@ -53,9 +53,8 @@ def _sum(op: BatchNormOp) -> Unary:
 
 
 def _count(op: BatchNormOp, like: Array) -> Array:
-    """The number of elements per feature, in the dtype of `like`."""
-    shape = shape_of(op.operands[0])
-    return np.asarray(np.prod(shape) // max(1, shape[op.feature])).astype(like.dtype)
+    """The number of elements per feature of the operand `like`, in its dtype."""
+    return np.asarray(like.size // max(1, like.shape[op.feature])).astype(like.dtype)
 
 
 def _epsilon(op: BatchNormOp, like: Array) -> Array:

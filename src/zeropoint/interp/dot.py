@@ -41,11 +41,19 @@ class Dot:
         """result[batch, lhs free, rhs free] (C12), in the common dtype of the arrays."""
         dims = self.dimensions
         x = _three_dimensional(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
-        return product(x, weights.swapaxes(1, 2)).reshape(self.shape)
+        # A dynamic dimension of `shape` takes its size from the operand.
+        free = _free(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
+        rows = [lhs.shape[dim] for dim in (*dims.lhs_batching_dimensions, *free)]
+        return product(x, weights.swapaxes(1, 2)).reshape(*rows, *self.shape[len(rows) :])
+
+
+def _free(operand: Array, batching: tuple[int, ...], contracting: tuple[int, ...]) -> list[int]:
+    """The dimensions that are neither batching nor contracting."""
+    return [dim for dim in range(operand.ndim) if dim not in batching and dim not in contracting]
 
 
 def _three_dimensional(operand: Array, batching: tuple[int, ...], contracting: tuple[int, ...]) -> Array:
-    free = [dim for dim in range(operand.ndim) if dim not in batching and dim not in contracting]
+    free = _free(operand, batching, contracting)
     shape = (math.prod(operand.shape[dim] for dim in dims) for dims in (batching, free, contracting))
     return operand.transpose(*batching, *free, *contracting).reshape(*shape)
 
@@ -56,11 +64,7 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
         raise UnsupportedError(
             "found a ragged dimension that is summed or a batch, or sizes for each batch; expected groups of rows"
         )
-    dims, shape, result = (
-        op.ragged_dot_dimension_numbers.data,
-        shape_of(op.result),
-        element_dtype(element_of(op.result)),
-    )
+    dims, result = op.ragged_dot_dimension_numbers.data, element_dtype(element_of(op.result))
     (ragged,), (group,) = dims.lhs_ragged_dimensions, dims.rhs_group_dimensions
     taken = {*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions}
     free = len(dims.lhs_batching_dimensions) + sum(axis not in taken for axis in range(ragged))
@@ -74,6 +78,14 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
     product = np.matmul if dtype.kind in "iubc" else sums_of_products
 
     def run(lhs: Array, rhs: Array, group_sizes: Array) -> Array:
+        shape = [
+            *(lhs.shape[dim] for dim in dims.lhs_batching_dimensions),
+            *(lhs.shape[dim] for dim in _free(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)),
+            *(
+                rhs.shape[dim]
+                for dim in _free(rhs, (group, *dims.rhs_batching_dimensions), dims.rhs_contracting_dimensions)
+            ),
+        ]
         found, start = np.zeros(shape, dtype), 0
         lhs, rhs = lhs.astype(dtype, copy=False), rhs.astype(dtype, copy=False)
         for index, size in enumerate(group_sizes.tolist()):

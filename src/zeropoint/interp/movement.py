@@ -23,11 +23,14 @@ def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
     """
     dims, shape = array_values(op.broadcast_dimensions), shape_of(op.result)
     order = sorted(range(len(dims)), key=dims.__getitem__)
-    sizes = shape_of(op.operand)
-    aligned = [1] * len(shape)
-    for source, target in enumerate(dims):
-        aligned[target] = sizes[source]
-    return lambda operand: np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
+
+    def run(operand: Array) -> Array:
+        aligned = [1] * len(shape)
+        for source, target in enumerate(dims):
+            aligned[target] = operand.shape[source]
+        return np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
+
+    return run
 
 
 def reshape(op: ReshapeOp, scope: Scope) -> Unary:

@@ -23,21 +23,21 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 
 def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
     """result[i] = scatter over init_value and the values of source whose windows select operand[i]."""
-    shape, sizes = shape_of(op.operand), shape_of(op.source)
-    rank = len(shape)
+    rank = len(shape_of(op.operand))
     window, strides = array_values(op.window_dimensions, (1,) * rank), array_values(op.window_strides, (1,) * rank)
     padding = padding_values(op.padding, rank)
     select = scope.body(op.select.block)
     reducer = Reducer.of(op.scatter.block, [op.source], [op.init_value], [op.result], scope)
     chosen_from = implicit_conversion(element_of(op.operand), element_of(op.select.block.args[0]), scope.profile)
-    # The start of each window, per dimension.
-    origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
 
     def run(operand: Array, source: Array, init_value: Array) -> Array:
+        sizes: tuple[int, ...] = source.shape
+        # The start of each window, per dimension.
+        origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
         positions = _chosen(chosen_from(operand), window, origins, sizes, select)
         total = np.full(operand.size, reducer.start([init_value])[0])
         _add_up(total, positions, reducer.into([source])[0].reshape(-1), reducer.combine)
-        return reducer.out_of((total.reshape(shape),))[0]
+        return reducer.out_of((total.reshape(operand.shape),))[0]
 
     return run
 

@@ -38,6 +38,7 @@ from zeropoint.interp.movement import padded
 from zeropoint.interp.quantized import implicit_conversion
 from zeropoint.ir.stablehlo import BinaryOp, ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.windows import Window
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics.sums import combined
 
@@ -63,7 +64,6 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
     """results[j] = the body over inputs[j, :] and init_values, along the reduced dimensions."""
     dims = array_values(op.dimensions, ())
     count = len(op.inputs)
-    shapes = [shape_of(result) for result in op.results_]
     reducer = Reducer.of(op.body.block, op.inputs, op.init_values, op.results_, scope)
 
     def run(*operands: Array) -> Array | Arrays:
@@ -71,7 +71,8 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
         empty = not all(inputs[0].shape[dim] for dim in dims)
         results = init if empty else reducer.combine(init, reducer.total(inputs, sorted(dims)))
         results = reducer.out_of(results)
-        shaped = tuple(np.broadcast_to(r, shape) for r, shape in zip(results, shapes, strict=True))
+        kept = [size for dim, size in enumerate(inputs[0].shape) if dim not in dims]
+        shaped = tuple(np.broadcast_to(result, kept) for result in results)
         return shaped[0] if count == 1 else shaped
 
     return run
@@ -131,7 +132,6 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
     window, strides = array_values(op.window_dimensions, ones), array_values(op.window_strides, ones)
     interior = [dilation - 1 for dilation in array_values(op.base_dilations, ones)]
     dilations, padding = array_values(op.window_dilations, ones), padding_values(op.padding, rank)
-    sizes = shape_of(op.results_[0])
     reducer = Reducer.of(op.body.block, op.inputs, op.init_values, op.results_, scope)
     combine, start_last = reducer.combine, _is_parted(op.body.block)
 
@@ -141,6 +141,10 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
             padded(x, padding, fill, interior) if any(map(any, padding)) or any(interior) else x
             for x, fill in zip(reducer.into(operands[:count]), init, strict=True)
         )
+        sizes = [
+            Window(extent, stride, window_dilation=dilation).output_size(size)
+            for extent, stride, dilation, size in zip(window, strides, dilations, padded_inputs[0].shape, strict=True)
+        ]
         start = tuple(np.broadcast_to(fill, sizes) for fill in init)
         taps = _taps(window, dilations, strides, sizes)
         if start_last and taps:

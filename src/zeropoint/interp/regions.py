@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.interp.binding import Function, Kernel, Scope
-from zeropoint.interp.errors import ExecutionError
+from zeropoint.interp.errors import ExecutionError, UnsupportedError
 from zeropoint.ir.chlo import ScanOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
@@ -79,18 +80,24 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
     body, inputs, inits, outputs = scope.branch(op.body.block), len(op.inputs), len(op.inits), len(op.outputs)
     axis = int(op.dimension.value.data)
     length = shape_of([*op.inputs, *op.outputs][0])[axis]
-    indices = range(length)[::-1] if op.is_reverse is not None and bool(op.is_reverse.value.data) else range(length)
+    if not inputs and length == DYNAMIC_INDEX:
+        raise UnsupportedError("found a dynamic dimension to scan without inputs, expected a static one")
+    step = -1 if op.is_reverse is not None and bool(op.is_reverse.value.data) else 1
     made = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
 
     def run(*operands: Array) -> tuple[Array, ...]:
         carried, captured = operands[inputs : inputs + inits], operands[inputs + inits :]
-        results = [np.empty(shape, dtype) for shape, dtype in made]
+        indices = range(operands[0].shape[axis] if inputs else length)[::step]
+        found: list[tuple[Array, ...]] = []
         for index in indices:
             slices = [np.moveaxis(array, axis, 0)[index, ...] for array in operands[:inputs]]
             values = body((*slices, *carried), captured)
-            for result, value in zip(results, values[:outputs], strict=True):
-                np.moveaxis(result, axis, 0)[index] = value
+            found.append(values[:outputs])
             carried = values[outputs:]
+        if not found:  # no slice shows the size of a dynamic dimension
+            empty = [np.empty([max(size, 0) for size in shape], dtype) for shape, dtype in made]
+            return (*empty, *carried)
+        results = [np.stack(slices[::step], axis) for slices in zip(*found, strict=True)]
         return (*results, *carried)
 
     return run
@@ -98,8 +105,8 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
 
 def map_(op: MapOp, scope: Scope) -> Function:
     """result[index] = computation(inputs[0][index], ..., inputs[N-1][index])."""
-    body, shape = scope.body(op.computation.block), shape_of(op.result)
-    return lambda *inputs: np.broadcast_to(body(*inputs)[0], shape)
+    body = scope.body(op.computation.block)
+    return lambda *inputs: np.broadcast_to(body(*inputs)[0], inputs[0].shape)
 
 
 def tuple_(op: TupleOp, scope: Scope) -> Kernel:

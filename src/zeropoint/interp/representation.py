@@ -18,7 +18,7 @@ from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BitcastConvertOp, ComplexOp, ImagOp, RealOp, ReducePrecisionOp
 from zeropoint.ir.stablehlo.representation import bit_width
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 BYTE = 8
 
@@ -51,10 +51,18 @@ def bitcast_convert(op: BitcastConvertOp, scope: Scope) -> Unary:
     """
     source, target = element_of(op.operand), element_of(op.result)
     given, wanted = bit_width(source), bit_width(target)
-    dtype, shape = element_dtype(target), shape_of(op.result)
-    if element_dtype(source).itemsize * BYTE == given and dtype.itemsize * BYTE == wanted:
-        return lambda operand: np.ascontiguousarray(operand).view(dtype).reshape(shape)
-    return lambda operand: _from_bits(_to_bits(operand, given), wanted, target).reshape(shape)
+    dtype = element_dtype(target)
+    whole = element_dtype(source).itemsize * BYTE == given and dtype.itemsize * BYTE == wanted
+    parts = [given // wanted] if given > wanted else []
+
+    def run(operand: Array) -> Array:
+        if whole:
+            found = np.ascontiguousarray(operand).view(dtype)
+        else:
+            found = _from_bits(_to_bits(operand, given), wanted, target)
+        return found.reshape(*(operand.shape[:-1] if wanted > given else operand.shape), *parts)
+
+    return run
 
 
 def _to_bits(values: Array, width: int) -> Array:

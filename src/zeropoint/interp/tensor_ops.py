@@ -58,9 +58,9 @@ def pad(op: Any, scope: Scope) -> Unary:
     block = op.region.block
     body = scope.body(block)
     pairs = tuple(zip(op.static_low.get_values(), op.static_high.get_values(), strict=True))
-    shape = shape_of(op.result)
 
     def run(x: Array) -> Array:
+        shape = [low + size + high for (low, high), size in zip(pairs, x.shape, strict=True)]
         indices = [np.zeros((), np.int64) for _ in pairs]
         result = np.full(shape, body(*indices)[0], x.dtype)
         inside = tuple(slice(low, low + size) for (low, _), size in zip(pairs, x.shape, strict=True))
