@@ -31,13 +31,14 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
     chosen_from = implicit_conversion(element_of(op.operand), element_of(op.select.block.args[0]), scope.profile)
 
     def run(operand: Array, source: Array, init_value: Array) -> Array:
+        shape: tuple[int, ...] = operand.shape
         sizes: tuple[int, ...] = source.shape
         # The start of each window, per dimension.
         origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
         positions = _chosen(chosen_from(operand), window, origins, sizes, select)
         total = np.full(operand.size, reducer.start([init_value])[0])
         _add_up(total, positions, reducer.into([source])[0].reshape(-1), reducer.combine)
-        return reducer.out_of((total.reshape(operand.shape),))[0]
+        return reducer.out_of((total.reshape(shape),))[0]
 
     return run
 
