@@ -44,7 +44,7 @@ class Dot:
         # A dynamic dimension of `shape` takes its size from the operand.
         free = _free(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
         rows = [lhs.shape[dim] for dim in (*dims.lhs_batching_dimensions, *free)]
-        return product(x, weights.swapaxes(1, 2)).reshape(*rows, *self.shape[len(rows) :])
+        return product(x, weights.swapaxes(1, 2)).reshape([*rows, *self.shape[len(rows) :]])
 
 
 def _free(operand: Array, batching: tuple[int, ...], contracting: tuple[int, ...]) -> list[int]:

@@ -60,7 +60,7 @@ def bitcast_convert(op: BitcastConvertOp, scope: Scope) -> Unary:
             found = np.ascontiguousarray(operand).view(dtype)
         else:
             found = _from_bits(_to_bits(operand, given), wanted, target)
-        return found.reshape(*(operand.shape[:-1] if wanted > given else operand.shape), *parts)
+        return found.reshape([*(operand.shape[:-1] if wanted > given else operand.shape), *parts])
 
     return run
 
