@@ -279,3 +279,18 @@ def test_integer_io_keeps_names_and_notes_what_the_integers_express() -> None:
     assert "i8:f32, 5.000000e-01:-3" in str(result.main.res_attrs)
     stored = np.array([1, 2, -3, 100], np.int8)
     assert Interpreter(result).run_values([stored])[0].tolist() == [5, 7, -3, 127]
+
+
+def test_a_dynamic_dimension_to_which_zero_points_are_broadcast_is_refused_by_name() -> None:
+    given, scalar, out = q("?x6", 0.5, 3), q("", 0.5, 3), q("?", 0.5, 3)
+    body = f"""%i = stablehlo.constant() <{{value = dense<3> : tensor<i8>}}> : () -> {scalar}
+      %r = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1]
+        : ({given}, {scalar}) -> {out} loc("the op")"""
+    assert refusal(body, {"x": given}, out) == (
+        "stablehlo.reduce 'the op': found the dynamic dimension 0 in tensor<?x6xi32>, expected a static one, because "
+        "integers such as zero points are broadcast to it; fix the shapes of the inputs"
+    )
+    signed, unsigned = q("6x?", 0.5), q("6x?", 0.25, 3, "u8")
+    body = f"%r = stablehlo.uniform_quantize %x : ({signed}) -> {unsigned}"
+    message = refusal(body, {"x": signed}, unsigned)  # only the return makes the integers unsigned
+    assert message.startswith("func.return: found the dynamic dimension 1 in tensor<6x?xi8>")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, LocationAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op
@@ -182,7 +182,15 @@ class Lowering:
         return None if array is None else signed_integers(array)
 
     def insert(self, op: OperationT) -> OperationT:
-        """Insert an op at the op that is being lowered, with its location."""
+        """Insert an op at the op that is being lowered, with its location.
+
+        Raises ValueError for a broadcast to a dynamic shape: StableHLO has it with a shape computed at run time only.
+        """
+        if isinstance(op, BroadcastInDimOp) and DYNAMIC_INDEX in (shape := shape_of(op.result)):
+            raise ValueError(
+                f"found the dynamic dimension {shape.index(DYNAMIC_INDEX)} in {op.result.type}, expected a static one, "
+                f"because integers such as zero points are broadcast to it; fix the shapes of the inputs"
+            )
         if self.location is not None:
             op.location = self.location
         self.made.append(op)

@@ -19,7 +19,8 @@ Source: the lowering of quantized contractions; the RFC on quantization transfor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.builder import Builder
@@ -307,17 +308,24 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
 
 def _integers(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     """The integers that replace the op's results; None if the op stays. Errors have the op."""
-    try:
+    with _naming(op):
         if isinstance(op, StorageCastOp) and (bits := stored_bits(lowering, op)) is not None:
             return [bits]
         compares = PREDICATES.get(type(op))
         if compares is not None and (compared := compares(lowering, op)) is not None:
             return [compared]
         return _lower_op(lowering, op)
+
+
+@contextmanager
+def _naming(op: Operation) -> Generator[None]:
+    """Give an error inside the op: dynamic shapes, or parameters outside the domain of the profile's arithmetic."""
+    try:
+        yield
     except LoweringError as error:
         error.op = error.op or op
         raise
-    except ValueError as error:  # parameters outside the domain of the profile's arithmetic
+    except ValueError as error:
         raise LoweringError(f"{describe(op)}: {error}", op) from error
 
 
@@ -327,7 +335,8 @@ def _return_integers(lowering: Lowering, terminator: Operation) -> None:
         return
     for n, value in enumerate(terminator.operands):
         if quantized_element(value) is not None:
-            terminator.operands[n] = lowering.stored(value)
+            with _naming(terminator):
+                terminator.operands[n] = lowering.stored(value)
 
 
 def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue]) -> None:
@@ -341,7 +350,8 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
         if kept and any(quantized_element(operand) is not None for operand in op.operands):
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
-            _keep(lowering, op, replaced)
+            with _naming(op):
+                _keep(lowering, op, replaced)
         if kept:
             note_reason(lowering, op)
     for op in reversed(meetings):  # collectives have effects on other processes, so `remove_if_dead` keeps them
