@@ -20,3 +20,21 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 // CHECK-NOT:   quant.qcast
 // CHECK:       stablehlo.logistic
 // CHECK-NEXT:  stablehlo.uniform_quantize {{.*}} -> tensor<1x2x!quant.uniform<i8:f32, 3.906250e-03:-128>>
+
+// -----
+
+// A kernel that clamps is named by its function: its ops may be others than clamps, here a maximum of x with itself.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %six = stablehlo.constant dense<6.0> : tensor<4xf32>
+  %s = "quant.stats"(%x) {layerStats = dense<[-32.0, 31.75]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = stablehlo.maximum %s, %s : tensor<4xf32>
+  %1 = stablehlo.clamp %zero, %0, %six : tensor<4xf32>
+  %2 = "quant.stats"(%1) {layerStats = dense<[0.0, 12.75]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  %[[X:.*]] = quant.qcast %{{.*}} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 2.500000e-01>>
+// CHECK-NEXT:  %[[Y:.*]] = stablehlo.uniform_quantize %[[X]] {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-02:-128>>
+// CHECK:       dense<-8> : tensor<i8>
+// CHECK:       stablehlo.clamp %{{.*}}, %[[Y]], %{{.*}}

@@ -26,3 +26,15 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32:1, {1.000000e+00,5.000000e-01}>} dense<{{\[\[}}1.000000e+00, 1.000000e+00], [-1.280000e+02, 2.000000e+00]]>
+
+// -----
+
+// A constant that already stores integers, as the weight of a float contraction.
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  %w = "stablehlo.constant"() {value = dense<[[4, -100], [1, 2]]> : tensor<2x2xi8>} : () -> tensor<2x2x!quant.uniform<i8:f32:1, {0.25,0.5}>>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x2x!quant.uniform<i8:f32:1, {0.25,0.5}>>) -> tensor<1x2xf32>
+  return %0 : tensor<1x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32:1, {2.500000e-01,5.000000e-01}>} dense<{{\[\[}}1.000000e+00, -5.000000e+01], [2.500000e-01, 1.000000e+00]]> : tensor<2x2xf32>
+// CHECK-NEXT:  stablehlo.dot_general {{.*}} : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>

@@ -118,3 +118,15 @@ def test_a_table_says_what_a_function_has_to_keep_and_hands_on_what_it_extends(t
     path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nleast_sqnr = -3', 1))
     with pytest.raises(TargetError, match="found least_sqnr -3 dB, expected 0 or more and less than 100"):
         target(str(path))
+
+
+def test_a_row_may_have_a_kernel_of_its_own_whose_composites_an_inherited_row_names(tmp_path: Path) -> None:
+    row = '[[kernel]]\nname = "gate"\ninputs = ["act {0}"]\noutput = "act {0}"\nrelation = "free"\n'
+    (tmp_path / "base.toml").write_text(
+        'name = "base"\nextends = "cpu"\n' + row.format("i8") + 'composites = ["my.gate"]\n'
+    )
+    mine = tmp_path / "mine.toml"
+    mine.write_text('name = "mine"\nextends = "base.toml"\n' + row.format("i16"))
+    found = target(str(mine))
+    assert found.composites == {"my.gate": "gate"}
+    assert [str(each.output.storage) for each in found.by_kernel["gate"]] == ["i16", "i8"]

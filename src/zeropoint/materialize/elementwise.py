@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
@@ -117,12 +120,20 @@ def ordered(kernel: Kernel) -> SSAValue:
             value = kernel.retyped(op, kernel.output_type)
         else:
             bounds.then(op, kernel.weights)
-    if value is None:
-        value = kernel.values[kernel.arguments[0]]
-        if element_of(value) != kernel.output_type:
-            made = UniformQuantizeOp(value, with_element(value, kernel.output_type))
-            value = kernel.insert(made, kernel.region).result
-    return kernel.bounded(value, bounds, kernel.region)
+    return kernel.bounded(_requantized(kernel) if value is None else value, bounds, kernel.region)
+
+
+def _requantized(kernel: Kernel) -> SSAValue:
+    """The first operand in the type of the result."""
+    value = kernel.values[kernel.arguments[0]]
+    if element_of(value) == kernel.output_type:
+        return value
+    return kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region).result
+
+
+def clamped(low: float, high: float) -> Callable[[Kernel], SSAValue]:
+    """A kernel that clamps to numbers. Fusion names it by the function's values, so its ops may be any."""
+    return lambda kernel: kernel.bounded(_requantized(kernel), Bounds(low, high), kernel.region)
 
 
 def compare(kernel: Kernel) -> SSAValue:
@@ -175,10 +186,10 @@ KERNELS = {
     "minimum": ordered,
     "multiply": binary,
     "prelu": prelu,
-    "relu": ordered,
-    "relu6": ordered,
-    "relu_0_to_1": ordered,
-    "relu_n1_to_1": ordered,
+    "relu": clamped(0.0, inf),
+    "relu6": clamped(0.0, 6.0),
+    "relu_0_to_1": clamped(0.0, 1.0),
+    "relu_n1_to_1": clamped(-1.0, 1.0),
     "rescale": rescale,
     "subtract": binary,
     "tanh": encased,

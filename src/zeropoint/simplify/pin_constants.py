@@ -9,9 +9,10 @@ becomes
 ```mlir
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
-with the values that quantization rounds to, so that fusion patterns see a constant. The storage range excludes the
-least integer if it is unused, because kernels require weights of a narrow range. A sub-channel type that has one scale
-per channel becomes the per-channel type.
+with the values that quantization rounds to, so that fusion patterns see a constant. A `stablehlo.constant` of a
+`!quant.uniform` type is pinned likewise if a cast to floats reads it, or a contraction of floats has it as its weight.
+The storage range excludes the least integer if it is unused, because kernels require weights of a narrow range. A
+sub-channel type that has one scale per channel becomes the per-channel type.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
 RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
@@ -22,15 +23,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import location_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize, stored_array
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
@@ -46,43 +49,59 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
     return UniformQuantizedType(replace(pinned.data, storage=storage))
 
 
-def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute] | None:
-    """For `dcast(qcast(constant))`, the constant, its array and the quantized element type; None otherwise."""
-    if not isinstance(op, DequantizeCastOp | UniformDequantizeOp):
+def _quantized(value: SSAValue, weights: Weights) -> tuple[Array, UniformQuantizedType] | None:
+    """Storage integers and element type of a quantized constant, or of a cast of a float one; None for other values."""
+    owner, element = value.owner, element_of(value)
+    if not isinstance(element, UniformQuantizedType):
         return None
-    made = op.operands[0].owner
-    if not isinstance(made, QuantizeCastOp | UniformQuantizeOp) or made.operands[0].type != op.results[0].type:
-        return None
-    array = constant_array(made.operands[0], weights)
-    return None if array is None else (made.operands[0], array, element_of(op.operands[0]))
+    if not isinstance(owner, QuantizeCastOp | UniformQuantizeOp):
+        stored = constant_array(value, weights)
+        return None if stored is None else (stored, element)
+    array = constant_array(owner.operands[0], weights)
+    simulated = array is not None and isinstance(element_of(owner.operands[0]), AnyFloat)
+    return (stored_array(array, element), element) if array is not None and simulated else None
+
+
+def _read_as_float(op: Operation) -> tuple[SSAValue, Attribute] | None:
+    """The quantized value that an op reads as floats, and the element type of these; None if there is none."""
+    if isinstance(op, DequantizeCastOp | UniformDequantizeOp):
+        return op.operands[0], element_of(op.results[0])
+    if isinstance(op, ConvolutionOp | DotGeneralOp) and isinstance(element_of(op.lhs), AnyFloat):
+        return op.rhs, element_of(op.lhs)
+    return None
 
 
 @dataclass
 class PinConstant(RewritePattern):
-    """dcast(qcast(constant)) -> the dequantized constant, with its type pinned."""
+    """A quantized constant that is read as floats -> the dequantized constant, with its type pinned."""
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Rewrite one cast back to floats."""
-        simulated = _simulated(op, self.weights)
-        if simulated is None:
+        """Rewrite one cast back to floats, or the weight of one contraction."""
+        read = _read_as_float(op)
+        found = None if read is None else _quantized(read[0], self.weights)
+        if read is None or found is None:
             return
-        constant, array, pinned = simulated
-        if not isinstance(pinned, UniformQuantizedType):
-            return
-        stored = stored_array(array, pinned)
-        real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
-        made = constant_op(real, self.weights, location=op.location)
+        (value, element), (stored, pinned) = read, found
+        real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element))
+        is_cast = isinstance(op, DequantizeCastOp | UniformDequantizeOp)
+        made = constant_op(real, self.weights, location=location_of(op.results[0] if is_cast else value))
         made.attributes[PINNED] = _narrowed(pinned.normalized, stored)
-        hint = constant.name_hint or made.output.name_hint
-        rewriter.replace(op, made)
+        given = value.owner.operands[0] if isinstance(value.owner, QuantizeCastOp | UniformQuantizeOp) else value
+        hint = given.name_hint or made.output.name_hint
+        if is_cast:
+            rewriter.replace(op, made)
+        else:
+            rewriter.insert(made)
+            op.operands[1] = made.output
         made.output.name_hint = hint
 
 
 def pin_constants(program: Program) -> Program:
-    """Pin all constants with simulated quantization, per layer, per channel or per block."""
-    if all(_simulated(op, program.weights) is None for op in program.entry.ops):
+    """Pin all quantized constants that floats read, per layer, per channel or per block."""
+    read = filter(None, map(_read_as_float, program.entry.ops))
+    if all(_quantized(value, program.weights) is None for value, _ in read):
         return program
     program = program.clone()
     rewrite(program, PinConstant(program.weights))

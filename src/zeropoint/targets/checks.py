@@ -53,16 +53,17 @@ def check_target(target: Target) -> Target:
             raise TargetError(f"target '{target.name}': {found}, expected a lower number and a greater one")
     if not target.rows:
         raise TargetError(f"target '{target.name}': found no rows, expected at least one kernel")
+    own = frozenset(row.kernel for row in target.rows if row.composites is not None)
     for number, row in enumerate(target.rows, start=1):
-        found = _problem(row)
+        found = _problem(row, own)
         if found is not None:
             column, sentence = found
             raise TargetError(f"{place(target.name, number, row.kernel, column)}: {sentence}")
     return target
 
 
-def _problem(row: KernelRow) -> tuple[str, str] | None:
-    """The first invalid column and what is wrong with it; None for a valid row."""
+def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
+    """The first invalid column and what is wrong with it; None for a valid row. Kernels in `own` cover composites."""
     if not row.kernel:
         return "name", "found no name, expected that of a logical kernel"
     if not row.inputs:
@@ -76,12 +77,15 @@ def _problem(row: KernelRow) -> tuple[str, str] | None:
     if row.accumulator_bits is not None and row.accumulator_bits not in ACCUMULATOR_BITS:
         widths = ", ".join(map(str, ACCUMULATOR_BITS))
         return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
-    return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row)
+    return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
 
 
-def _kernel_problem(row: KernelRow) -> tuple[str, str] | None:
-    """Check the kernel name: nothing would ever match an unknown one, and a fused kernel cannot cover composites."""
-    if row.composites is None and row.kernel not in FUSED | WRITTEN:
+def _kernel_problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
+    """Check the kernel name: nothing would ever match an unknown one, and a fused kernel cannot cover composites.
+
+    One row of a kernel, perhaps an inherited one, states its composites for all its rows.
+    """
+    if row.composites is None and row.kernel not in FUSED | WRITTEN | own:
         near = get_close_matches(row.kernel, sorted(FUSED | WRITTEN), 1)
         hint = f"'{near[0]}'" if near else "one that fusion makes"
         return (
