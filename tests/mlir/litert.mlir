@@ -30,11 +30,11 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %s = "quant.stats"(%x) {layerStats = dense<[-32.0, 31.75]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
   %0 = stablehlo.maximum %s, %s : tensor<4xf32>
   %1 = stablehlo.clamp %zero, %0, %six : tensor<4xf32>
-  %2 = "quant.stats"(%1) {layerStats = dense<[0.0, 12.75]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = "quant.stats"(%1) {layerStats = dense<[0.0, 31.875]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
   return %2 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  %[[X:.*]] = quant.qcast %{{.*}} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 2.500000e-01>>
-// CHECK-NEXT:  %[[Y:.*]] = stablehlo.uniform_quantize %[[X]] {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-02:-128>>
-// CHECK:       dense<-8> : tensor<i8>
+// CHECK-NEXT:  %[[Y:.*]] = stablehlo.uniform_quantize %[[X]] {{.*}} -> tensor<4x!quant.uniform<i8:f32, 1.250000e-01:-128>>
+// CHECK:       dense<-80> : tensor<i8>
 // CHECK:       stablehlo.clamp %{{.*}}, %[[Y]], %{{.*}}
