@@ -93,6 +93,26 @@ def test_dynamic_quantization_is_spelled_out(tmp_path: Path) -> None:
     assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 5)})
 
 
+def test_dynamic_scales_are_the_bits_of_onnxruntime(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"], name="dynamic")]
+    proto = model(nodes, [tensor("x", (7, 3))], [tensor("q", None), tensor("scale", None), tensor("zero", None)], {})
+    for output, kind in zip(proto.graph.output, (TensorProto.UINT8, TensorProto.FLOAT, TensorProto.UINT8), strict=True):
+        output.type.tensor_type.elem_type = kind
+    onnx.save(proto, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    interpret = Interpreter(load_model(tmp_path / "model.onnx"))
+    made = np.random.default_rng(5)
+    drawn = [made.normal(made.normal(0, 2), 1, (7, 3)) * 10 ** made.uniform(-6, 6) for _ in range(200)]
+    halves = np.linspace(-20, 235, 21).reshape(7, 3).round() + np.tile([0.0, 0.5, 0.0], (7, 1))  # scale 1: ties
+    edges = [halves, *(np.full((7, 3), value) for value in (0.0, -3.0, 1e-40, 3e38))]
+    for x in (each.astype(np.float32) for each in (*drawn, *edges)):
+        expected, found = session.run(None, {"x": x}), interpret({"x": x})
+        for name, array in zip(("q", "scale", "zero"), expected, strict=True):
+            assert found[name].dtype == array.dtype
+            assert np.array_equal(found[name], array), (name, x)
+
+
 QAT: dict[str, Any] = {
     "s": np.float32(0.04),
     "z": np.int8(0),

@@ -12,6 +12,7 @@ from zeropoint.frontend.onnx import (
     control,
     convolution,
     deformable,
+    dynamic_quantization,
     einsum,
     elementwise,
     generated,
@@ -199,6 +200,7 @@ CONVERTERS: Mapping[str, Converter] = {
     # quantization
     "ConvInteger": integer_products.conv_integer,
     "DequantizeLinear": quantization.dequantize_linear,
+    "DynamicQuantizeLinear": dynamic_quantization.dynamic_quantize_linear,
     "MatMulInteger": integer_products.matmul_integer,
     "QLinearConv": integer_products.qlinear_conv,
     "QLinearMatMul": integer_products.qlinear_matmul,
