@@ -163,3 +163,77 @@ def test_what_is_open_beside_ops_without_a_kernel_says_nothing() -> None:
     }}"""
     quantized = zp.quantize(zp.Model(parse_program(text, annotated=True)))
     assert quantized(np.ones(4, np.float32))["result0"].tolist() == [0.0] * 4
+
+
+def test_a_contraction_of_floats_with_a_quantized_result_is_a_constraint() -> None:
+    """Also with quantized weights, which alone StableHLO accepts in a contraction of floats."""
+    pin, by = "!quant.uniform<i8:f32, 0.05:3>", "contracting_dims = [1] x [0]"
+    bounded, stored = "!quant.calibrated<f32<-1.0:1.0>>", "tensor<2x2x!quant.uniform<i8:f32:1, {0.01,0.02}>>"
+    text = f"""func.func @main(%x: tensor<1x2x{bounded}>) -> tensor<1x2x{bounded}> {{
+      %w = "stablehlo.constant"() {{value = dense<[[50, -25], [30, -100]]> : tensor<2x2xi8>}} : () -> {stored}
+      %f = stablehlo.abs %x : (tensor<1x2x{bounded}>) -> tensor<1x2xf32>
+      %s = "quant.stats"(%f) {{layerStats = dense<[0.0, 1.0]> : tensor<2xf32>}} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+      %0 = stablehlo.dot_general %s, %w, {by} : (tensor<1x2xf32>, {stored}) -> tensor<1x2x{pin}>
+      %1 = stablehlo.dot_general %0, %w, {by} : (tensor<1x2x{pin}>, {stored}) -> tensor<1x2xf32>
+      %2 = stablehlo.tanh %1 : (tensor<1x2xf32>) -> tensor<1x2x{bounded}>
+      return %2 : tensor<1x2x{bounded}>
+    }}"""
+    integer = zp.quantize(
+        zp.Model(parse_program(text, annotated=True)), np.linspace(-1, 1, 64).reshape(32, 1, 2).astype(np.float32)
+    )
+    assert float_ops(integer.program) == []
+    x, real = np.array([[0.5, -0.75]], np.float32), np.array([[50, -25], [30, -100]]) * [0.01, 0.02]
+    np.testing.assert_allclose(integer(x)["result0"], np.tanh(np.abs(x) @ real @ real), atol=0.06)
+
+
+def test_a_convolution_of_floats_with_a_quantized_result_is_a_constraint() -> None:
+    given, made = "tensor<1x1x4x4x!quant.uniform<i8:f32, 0.01>>", "tensor<1x1x3x3x!quant.uniform<i8:f32, 0.05:3>>"
+    text = f"""func.func @main(%x: {given}) -> {made} {{
+      %w = stablehlo.constant dense<0.5> : tensor<1x1x2x2xf32>
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : ({given}, tensor<1x1x2x2xf32>) -> {made}
+      return %0 : {made}
+    }}"""
+    integer = zp.quantize(zp.Model(parse_program(text, annotated=True)))
+    assert float_ops(integer.program) == []
+    x = np.arange(-80, 80, 10, dtype=np.int8).reshape(1, 1, 4, 4)
+    real = 0.005 * sum(x[:, :, i : i + 3, j : j + 3].astype(float) for i in (0, 1) for j in (0, 1))
+    np.testing.assert_allclose(integer(x)["result0"], real / 0.05 + 3, atol=0.51)
+
+
+def test_quantized_types_beside_floats_are_constraints_across_calls_in_loops_and_of_reductions() -> None:
+    pin = "!quant.uniform<i8:f32, 0.05:3>"
+    text = f"""func.func private @f(%x: tensor<4x{pin}>) -> tensor<4x!quant.calibrated<f32<-2.0:3.0>>> {{
+      %0 = stablehlo.tanh %x : (tensor<4x{pin}>) -> tensor<4x!quant.calibrated<f32<-2.0:3.0>>>
+      return %0 : tensor<4x!quant.calibrated<f32<-2.0:3.0>>>
+    }}
+    func.func @main(%x: tensor<4x{pin}>) -> (tensor<{pin}>, tensor<4xf32>) {{
+      %0 = call @f(%x) : (tensor<4x{pin}>) -> tensor<4x!quant.calibrated<f32<-2.0:3.0>>>
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %1 = "stablehlo.reduce"(%0, %z) ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }}) {{dimensions = array<i64: 0>}} : (tensor<4x!quant.calibrated<f32<-2.0:3.0>>>, tensor<f32>) -> tensor<{pin}>
+      %o = stablehlo.negate %0 : (tensor<4x!quant.calibrated<f32<-2.0:3.0>>>) -> tensor<4xf32>
+      %y = "quant.stats"(%o) {{layerStats = dense<[-2.0, 3.0]> : tensor<2xf32>}} : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = "stablehlo.while"(%y) ({{
+        ^bb0(%v: tensor<4xf32>):
+          %m = stablehlo.slice %v [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+          %n = stablehlo.reshape %m : (tensor<1xf32>) -> tensor<f32>
+          %p = stablehlo.compare LT, %n, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+      }}, {{
+        ^bb0(%v: tensor<4xf32>):
+          %t = "stablehlo.sine"(%v) : (tensor<4xf32>) -> tensor<4x{pin}>
+          %u = "stablehlo.abs"(%t) : (tensor<4x{pin}>) -> tensor<4xf32>
+          stablehlo.return %u : tensor<4xf32>
+      }}) : (tensor<4xf32>) -> tensor<4xf32>
+      return %1, %2 : tensor<{pin}>, tensor<4xf32>
+    }}"""
+    integer = zp.quantize(zp.Model(parse_program(text, annotated=True)))
+    found, looped = integer(x := np.array([13, 23, 3, -7], np.int8)).values()
+    real = np.tanh((x - 3.0) * 0.05)
+    np.testing.assert_allclose(found, real.sum() / 0.05 + 3, atol=1.5)
+    np.testing.assert_allclose(looped, np.abs(np.round(np.sin(-real) / 0.05) * 0.05), atol=0.051)

@@ -11,13 +11,14 @@ becomes
 ```
 StableHLO's verifier rejects such element types. It accepts `!quant.uniform` if all values of an op have it: that op is
 already quantized and stays as it is. Next to float values it is a constraint like the others, except in ops that are
-defined on both (`uniform_quantize`, a contraction with quantized weights).
+defined on both (`uniform_quantize`, a contraction of floats with quantized weights).
 
 Source: the RFC on quantization transformations, "Model Constraints": set by replacing the tensor element type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, TensorType, f32
@@ -42,8 +43,10 @@ from zeropoint.ir.tensors import element_of, with_element
 
 OPEN = (AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
 """Types that no op can compute with, because they have no quantization parameters."""
-OF_BOTH = ("uniform_quantize", "uniform_dequantize", "dot_general", "convolution", "dynamic_conv", "custom_call")
+OF_BOTH = ("uniform_quantize", "uniform_dequantize", "custom_call", "composite", "optimization_barrier", "return")
 """StableHLO ops that are defined on a mix of float and quantized values."""
+CONTRACTIONS = ("dot_general", "convolution", "dynamic_conv")
+"""StableHLO ops that are defined on one mix: floats with quantized weights."""
 
 
 _SAYS = (CallOp, CoupledRefOp, StatisticsOp, StatisticsRefOp)
@@ -53,8 +56,8 @@ _SAYS = (CallOp, CoupledRefOp, StatisticsOp, StatisticsRefOp)
 def take_element_types(module: ModuleOp) -> None:
     """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module.
 
-    Arguments and results of functions with such elements become floats. Constraints inside the regions of an op are
-    dropped: those values also become floats.
+    Arguments and results of functions with such elements become floats. Inside the regions of an op, only
+    `!quant.uniform` next to floats is a constraint; values of the other types become floats.
     """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
@@ -62,6 +65,7 @@ def take_element_types(module: ModuleOp) -> None:
             for op in list(block.ops):
                 for region in op.regions:
                     _forget(region)
+                    _take_inside(region)
                 if op.dialect_name() == "stablehlo" or isinstance(op, _SAYS):
                     _take(op)
             _take_edges(block)
@@ -76,15 +80,45 @@ def _element(value: SSAValue) -> Attribute | None:
 
 def _take(op: Operation) -> None:
     elements = [_element(value) for value in (*op.operands, *op.results)]
-    mixed = any(isinstance(e, AnyFloat) for e in elements) and op.name.partition(".")[2] not in OF_BOTH
-    mixed = mixed and not op.regions
-    stated = (*OPEN, UniformQuantizedType) if mixed or any(isinstance(e, OPEN) for e in elements) else ()
-    if not stated:
+    is_open = any(isinstance(e, OPEN) for e in elements)
+    if isinstance(op, CallOp):
+        stated = OPEN  # a quantized argument stays one, as the function declares it
+    elif is_open or _is_mixed(op, elements):
+        stated = (*OPEN, UniformQuantizedType)
+    else:
         return
     _take_operands(op, stated)
     for result in list(op.results):
         if isinstance(_element(result), stated):
             _take_made(result, op, InsertPoint.after(op))
+
+
+def _is_mixed(op: Operation, elements: Sequence[Attribute | None]) -> bool:
+    """Whether an op that StableHLO defines on floats or on quantized values has both."""
+    name = op.name.partition(".")[2]
+    quantized = [isinstance(element, UniformQuantizedType) for element in elements]
+    if name in OF_BOTH or not any(quantized) or not any(isinstance(element, AnyFloat) for element in elements):
+        return False
+    if name in CONTRACTIONS:
+        return quantized[:2] != [False, True] or quantized[-1]
+    return not any(isinstance(_element(value), UniformQuantizedType) for value in _inner_values(op))
+
+
+def _take_inside(region: Region) -> None:
+    """Put casts around the ops in a region that mix floats and quantized values."""
+    for op in list(region.walk()):
+        if op.dialect_name() == "stablehlo":
+            _take(op)
+
+
+def _inner_values(op: Operation) -> Iterator[SSAValue]:
+    """The values that the regions of an op define or read."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+        for inner in region.walk():
+            yield from inner.operands
+            yield from inner.results
 
 
 def _take_operands(op: Operation, stated: tuple[type[QuantizedType], ...]) -> None:
