@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
@@ -50,9 +50,22 @@ class InvalidAttribute(Error, VerifyException):
 
 
 class _Lexer(MLIRLexer):
-    """Lexes strings without backtracking: xDSL takes time exponential in the length of an unterminated string."""
+    """Lexes strings without backtracking: xDSL takes time exponential in the length of an unterminated string.
+
+    Escaped bytes that are UTF-8, such as `"\\C3\\A9"`, are a string; xDSL takes only ASCII for one.
+    """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_string_literal(self, start_pos: int) -> Token[MLIRTokenKind]:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind != MLIRTokenKind.BYTES_LIT:
+            return token
+        try:
+            StringLiteral.from_span(token.span).bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, token.span)
 
 
 class _LocationParser(Parser):
@@ -70,6 +83,10 @@ class _LocationParser(Parser):
 
 class _AliasParser(_LocationParser):
     """Parses only alias definitions."""
+
+    def __init__(self, context: Context, text: str, name: str):
+        super().__init__(context, "", name)
+        self._parser_state = ParserState(_Lexer(Input(text, name)))
 
     def parse_aliases(self) -> dict[str, Attribute]:
         while self._current_token.kind != MLIRTokenKind.EOF:

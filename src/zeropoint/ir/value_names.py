@@ -2,7 +2,8 @@
 
 A value is named after the location of its op or argument, in a body without locations after the op that has the body;
 a handle is named after the constant that holds it. Characters that
-MLIR does not allow in a name become `_`. Repeated names get `_1`, `_2`, in program order. So the same program has the
+MLIR does not allow in a name become `_`; a name of such characters only, like `日`, is the hexadecimal digits of its
+UTF-8, as MLIR prints it. Repeated names get `_1`, `_2`, in program order. So the same program has the
 same text, and parsing and printing a text does not change it.
 """
 
@@ -39,8 +40,10 @@ class Names:
 
 
 def identifier(name: str) -> str | None:
-    """A name of the model as an MLIR identifier; None if no valid character is left."""
+    """A name of the model as an MLIR identifier; None if it has punctuation only."""
     found = _FOREIGN.sub("_", name).strip("_")
+    if not found and not name.isascii():
+        found = name.encode().hex().upper()
     if not found:
         return None
     return found if not found[0].isdigit() else f"_{found}"
