@@ -137,7 +137,8 @@ def test_a_string_that_does_not_end_is_refused_at_once() -> None:
         parse_program('"' + "a" * 200)
 
 
-OUTSIDE_ASCII = """func.func @main(%C3A9: tensor<2xf32> {zeropoint.name = "\\C3\\A9"} loc("\\C3\\A9")) -> tensor<2xf32> {
+OUTSIDE_ASCII = """func.func @main(%C3A9: tensor<2xf32> {zeropoint.name = "\\C3\\A9"} loc("\\C3\\A9"))
+    -> tensor<2xf32> {
   %E697A5 = stablehlo.abs %C3A9 : tensor<2xf32> loc(#loc1)
   func.return %E697A5 : tensor<2xf32>
 }
@@ -147,9 +148,10 @@ OUTSIDE_ASCII = """func.func @main(%C3A9: tensor<2xf32> {zeropoint.name = "\\C3\
 def test_names_outside_ascii_are_read_as_they_are_printed() -> None:
     program = parse_program(OUTSIDE_ASCII)
     assert [port.name for port in program.inputs] == ["é"]
-    assert [describe(op) for op in program.entry.ops][0] == "stablehlo.abs '日'"
+    assert next(describe(op) for op in program.entry.ops) == "stablehlo.abs '日'"
     printed = print_program(program, locations=True, names=True)
-    assert 'loc("\\C3\\A9")' in printed and "%E697A5 = stablehlo.abs %C3A9" in printed
+    assert 'loc("\\C3\\A9")' in printed
+    assert "%E697A5 = stablehlo.abs %C3A9" in printed
     assert print_program(parse_program(printed), locations=True, names=True) == printed
     mlir.parse(printed)
 
