@@ -242,3 +242,29 @@ def test_the_table_names_the_rule_whose_range_or_parameters_decided() -> None:
     assert "<i8:f32, 6.250000e-02>: recipe: rule 2 (name 'wave')" in because(made, "wave")
     values = {value.name: value.type for value in explain(made.integer).values}
     assert values["arg0"] == f"!quant.uniform<i8:f32, {4 / 255:.17g}:-1>"
+
+
+READ_TWICE = """func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %w = stablehlo.constant dense<[[0.5, -0.25], [1.0, 0.75]]> : tensor<2x2xf32>
+  %s = "quant.stats"(%x) {layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = stablehlo.dot_general %s, %w, contracting_dims = [1] x [0]
+    : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %t = "quant.stats"(%0) {layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = stablehlo.add %s, %t : tensor<2x2xf32> loc("sum")
+  %u = "quant.stats"(%y) {layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %u : tensor<2x2xf32>
+}"""
+
+
+@pytest.mark.parametrize("stage", ["propagated", "quantized", "integer"])
+def test_an_input_of_several_types_has_a_row_for_each(tmp_path: Path, stage: str) -> None:
+    target = tmp_path / "mine.toml"
+    ports = 'inputs=["act i8", "weight i8<-127:127> zp=0 per_channel", "bias i32 zp=0 per_channel"]\noutput="act i8"'
+    row = f'name="fully_connected"\n{ports}\naccumulator=32\nrelation="fixed_scale(1/32, 3, 0)"\n'
+    target.write_text(f'name="t"\nextends="cpu"\n[[kernel]]\n{row}')
+    made = quantize(parse_program(READ_TWICE), None, Options(str(target)))
+    found = [value for value in explain(getattr(made, stage)).values if value.kind == "input"]
+    assert [value.type for value in found] == ["!quant.uniform<i8:f32, 3.125000e-02:3>", found[1].facts[-1].value]
+    assert [value.facts[-1].source for value in found] == ["kernel fully_connected", "asymmetric range"]
+    assert found[1].facts[0].name == "range"
+    assert found[1].read_by == ("sum",)

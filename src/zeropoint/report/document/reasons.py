@@ -12,15 +12,20 @@ from zeropoint.report.explain.text import BECAUSE, short
 def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
     """Why every value has its parameters, why every rescale exists, and why every island is float."""
     found = explain(program)
-    inputs = {value.name: value for value in found.values if value.kind == "input"}
+    inputs: dict[str, tuple[str, ...]] = {}
+    for value in found.values:
+        if value.kind == "input":  # one for each type that readers quantize it to
+            inputs[value.name] = (*inputs.get(value.name, ()), *value_sentences(value))
     made = [value for value in found.values if value.kind != "input"]
     kernels = dict(zip(numbered([value.name for value in made]), made, strict=True))
     explained = [node for node in graph.nodes if node.kind == "kernel" and FACTS in graph.ops[node.id][-1].attributes]
     places = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
     sentences: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
-        value = inputs.get(node.name) if node.kind == "input" else kernels.get(places.get(node.id, ("", 0)))
-        if node.kind in ("input", "kernel") and value is not None:
+        value = kernels.get(places.get(node.id, ("", 0)))
+        if node.kind == "input" and node.name in inputs:
+            sentences[node.id] = inputs[node.name]
+        elif node.kind == "kernel" and value is not None:
             sentences[node.id] = value_sentences(value)
         elif node.kind == "kernel":
             sentences[node.id] = (ACCUMULATOR,)

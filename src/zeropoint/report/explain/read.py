@@ -15,7 +15,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import (
@@ -33,12 +33,13 @@ from zeropoint.ir.annotations import (
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
+    QuantizeCastOp,
     QuantizeRegionOp,
     StatisticsOp,
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.stablehlo import ConstantOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import EDGES, is_float, why_float
 from zeropoint.report.explain.explanation import Explanation
@@ -141,10 +142,41 @@ def _inputs(program: Program, known: _Names) -> Iterator[Value]:
     for index, argument in enumerate(program.entry.args):
         listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
         stated = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
-        facts = tuple(map(Fact.of, stated))
-        readers = _nearest(_results(argument), _results, known)
         name = known.name(argument)
-        yield Value(name, "input", (name,), _type(argument, facts), facts, (), readers)
+        for kind, facts, read in _quantized_by_readers(argument, tuple(map(Fact.of, stated))):
+            yield Value(name, "input", (name,), kind, facts, (), _nearest(read, _results, known))
+
+
+def _quantized_by_readers(
+    argument: SSAValue, facts: tuple[Fact, ...]
+) -> Iterator[tuple[str, tuple[Fact, ...], Iterable[SSAValue]]]:
+    """Each type that readers quantize an input to, with its facts (they end with the type) and the results of the
+    readers; one type if they agree."""
+    parts: dict[str, tuple[Fact, ...]] = {}
+    start = 0
+    for index, fact in enumerate(facts, 1):
+        if fact.name == "parameters":
+            parts[fact.value] = (*parts.get(fact.value, ()), *facts[start:index])
+            start = index
+    results: dict[str, list[SSAValue]] = {}
+    for use in argument.uses:
+        if (kind := _type_at(use)) is not None:
+            results.setdefault(str(kind), []).extend(use.operation.results)
+    if len(parts) < 2 or len(results) < 2:
+        yield _type(argument, facts), facts, tuple(_results(argument))
+        return
+    for kind, part in parts.items():
+        yield kind, part, results.get(kind, tuple(_results(argument)))
+
+
+def _type_at(use: Use) -> UniformQuantizedType | None:
+    """The type that an op quantizes its operand to; None if it does not."""
+    op = use.operation
+    if isinstance(op, QuantizeRegionOp):
+        found = op.input_specs.data[use.index]
+    else:
+        found = element_of(op.results[0]) if isinstance(op, UniformQuantizeOp | QuantizeCastOp) else None
+    return found if isinstance(found, UniformQuantizedType) else None
 
 
 def _values(program: Program, known: _Names) -> Iterator[Value]:
