@@ -13,16 +13,19 @@ from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.calibrate import silent
 from zeropoint.correct import EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
+from zeropoint.correct.closed_form import reconstruct
 from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
 from zeropoint.correct.judge import Judge, Noise
 from zeropoint.correct.rounding import error_aware_rounding
+from zeropoint.correct.rows import Chosen, exact_rows, products, quantized_rows
+from zeropoint.correct.walk import Step, walk
 from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.ir.annotations import CORRECTIONS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp, DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
@@ -35,8 +38,11 @@ CHANNELS = 8
 
 
 @cache
-def network() -> Program:
-    """Three convolutions with relu6 in between; weights of a mean, so that rounding them moves means."""
+def network(cut: float = 0.0) -> Program:
+    """Three convolutions with relu6 in between; weights of a mean, so that rounding them moves means.
+
+    `cut` is subtracted from the first channel of each before the relu6.
+    """
     net = Network([(1, 3, 9, 9)], seed=4)
     value, features = net.values[0], 3
     for kernel in (3, 1, 3):
@@ -51,7 +57,9 @@ def network() -> Program:
             ConvolutionLayout.channels_first(2),
         )
         value = net.insert(op)
-        value = net.insert(AddOp(value, net.along(net.random.normal(0, 1, CHANNELS), value, 1)))
+        bias = net.random.normal(0, 1, CHANNELS)
+        bias[0] -= cut
+        value = net.insert(AddOp(value, net.along(bias, value, 1)))
         value = net.insert(ClampOp(net.constant(np.array(0.0)), value, net.constant(np.array(6.0))))
         features = CHANNELS
         net.values.append(value)
@@ -61,6 +69,11 @@ def network() -> Program:
 def samples(count: int, seed: int = 0) -> list[Mapping[str, Array]]:
     random = np.random.default_rng(seed)
     return [{"x0": random.uniform(0, 1, (1, 3, 9, 9)).astype(np.float32)} for _ in range(count)]
+
+
+def rows(count: int) -> list[dict[str, Array]]:
+    random = np.random.default_rng(5)
+    return [{"x0": random.normal(0, 1, (4, 6)).astype(np.float32)} for _ in range(count)]
 
 
 @cache
@@ -123,6 +136,43 @@ def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
     sums = np.full((100, CHANNELS), -50.0, np.float32)
     exact = np.zeros((100, CHANNELS), np.float32)
     np.testing.assert_array_equal(balanced_bias(kernel, exact, sums, np.ones(CHANNELS)), np.ones(CHANNELS))
+
+
+def test_the_closed_form_keeps_the_mean_of_a_channel_that_is_always_cut_off() -> None:
+    program, gaps = quantized(network(cut=200.0), list(samples(8)), stage="propagated").clone(), list[float]()
+
+    def visit(step: Step) -> None:
+        kernel = contraction_kernel(step.region, program.weights, target("cpu"))
+        assert kernel is not None
+        chosen, weight, bias = Chosen.of(kernel, step), kernel.float_weight, kernel.float_bias
+        expected = products(exact_rows(kernel, step.inputs[0], chosen), weight)[:, 0].mean() + bias[0]
+        reconstruct(kernel, step)
+        sums = products(quantized_rows(kernel, step.inputs[0], chosen), kernel.quantized_weight())[:, 0]
+        assert step.exact[0][0, 0].max() == 0
+        gaps.append(abs(float(sums.mean() + kernel.quantized_bias()[0] - expected)))
+
+    walk(program, samples(8), ReferenceEngine(), visit)
+    assert len(gaps) == 3
+    assert max(gaps) < 0.01
+
+
+def test_without_convolutions_the_ridge_changes_nothing_and_one_closed_form_is_tried() -> None:
+    net = Network([(4, 6)], seed=3)
+    net.layer("dense")
+    weight = net.constant(net.random.normal(0, 1, (6, 5)))
+    product = DotGeneralOp(net.values[0], weight, with_shape(net.values[0], [4, 5]), DotDimensions((), (), (1,), (0,)))
+    program = quantized(net.finish([net.insert(product)]), rows(8), stage="propagated")
+    names = [name for name in PRESETS["best"] if name in METHODS]
+    alone = [
+        correct(program, Parts.of(rows(8)), PLATFORM, effort="best", methods=[name])[1].attempts[0].figures
+        for name in names
+        if METHODS[name].has_ridge
+    ]
+    assert alone == alone[:1] * 3
+    _, done = correct(program, Parts.of(rows(8)), PLATFORM, effort="best")
+    assert [attempt.method for attempt in done.attempts] == ["empirical_bias", "closed_form"]
+    _, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best")
+    assert [attempt.method for attempt in done.attempts] == names
 
 
 def test_error_aware_rounding_has_less_error_than_rounding_to_nearest() -> None:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
 from zeropoint.correct.judge import Judge, Noise
-from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, Platform, Samples
+from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, Platform, Samples, distinct
 from zeropoint.errors import OptionError
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
@@ -193,9 +193,10 @@ def correct(
     (fitted, least), best, kept = measured.noise(program), program, None
     before = Figures(fitted.sqnr, least.sqnr)
     attempts: list[Attempt] = []
-    for name in names:
-        made = program.clone()
-        give_biases(made, platform.target)
+    biased = program.clone()
+    give_biases(biased, platform.target)
+    for name in distinct(names, biased, platform.target):
+        made = biased.clone()
         METHODS[name].run(made, parts.fitted, platform, progress)
         fitted, held = measured.noise(made)
         attempts.append(Attempt(name, Figures(fitted.sqnr, held.sqnr)))

@@ -37,6 +37,7 @@ class Method:
 
     run: Callable[[Program, Samples, Platform, Progress], None]
     summary: str
+    has_ridge: bool = False
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
@@ -75,7 +76,8 @@ def _closed_form(ridge: float, kernel: ContractionKernel) -> Correction:
 def _reconstruction(ridge: float) -> Method:
     name = f"closed_form_{ridge:g}"
     run = in_lock_step(name, partial(_closed_form, ridge))
-    return Method(run, f"least squares from quantized inputs, ridge {ridge:g}, rounded for the least error of results")
+    summary = f"least squares from quantized inputs, ridge {ridge:g}, rounded for the least error of results"
+    return Method(run, summary, has_ridge=True)
 
 
 EQUALIZE = "equalize"
@@ -92,6 +94,21 @@ METHODS: Mapping[str, Method] = {
     "closed_form_3": _reconstruction(3.0),
 }
 """By name. Each starts from the uncorrected program; the best on the held-back samples is kept."""
+
+
+def distinct(names: Sequence[str], program: Program, target: Target) -> list[str]:
+    """The names without those that would repeat another one's result.
+
+    If no kernel's result depends on the ridge, as in networks of fully connected layers, only the first closed form is
+    left. `program` is propagated and has its biases (`give_biases`).
+    """
+    regions = (op for op in program.entry.ops if isinstance(op, QuantizeRegionOp))
+    kernels = (contraction_kernel(region, program.weights, target) for region in regions)
+    if any(kernel is not None and closed_form.depends_on_ridge(kernel) for kernel in kernels):
+        return list(names)
+    alike = [name for name in names if METHODS[name].has_ridge]
+    return [name for name in names if name not in alike[1:]]
+
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
