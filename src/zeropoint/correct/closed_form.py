@@ -98,7 +98,7 @@ def _error(difference: Array, moments: Array) -> float:
 
 
 def depends_on_ridge(kernel: ContractionKernel) -> bool:
-    """Whether the least squares are solved for a kernel; otherwise its result is the same for every ridge."""
+    """Whether the least squares are solved for a kernel. If not, its result is the same for every ridge."""
     return is_feasible(kernel) and not kernel.is_fully_connected
 
 
