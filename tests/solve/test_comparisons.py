@@ -6,8 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from xdsl.ir import SSAValue
 
+import zeropoint as zp
 from networks import Network
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
@@ -78,3 +80,26 @@ def test_a_comparison_of_an_input_stays_float() -> None:
 def test_targets_that_do_not_compare_two_scales_keep_comparisons_float() -> None:
     result = quantize(network(ComparisonDirection.GT, None), SAMPLES, Options(target="litert"))
     assert all(region.logical_kernel.data != "compare" for region in regions_of(result.propagated))
+
+
+def test_a_threshold_that_is_moved_from_a_float_op_is_compared_with_the_same_numbers() -> None:
+    """The router of a mixture of experts: the least of the two greatest scores hid them both, and softmax gave NaN."""
+    weight = numpy_helper.from_array(RANDOM.normal(size=(16, 8)).astype(np.float32), "w")
+    numbers = [(np.array([2]), "two"), (np.array([-1]), "last"), (np.array(-np.inf, np.float32), "hidden")]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["v"]),
+        helper.make_node("TopK", ["v", "two"], ["greatest", "places"], axis=-1),
+        helper.make_node("ReduceMin", ["greatest", "last"], ["threshold"], keepdims=1),
+        helper.make_node("Less", ["v", "threshold"], ["less"]),
+        helper.make_node("Where", ["less", "hidden", "v"], ["kept"]),
+        helper.make_node("Softmax", ["kept"], ["y"], axis=-1),
+    ]
+    ports = [helper.make_tensor_value_info(*port) for port in (("x", 1, [1, 32, 16]), ("y", 1, [1, 32, 8]))]
+    arrays = [weight, *(numpy_helper.from_array(array, name) for array, name in numbers)]
+    graph = helper.make_graph(nodes, "router", ports[:1], ports[1:], arrays)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    data = [{"x": RANDOM.normal(size=(1, 32, 16)).astype(np.float32)} for _ in range(8)]
+    quantized = zp.quantize(model, data, target="cpu", effort="none")
+    found = np.concatenate([quantized(**sample)["y"] for sample in data])
+    assert (np.count_nonzero(found, axis=-1) >= 2).all()
+    np.testing.assert_allclose(found.sum(-1), 1, atol=0.02)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
@@ -56,6 +56,7 @@ from zeropoint.targets import (
     Target,
     in_four_bits,
 )
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
@@ -176,17 +177,35 @@ class KernelChoice:
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
     def _without_comparisons_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
-        """Keep a comparison float if it reads a float: rounding that would only move where its result changes."""
-        chosen = {kernel.region for kernel in kernels}
+        """Keep a comparison float if it reads a float, or what kernels move from one: rounding that would only move
+        where its result changes. A score must not be less than the least of the greatest scores if it is that one.
+        """
+        chosen: dict[Operation, Kernel] = {kernel.region: kernel for kernel in kernels}
         left: set[QuantizeRegionOp] = set()
         for kernel in kernels:
             if kernel.row.kernel == COMPARISON and not kernel.demands:
-                found = [(value, self.constraints.get(value)) for _, value in kernel.data_ports()]
-                floats = [value for value, known in found if known is None or known.pinned is None]
-                if not {value.owner for value in floats} <= chosen:
+                found = [self._moved_from(value, chosen) for _, value in kernel.data_ports()]
+                if any(value.owner not in chosen for value in found if not self._is_pinned(value)):
                     kernel.region.attributes[FLOAT_REASON] = StringAttr("a comparison of floats")
                     left.add(kernel.region)
         return [kernel for kernel in kernels if kernel.region not in left]
+
+    def _moved_from(self, value: SSAValue, chosen: Mapping[Operation, Kernel]) -> SSAValue:
+        """The result of an op that kernels of one operand move the elements of a value from; the value itself if it is
+        not moved."""
+        while not self._is_pinned(value) and isinstance(value.owner, Operation) and value.owner in chosen:
+            maker = chosen[value.owner]
+            if len(maker.region.inputs) != 1 or maker.row.kernel not in PASSES_ELEMENTS or maker.demands:
+                break
+            (moved,) = maker.region.inputs
+            if not isinstance(moved.owner, Operation) or is_constant(moved):
+                break
+            value = moved
+        return value
+
+    def _is_pinned(self, value: SSAValue) -> bool:
+        known = self.constraints.get(value)
+        return known is not None and known.pinned is not None
 
     def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
         """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.
