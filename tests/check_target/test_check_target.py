@@ -17,7 +17,12 @@ from zeropoint.targets import target
 
 
 @pytest.mark.parametrize(
-    ("name", "package", "kernel"), [("onnxruntime", "onnxruntime", "add"), ("litert", "ai_edge_litert", "max_pool")]
+    ("name", "package", "kernel"),
+    [
+        ("onnxruntime", "onnxruntime", "add"),
+        ("litert", "ai_edge_litert", "max_pool"),
+        ("litert", "ai_edge_litert", "divide"),
+    ],
 )
 def test_every_model_of_a_row_is_equal(name: str, package: str, kernel: str) -> None:
     pytest.importorskip(package)

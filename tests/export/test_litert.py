@@ -174,6 +174,30 @@ def test_float_ops_become_float_operators() -> None:
     np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-6)
 
 
+QUOTIENT = """func.func @main(%a: tensor<3x4xf32> {zeropoint.name = "a"}, %b: tensor<3x4xf32> {zeropoint.name = "b"})
+    -> (tensor<3x4xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.divide %a, %b : tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}"""
+
+
+@pytest.mark.parametrize(("least", "expected"), [(3.0, ["DIV"]), (0.05, ["DEQUANTIZE", "DIV", "QUANTIZE"])])
+def test_quotients_are_integers_if_the_runtime_can_divide_by_their_scales(least: float, expected: list[str]) -> None:
+    made = np.random.default_rng(0)
+    divisors = np.linspace(least, 4, 12, dtype=np.float32).reshape(3, 4)
+    samples = [{"a": made.uniform(-1, 1, (3, 4)).astype(np.float32), "b": divisors} for _ in range(4)]
+    result = quantize(parse_program(QUOTIENT), samples, Options(target="litert"))
+    content = litert_model(result.propagated)
+    graph, model = schema().Model.GetRootAs(content).Subgraphs(0), schema().Model.GetRootAs(content)
+    names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
+    codes = [model.OperatorCodes(graph.Operators(i).OpcodeIndex()) for i in range(graph.OperatorsLength())]
+    inner = list(dict.fromkeys(names[code.BuiltinCode()] for code in codes[2:-1]))
+    assert inner == expected
+    for sample in samples:
+        (found,) = evaluate(content, sample["a"], sample["b"])
+        np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])
+
+
 EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {
   %t = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
   %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],

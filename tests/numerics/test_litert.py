@@ -9,6 +9,7 @@ from oracle.litert import Port, evaluate, model, run
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
 from zeropoint.numerics.litert import function_table, mean_multiplier
+from zeropoint.numerics.litert_division import divides, quotient_table
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 
@@ -49,6 +50,42 @@ def test_add_and_sub(op, seed, dtype):
     parameters = [AffineParameters(s, z, low, high) for s, z in ((s1, z1), (s2, z2), (so, zo))]
     ours = LiteRTAdd.of(parameters[:2], parameters[2], (1, 1 if op == "ADD" else -1))
     assert np.array_equal(found, ours.apply(a, b))
+
+
+def quotients(kinds: list[AffineParameters]) -> np.ndarray:
+    """LiteRT's quotients of all int8 values, [dividend, divisor], but for a divisor of real 0, which it refuses."""
+    first, second, wanted = ((float(kind.scale), int(kind.zero_point)) for kind in kinds)
+    divisors = np.delete(np.arange(-128, 128), second[1] + 128)
+    a, b = (grid.astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), divisors, indexing="ij"))
+    ports = [Port(a.shape, "int8", (scale,), (point,)) for scale, point in (first, second)]
+    return run("DIV", ("DivOptions", {}), ports, Port(a.shape, "int8", (wanted[0],), (wanted[1],)), a, b)
+
+
+def random_division(generator: np.random.Generator, steps: float) -> list[AffineParameters]:
+    """Parameters with s_a / (s_b s_out) = `steps`."""
+    first, second = (f32(scale) for scale in 10 ** generator.uniform(-4, 1, 2))
+    scales = (first, second, f32(first / second / steps))
+    return [AffineParameters(scale, int(generator.integers(-128, 128)), -128, 127) for scale in scales]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_quotients_of_all_values(seed):
+    generator = np.random.default_rng(seed)
+    kinds = random_division(generator, 2 ** generator.uniform(7, 22))
+    table = quotient_table(*kinds)
+    assert table is not None
+    ours = np.delete(table.reshape(256, 256), int(kinds[1].zero_point) + 128, axis=1)
+    assert np.array_equal(quotients(kinds), ours)
+
+
+def test_quotients_in_coarse_steps_are_wrong_in_the_runtime():
+    kinds = random_division(np.random.default_rng(1), 0.4)
+    assert not divides(*kinds)
+    assert quotient_table(*kinds) is None
+    (s1, z1), (s2, z2), (so, zo) = ((float(kind.scale), int(kind.zero_point)) for kind in kinds)
+    divisors = np.delete(np.arange(-128, 128), z2 + 128)
+    real = (np.arange(-128, 128)[:, None] - z1) * s1 / ((divisors - z2) * s2)
+    assert np.abs(quotients(kinds) - np.clip(real / so + zo, -128, 127)).max() > 100
 
 
 @pytest.mark.parametrize("seed", range(6))

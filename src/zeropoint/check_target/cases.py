@@ -9,6 +9,7 @@ import numpy as np
 from zeropoint.check_target.models import Case
 
 IMAGE = (2, 3, 12, 11)
+ROWS_OF_IMAGE = (12, 11)
 ROWS = (90, 7)
 NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
 SHARES = {"scale": 1 / 256}
@@ -31,6 +32,8 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
     "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
     "subtract": (Case("Sub", (IMAGE, IMAGE)),),
+    # The scale at which LiteRT's kernel divides; with those of the extreme zero points, one does, and one does not.
+    "divide": (Case("Div", (IMAGE, ROWS_OF_IMAGE), scale=0.01, nonzero=True),),
     "maximum": (Case("Max", (IMAGE, IMAGE)),),
     "minimum": (Case("Min", (IMAGE, IMAGE)),),
     "logistic": (Case("Sigmoid", (IMAGE,), "QLinearSigmoid", scale=1 / 256),),

@@ -29,7 +29,8 @@ class Case:
 
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
     the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
-    not fix it. `loaded` is false where our importer does not know the op.
+    not fix it. `loaded` is false where our importer does not know the op. With `nonzero`, no element of the last input
+    is real 0.
     """
 
     op: str
@@ -45,6 +46,7 @@ class Case:
     results: int = 1
     scale: float = 0.1
     loaded: bool = True
+    nonzero: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,9 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
         stored[index] = random.integers(storage.minimum, top + 1, shape)
+        if case.nonzero and shape is case.shapes[-1]:
+            beside = zero + 1 if zero < top else zero - 1
+            stored[index] = np.where(stored[index] == zero, beside, stored[index])
     assert first is not None
     if case.constant:
         storage = storages[len(operands)]

@@ -19,18 +19,21 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.dialects.builtin import IntegerType, i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
     CompareOp,
     ComparisonDirection,
     ConvertOp,
     DivideOp,
+    MultiplyOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
@@ -40,7 +43,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
-from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.elementwise import binary, encased
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -57,6 +60,7 @@ from zeropoint.materialize.storage import (
     window_counts,
 )
 from zeropoint.numerics.litert import function_table, mean_multiplier
+from zeropoint.numerics.litert_division import quotient_table
 from zeropoint.numerics.requantize import accumulator_limit
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -138,6 +142,46 @@ def function(kernel: Kernel) -> SSAValue:
     return expressed(kernel, kernel.insert(TableOp(stored, table, stored.type), kernel.region).result)
 
 
+def divide(kernel: Kernel) -> SSAValue:
+    """A quotient of 8-bit values: a table of the runtime's 65,536 quotients at 256 a + b + 128.
+
+    Scales that the runtime cannot divide by are divided in float, as the exporter writes them.
+    """
+    op = next(op for op in kernel.body if isinstance(op, DivideOp))
+    kinds = [*(_source_type(kernel, operand) for operand in op.operands), kernel.output_type]
+    if any(not kind.is_per_layer or not kind.storage.type.signed or kind.storage.type.width != 8 for kind in kinds):
+        return binary(kernel)
+    entries = quotient_table(*(kind.affine for kind in kinds))
+    if entries is None:
+        return binary(kernel)
+    bounds = Bounds()
+    for each in kernel.body:
+        if isinstance(each, BroadcastInDimOp) and each.operand in kernel.values:
+            kernel.retyped(each, kernel.type_of(each.operand))
+        elif each is not op:
+            bounds.then(each, kernel.weights)
+    index = _pair(kernel, kernel.values[op.lhs], kernel.values[op.rhs])
+    found = kernel.insert(TableOp(index, kernel.constant(entries.astype(np.int8)), with_element(index, i8)), op).result
+    return kernel.bounded(expressed(kernel, found), bounds, kernel.region)
+
+
+def _source_type(kernel: Kernel, value: SSAValue) -> UniformQuantizedType:
+    """The type of an operand, or of what it is the broadcast of."""
+    op = value.owner
+    return kernel.type_of(op.operand if isinstance(op, BroadcastInDimOp) else value)
+
+
+def _pair(kernel: Kernel, first: SSAValue, second: SSAValue) -> SSAValue:
+    """256 a + b + 128 of two 8-bit values, in i16: no sum overflows."""
+    a, b = (
+        kernel.insert(StorageCastOp(value, with_element(value, i8)), kernel.region).result for value in (first, second)
+    )
+    a, b = (kernel.insert(ConvertOp(value, with_element(value, i16)), kernel.region).result for value in (a, b))
+    high = kernel.insert(MultiplyOp(a, repeated(kernel, 256, a)), kernel.region).result
+    low = kernel.insert(AddOp(b, repeated(kernel, 128, b)), kernel.region).result
+    return kernel.insert(AddOp(high, low), kernel.region).result
+
+
 def _name(kernel: Kernel) -> str:
     return kernel.region.logical_kernel.data
 
@@ -157,6 +201,7 @@ def value_at(kernel: Kernel) -> Callable[[float], float]:
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "abs": function,
     "average_pool": average_pool,
+    "divide": divide,
     "elu": function,
     "exp": function,
     "gelu": function,

@@ -2,7 +2,7 @@
 
 A mean multiplies by one fixed-point number that includes the division by the count. A function of 8-bit values is a
 table of 256 entries: `abs`, `leaky_relu` and `rsqrt` compute in fixed point, `hard_swish` in 16 bits, `sqrt` truncates,
-the others evaluate f32 and multiply by the reciprocal of the output scale.
+the others evaluate f32 and multiply by the reciprocal of the output scale. Quotients are in `numerics.litert_division`.
 
 Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
 """

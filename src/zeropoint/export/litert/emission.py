@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -156,6 +157,13 @@ class Emission:
         tensor = self.builder.tensors[source]
         made = self.temporary(tensor.name.decode(), [tensor.shape[axis] for axis in order], kind)
         self.operator("TRANSPOSE", [source, self.integers(order)], [made], ("TransposeOptions", {}), 4)
+        return made
+
+    def dequantized(self, source: int) -> int:
+        """The tensor as f32."""
+        tensor = self.builder.tensors[source]
+        made = self.temporary(tensor.name.decode(), tensor.shape, f32)
+        self.operator("DEQUANTIZE", [source], [made])
         return made
 
     def operator(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
@@ -18,6 +19,7 @@ from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.sums import sum_
 from zeropoint.export.windows import VALID, Window
 from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     BroadcastInDimOp,
@@ -34,6 +36,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.numerics.litert import is_tanh_gelu
+from zeropoint.numerics.litert_division import divides
 
 Convert = Callable[[Kernel, Emission], None]
 
@@ -194,6 +197,28 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
     return convert
 
 
+def divide(kernel: Kernel, emit: Emission) -> None:
+    """DIV of stored integers; if the runtime cannot divide by these scales, DEQUANTIZE, DIV of floats, QUANTIZE."""
+    op = kernel.first(DivideOp)
+    inputs, result = [_side(kernel, emit, value) for value in op.operands], _result(kernel, emit)
+    options = ("DivOptions", {"fusedActivationFunction": activation(kernel)})
+    kinds = [*(_side_type(kernel, value) for value in op.operands), kernel.output_spec]
+    if divides(*(kind.affine for kind in kinds if isinstance(kind, UniformQuantizedType))):
+        emit.operator("DIV", inputs, [result], options, 2)
+        return
+    reals = [emit.dequantized(tensor) for tensor in inputs]
+    quotient = emit.temporary(emit.name(kernel.region.outputs[0]), kernel.output_shape, f32)
+    emit.operator("DIV", reals, [quotient], options)
+    emit.operator("QUANTIZE", [quotient], [result])
+
+
+def _side_type(kernel: Kernel, value: SSAValue) -> Attribute:
+    """The type in which `_side` reads an operand."""
+    arguments, owner = kernel.region.body.block.args, value.owner
+    source = owner.operands[0] if isinstance(owner, BroadcastInDimOp) else value
+    return kernel.specs[kernel.port(source)] if source in arguments else kernel.output_spec
+
+
 def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
     """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts its operands."""
     block, owner = kernel.region.body.block, value.owner
@@ -280,7 +305,7 @@ KERNELS: Mapping[str, Convert] = {
     "average_pool": pool("AVERAGE_POOL_2D"),
     "broadcast": broadcast,
     "concatenate": concatenate,
-    "divide": binary("DIV", "DivOptions", 2),
+    "divide": divide,
     "elu": function("ELU"),
     "exp": function("EXP", ("ExpOptions", {}), 2),
     "gather": gather,
