@@ -8,7 +8,8 @@ import pytest
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
-from zeropoint.lower import integer_program
+from zeropoint.lower import integer_program, lower
+from zeropoint.report.counts import float_ops
 
 X = np.random.default_rng(0).uniform(-5, 5, (3, 8)).astype(np.float32)
 
@@ -100,3 +101,28 @@ def test_a_sum_in_32_bits_saturates_to_the_narrow_storage_once(storage: str, low
     expected = (np.clip(stored.sum(axis=1) + 1, low, high) - 1) * 0.5
     integers = integer_program(parse_program(reduction(storage, "i32", "add")))
     np.testing.assert_array_equal(NativeProgram(integers)({"arg0": X})["result0"], expected)
+
+
+@pytest.mark.parametrize(("storage", "low", "high"), [("i4", -8, 7), ("u4", 0, 15), ("u2<0:2>", 0, 2)])
+def test_the_storage_that_a_caller_sees_stays_and_is_computed_in_bytes(storage: str, low: int, high: int) -> None:
+    given, scalar, result, wide = (
+        quantized(sizes, kind) for sizes, kind in (("3x8x", storage), ("", storage), ("3x", storage), ("", "i32"))
+    )
+    program = parse_program(f"""func.func @main(%x: {given}, %z: {scalar}) -> ({result}, {given}, {given}) {{
+      %0 = "stablehlo.reduce"(%x, %z) ({{
+      ^bb0(%a: {wide}, %b: {wide}):
+        %r = stablehlo.add %a, %b : {wide}
+        stablehlo.return %r : {wide}
+      }}) {{dimensions = array<i64: 1>}} : ({given}, {scalar}) -> {result}
+      %1 = stablehlo.add %x, %x : {given}
+      return %0, %1, %x : {result}, {given}, {given}
+    }}""")
+    integers = lower(program, "fixed32")
+    assert not float_ops(integers)
+    assert [port.type for port in integers.entry.args] == [port.type for port in program.entry.args]
+    x = np.random.default_rng(0).integers(low, high + 1, (3, 8)).astype(np.int8 if storage[0] == "i" else np.uint8)
+    less = x.astype(int) - 1
+    found = Interpreter(integers).run_values([x, np.array(high, x.dtype)])
+    assert found[0].tolist() == np.clip(less.sum(axis=1) + high, low, high).tolist()
+    assert found[1].tolist() == np.clip(2 * less + 1, low, high).tolist()
+    assert found[2].tolist() == x.tolist()

@@ -37,6 +37,10 @@ def test_every_integer_of_a_softmax_fits_its_type(terms: int) -> None:
         ("stablehlo.and %x, %c : tensor<4xi32>", 0, 7),
         ("stablehlo.divide %x, %c : tensor<4xi32>", -18, 18),
         ("stablehlo.shift_right_arithmetic %c, %d : tensor<4xi32>", 0, 7),
+        ("stablehlo.xor %c, %d : tensor<4xi32>", 0, 7),
+        ("stablehlo.xor %d, %l : tensor<4xi32>", -(2**31), 3 - 2**31),
+        ("stablehlo.xor %f, %l : tensor<4xi32>", 0, 3),
+        ("stablehlo.xor %x, %c : tensor<4xi32>", -(2**31), 2**31 - 1),
     ],
 )
 def test_results_of_bits_and_quotients_have_bounds(op: str, low: int, high: int) -> None:
@@ -44,7 +48,9 @@ def test_results_of_bits_and_quotients_have_bounds(op: str, low: int, high: int)
       %x = stablehlo.convert %given : (tensor<4xi8>) -> tensor<4xi32>
       %c = stablehlo.constant dense<7> : tensor<4xi32>
       %e = stablehlo.constant dense<3> : tensor<4xi32>
+      %l = stablehlo.constant dense<-2147483648> : tensor<4xi32>
       %d = stablehlo.and %x, %e : tensor<4xi32>
+      %f = stablehlo.xor %d, %l : tensor<4xi32>
       %y = {op}
       return %y : tensor<4xi32> }}""")
     last = list(program.entry.ops)[-2]

@@ -8,44 +8,60 @@ becomes
 %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8<-8:7>:f32, 0.5>>
 ```
 The real values, and so the results of every op, stay the same: they depend on the range of the storage, not on its
-type.
+type. Arguments, returned values and operands and results of casts keep their types; `stablehlo.convert` of their
+integers stands between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, LocationAttr, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.constants import constant_op, elements, is_constant
+from zeropoint.ir.locations import location_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import BitcastConvertOp, ConstantOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.stablehlo import (
+    AndOp,
+    BitcastConvertOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    ConvertOp,
+    MinimumOp,
+    SubtractOp,
+    XorOp,
+)
+from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.lower.context import stored_element
+from zeropoint.lower.context import storage_element, stored_element
 from zeropoint.numerics.storage import StorageType
 
 BYTE = 8
+_FIXED = (ReturnOp, StorageCastOp, BitcastConvertOp)
+"""Ops whose operands and results keep their types."""
 
 
 def store_in_bytes(program: Program) -> None:
-    """Widen the storage of every value below a byte, in place.
-
-    No effect if the caller or a cast of storage sees one of them, because its type is then given.
-    """
+    """Widen the storage of every value below a byte, in place, except where the caller or a cast sees it."""
     for op in list(program.entry.ops):
-        if isinstance(op, StorageCastOp) and is_constant(op.input) and _is_narrow(op.result):
+        if isinstance(op, StorageCastOp) and is_constant(op.input) and is_narrow(op.result):
             _widen_cast(op, program.weights)
-    found = [value for value in _values(program.entry) if _is_narrow(value)]
-    if not found or any(map(_is_given, found)):
+    found = [value for value in _values(program.entry) if is_narrow(value)]
+    if any(map(_lacks_edges, found)):
         return
     for value in found:
-        _widen(value, program.weights)
+        if _is_given(value):
+            _widen_uses(value, program.weights)
+        else:
+            _narrow_uses(value, program.weights)
+            _widen(value, program.weights)
 
 
 def _values(block: Block) -> Iterator[SSAValue]:
@@ -57,16 +73,80 @@ def _values(block: Block) -> Iterator[SSAValue]:
                 yield from _values(inner)
 
 
-def _is_narrow(value: SSAValue) -> bool:
+def is_narrow(value: SSAValue) -> bool:
+    """Whether a value is quantized and stored in less than a byte."""
     kind = stored_element(value)
     return kind is not None and kind.storage.type.width < BYTE
 
 
 def _is_given(value: SSAValue) -> bool:
-    fixed = (ReturnOp, StorageCastOp, BitcastConvertOp)
-    readers = any(isinstance(use.operation, fixed) for use in value.uses)
+    """Whether the caller or a cast makes the value."""
     owner = value.owner
-    return readers or isinstance(owner if isinstance(owner, Operation) else owner.parent_op(), (*fixed, FuncOp))
+    return isinstance(owner if isinstance(owner, Operation) else owner.parent_op(), (*_FIXED, FuncOp))
+
+
+def _lacks_edges(value: SSAValue) -> bool:
+    """Whether a value is unsigned, whose edges broadcast a number, and has a dynamic shape."""
+    kind = stored_element(value)
+    return kind is not None and not kind.storage.type.signed and DYNAMIC_INDEX in shape_of(value)
+
+
+def _widen_uses(value: SSAValue, weights: Weights) -> None:
+    """Let all ops but casts and the return read a given value in bytes."""
+    kind = stored_element(value)
+    uses = [use for use in value.uses if not isinstance(use.operation, _FIXED)]
+    if kind is None or not uses:
+        return
+    owner = value.owner
+    at = InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner)
+    edge = _Edge(Builder(at), location_of(value), weights)
+    integers = edge.converted(edge.cast(value, storage_element(kind)), i8)
+    if not kind.storage.type.signed:  # `convert` extends the sign
+        mask, greatest = (1 << kind.storage.type.width) - 1, kind.storage.maximum
+        integers = edge.add(AndOp(integers, edge.filled(integers, mask)))
+        if greatest < mask:  # so that range analysis has the bound again
+            integers = edge.add(MinimumOp(integers, edge.filled(integers, greatest)))
+    wide = edge.cast(integers, _in_bytes(kind))
+    for use in uses:
+        use.operation.operands[use.index] = wide
+
+
+def _narrow_uses(value: SSAValue, weights: Weights) -> None:
+    """Let casts and the return read a value that will be in bytes in its own type."""
+    kind = stored_element(value)
+    assert kind is not None
+    for use in [use for use in value.uses if isinstance(use.operation, _FIXED)]:
+        edge = _Edge(Builder(InsertPoint.before(use.operation)), location_of(value), weights)
+        integers = edge.cast(value, i8)
+        if not kind.storage.type.signed:  # the number of the same low bits that fits the signed type
+            half = 1 << (kind.storage.type.width - 1)
+            flipped = edge.add(XorOp(integers, edge.filled(integers, half)))
+            integers = edge.add(SubtractOp(flipped, edge.filled(integers, half)))
+        narrow = edge.cast(edge.converted(integers, storage_element(kind)), kind)
+        use.operation.operands[use.index] = narrow
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """Emits ops with the location of the value that they convert."""
+
+    builder: Builder
+    location: LocationAttr
+    weights: Weights
+
+    def add(self, op: Operation) -> SSAValue:
+        op.location = self.location
+        return self.builder.insert(op).results[0]
+
+    def cast(self, value: SSAValue, element: Attribute) -> SSAValue:
+        return self.add(StorageCastOp(value, with_element(value, element)))
+
+    def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
+        return self.add(ConvertOp(value, with_element(value, element)))
+
+    def filled(self, like: SSAValue, number: int) -> SSAValue:
+        scalar = self.add(constant_op(np.array(number, np.int8), self.weights))
+        return self.add(BroadcastInDimOp(scalar, like.type, [])) if shape_of(like) else scalar
 
 
 def _in_bytes(kind: UniformQuantizedType) -> UniformQuantizedType:

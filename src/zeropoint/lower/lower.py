@@ -89,7 +89,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.lower.arithmetic import lower_product, lower_quotient, lower_requantize, lower_sum
 from zeropoint.lower.bodies import lower_by_body
-from zeropoint.lower.bytes import store_in_bytes
+from zeropoint.lower.bytes import is_narrow, store_in_bytes
 from zeropoint.lower.casts import as_stablehlo, lower_quantize, stored_bits
 from zeropoint.lower.context import (
     Lowering,
@@ -194,6 +194,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     if not any(quantized) or (not all(quantized) and type(op) not in SEVERAL):
         return None
     if len(op.results) == 1:
+        if isinstance(op, StorageCastOp) and is_narrow(op.result):
+            return None  # an edge that `store_in_bytes` left
         check_storage(op)
         made = _lower_value(lowering, op)
         return None if made is None else [made]

@@ -108,6 +108,21 @@ def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
     return Interval.of(0, min(bounds)) if bounds else type_range(element_of(op.result))
 
 
+def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
+    """lhs ^ rhs: of numbers that are not negative, as many bits as the larger one has; with the least number of the
+    type, which flips the sign, the shifted range; otherwise the range of the type.
+    """
+    x, y = (ranges.of(operand) for operand in op.operands)
+    whole = type_range(element_of(op.result))
+    if x.least >= 0 and y.least >= 0:
+        return Interval.of(0, (1 << max(x.greatest, y.greatest).bit_length()) - 1)
+    if y.hull.within(whole.least, whole.least) and x.least >= 0:
+        return x + y
+    if y.hull.within(whole.least, whole.least) and x.greatest < 0:
+        return x - y
+    return whole
+
+
 def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
     """lhs / rhs, towards 0, for divisors above 0; otherwise the range of the type."""
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull

@@ -60,6 +60,7 @@ RULES: Mapping[type[Operation], Rule] = {
     hlo.SortOp: movement.first_operand,
     hlo.SubtractOp: elementwise.subtract,
     hlo.TransposeOp: movement.transpose,
+    hlo.XorOp: elementwise.bitwise_xor,
     QuotientOp: fixed_point.quotient,
     RequantizeOp: fixed_point.requantized,
     RoundingDivideByPotOp: fixed_point.rounding_divide,
