@@ -126,3 +126,13 @@ def test_the_storage_that_a_caller_sees_stays_and_is_computed_in_bytes(storage: 
     assert found[0].tolist() == np.clip(less.sum(axis=1) + high, low, high).tolist()
     assert found[1].tolist() == np.clip(2 * less + 1, low, high).tolist()
     assert found[2].tolist() == x.tolist()
+
+
+def test_native_code_dequantizes_an_argument_below_a_byte() -> None:
+    program = f"""func.func @main(%x: {quantized("3x8x", "u4")}) -> tensor<3x8xf32> {{
+      %0 = stablehlo.uniform_dequantize %x : ({quantized("3x8x", "u4")}) -> tensor<3x8xf32>
+      return %0 : tensor<3x8xf32>
+    }}"""
+    x = np.arange(24, dtype=np.uint8).reshape(3, 8) % 16
+    found = NativeProgram(integer_program(parse_program(program)))({"arg0": x})["result0"]
+    assert found.tolist() == ((x.astype(int) - 1) / 2).tolist()

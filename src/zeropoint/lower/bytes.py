@@ -36,6 +36,7 @@ from zeropoint.ir.stablehlo import (
     ConvertOp,
     MinimumOp,
     SubtractOp,
+    UniformDequantizeOp,
     XorOp,
 )
 from zeropoint.ir.tensors import shape_of, with_element
@@ -92,10 +93,10 @@ def _lacks_edges(value: SSAValue) -> bool:
 
 
 def _widen_uses(value: SSAValue, weights: Weights) -> None:
-    """Let all ops but casts and the return read a given value in bytes."""
+    """Let all ops but casts and the return read a given value in bytes; no effect if it is only dequantized."""
     kind = stored_element(value)
     uses = [use for use in value.uses if not isinstance(use.operation, _FIXED)]
-    if kind is None or not uses:
+    if kind is None or all(isinstance(use.operation, UniformDequantizeOp) for use in uses):
         return
     owner = value.owner
     at = InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner)
