@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oracle.mlir import checked
-from zeropoint.interp import Interpreter
+from zeropoint.interp import InputError, Interpreter
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program
 
@@ -184,3 +184,13 @@ def test_a_dynamic_dimension_has_the_size_of_the_arrays(name: str):
     expected = Interpreter(static).run_values(values)
     for found, wanted in zip(Interpreter(dynamic).run_values(values), expected, strict=True):
         assert np.array_equal(found, wanted)
+
+
+def test_operands_of_two_shapes_are_refused() -> None:
+    program = parse_program("""func.func @main(%x: tensor<2x?xi32>, %y: tensor<2x?xi32>) -> tensor<2x?xi32> {
+      %0 = stablehlo.add %x, %y : tensor<2x?xi32>
+      return %0 : tensor<2x?xi32>
+    }""")
+    given = [np.zeros((2, size), np.int32) for size in (4, 1)]
+    with pytest.raises(InputError, match=r"stablehlo\.add: found operands of shapes \(2, 4\) and \(2, 1\)"):
+        Interpreter(program).run_values(given)
