@@ -81,9 +81,25 @@ def test_a_kernel_of_two_operands_has_integers_in_between(tmp_path: Path, name: 
         np.testing.assert_array_equal(next(iter(run(x).values())), found)
 
 
-def test_a_quotient_of_two_operands_stays_float_with_the_reason(tmp_path: Path) -> None:
-    mine = table(tmp_path, row(composites=["my.gate"], inputs=["act i8", "act i8"]), "cpu")
-    given = program("%0 = stablehlo.exponential %y : tensor<512xf32>\n%r = stablehlo.divide %x, %0 : tensor<512xf32>")
-    quantized = materialize(propagate(fuse(given, mine), mine))
+@pytest.mark.parametrize(
+    ("body", "port", "reason"),
+    [
+        (
+            "%0 = stablehlo.exponential %y : tensor<512xf32>\n%r = stablehlo.divide %x, %0 : tensor<512xf32>",
+            "act i8",
+            "kernel 'gate' has an op without an integer form, stablehlo.divide",
+        ),
+        (
+            "%r = stablehlo.add %x, %y : tensor<512xf32>",
+            "act i16",
+            "kernel 'gate' of several ports needs the same 8-bit storage at all of them to be computed in integers",
+        ),
+    ],
+)
+def test_a_kernel_with_an_op_without_an_integer_form_stays_float_and_names_it(
+    tmp_path: Path, body: str, port: str, reason: str
+) -> None:
+    mine = table(tmp_path, row(composites=["my.gate"], inputs=[port, port], output=port), "cpu")
+    quantized = materialize(propagate(fuse(program(body), mine), mine))
     reasons = {reason for op, reason in float_ops(integer_program(quantized)) if "quantize" not in op}
-    assert reasons == {"kernel 'gate' of 2 operands has no integer form but in the target's runtime"}
+    assert reasons == {reason}

@@ -8,6 +8,9 @@ becomes
 %a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
+The kernel is float as a whole if an op has no integer form, such as a quotient of two values, or a contraction, whose
+result covers far less than the range that its operand types allow. Only statistics would tell the range of its result.
+
 A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
 sum, difference or product of two values covers every result that the operand types allow. An op that computes a result
 has the type of that result, and so have the clamps after it. A kernel that only moves data may have any width.
@@ -52,10 +55,10 @@ MOVEMENTS = (BroadcastInDimOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
 BYTE = 8
 
 
-def derived(kernel: Kernel) -> list[SSAValue] | None:
-    """The results of a kernel on quantized values; None if an op has no integer form or a port is not 8-bit."""
+def derived(kernel: Kernel) -> list[SSAValue] | str:
+    """The results of a kernel on quantized values; the reason if an op has no integer form or a port is not 8-bit."""
     plan = _Plan.of(kernel)
-    return None if plan is None else _Emission(kernel, plan).results()
+    return plan if isinstance(plan, str) else _Emission(kernel, plan).results()
 
 
 @dataclass(frozen=True)
@@ -80,29 +83,28 @@ class _Plan:
     steps: tuple[Operation, ...]
 
     @staticmethod
-    def of(kernel: Kernel) -> _Plan | None:
-        """The plan of a kernel; None if it has an op of another kind."""
+    def of(kernel: Kernel) -> _Plan | str:
+        """The plan of a kernel; the reason if it has an op of another kind."""
+        name = kernel.region.logical_kernel.data
         kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
         kinds += [kind for _, kind in kernel.returned]
         storage = kernel.output_type.storage
         fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
         if not fits or (storage.type.width != BYTE and not all(isinstance(op, MOVEMENTS) for op in kernel.body)):
-            return None
+            return f"kernel '{name}' of several ports needs the same 8-bit storage at all of them to be computed in integers"
         sources: dict[SSAValue, SSAValue] = {argument: argument for argument in kernel.arguments}
         steps: list[Operation] = []
         for op in kernel.body:
             if splat_value(op.results[0], kernel.weights) is not None:
                 continue
             read = [operand for operand in op.operands if operand in sources]
-            if not read:
-                return None
             result, roots = op.results[0], {sources[operand] for operand in read}
             if is_function(op) and len(roots) == 1:
                 sources[result] = next(iter(roots))
-            elif len(read) == len(op.operands) and isinstance(op, (*ARITHMETIC, *EXTREMES, *MOVEMENTS)):
+            elif read and len(read) == len(op.operands) and isinstance(op, (*ARITHMETIC, *EXTREMES, *MOVEMENTS)):
                 sources[result] = result
             else:
-                return None
+                return f"kernel '{name}' has an op without an integer form, {op.name}"
             steps.append(op)
         results: list[_Result] = []
         for value, kind in kernel.returned:

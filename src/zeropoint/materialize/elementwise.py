@@ -79,7 +79,7 @@ def encased_results(kernel: Kernel, reason: str | None = None, *, table_width: i
             value = kernel.insert(UniformDequantizeOp(value), kernel.region).result
         values[argument] = value
     if reason is None:
-        reason = _why_float(kernel, table_width)
+        reason = why_float(kernel, table_width)
     for op in kernel.body:
         copy = kernel.builder.insert(op.clone(values))
         if reason is not None and not isinstance(copy, ConstantOp):
@@ -94,7 +94,7 @@ def _quantized(kernel: Kernel, value: SSAValue, kind: UniformQuantizedType | Non
     return kernel.insert(UniformQuantizeOp(value, with_element(value, kind)), kernel.region).result
 
 
-def _why_float(kernel: Kernel, table_width: int) -> str | None:
+def why_float(kernel: Kernel, table_width: int = TABLE_WIDTH) -> str | None:
     """The reason why the ops of a kernel stay float; None for a function of one value of few bits, which becomes a
     table."""
     name = kernel.region.logical_kernel.data

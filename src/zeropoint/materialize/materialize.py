@@ -67,6 +67,7 @@ from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve import is_quantized
+from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **contraction.KERNELS,
@@ -97,7 +98,11 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
 def _any_kernel(kernel: Kernel) -> list[SSAValue]:
     """A kernel of several ports with derived intermediate types; else the float ops between casts (`encased`)."""
     found = derived(kernel) if len(kernel.arguments) > 1 or len(kernel.region.outputs) > 1 else None
-    return elementwise.encased_results(kernel) if found is None else found
+    if isinstance(found, list):
+        return found
+    # Kernels of one's own have no runtime that computes them in integers.
+    own = kernel.region.logical_kernel.data not in FUSED | WRITTEN and elementwise.why_float(kernel) is not None
+    return elementwise.encased_results(kernel, found if own else None)
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
