@@ -92,7 +92,7 @@ def test_a_kernel_of_two_operands_has_integers_in_between(tmp_path: Path, name: 
         (
             "%r = stablehlo.add %x, %y : tensor<512xf32>",
             "act i16",
-            "kernel 'gate' of several ports needs the same 8-bit storage at all of them to be computed in integers",
+            "kernel 'gate' is computed in integers only if all its ports have one 8-bit storage",
         ),
     ],
 )

@@ -91,7 +91,7 @@ class _Plan:
         storage = kernel.output_type.storage
         fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
         if not fits or (storage.type.width != BYTE and not all(isinstance(op, MOVEMENTS) for op in kernel.body)):
-            return f"kernel '{name}' of several ports needs the same 8-bit storage at all of them to be computed in integers"
+            return f"kernel '{name}' is computed in integers only if all its ports have one 8-bit storage"
         sources: dict[SSAValue, SSAValue] = {argument: argument for argument in kernel.arguments}
         steps: list[Operation] = []
         for op in kernel.body:
