@@ -965,7 +965,7 @@ def test_a_size_that_per_axis_parameters_do_not_fit_is_refused_at_run_time(tmp_p
         f"func.func @main(%x: tensor<1x?xf32>) -> {kind} {{\n"
         f"  %0 = stablehlo.uniform_quantize %x : (tensor<1x?xf32>) -> {kind}\n  return %0 : {kind}\n}}\n"
     )
-    np.savez(tmp_path / "x.npz", arg0=np.array([[[2.5, 3.0, 1.0]]], np.float32))
+    np.savez(tmp_path / "x.npz", x=np.array([[[2.5, 3.0, 1.0]]], np.float32))
     arguments = ["run", str(tmp_path / "m.mlir"), "--input", str(tmp_path / "x.npz"), "-o", str(tmp_path / "o.npz")]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2, result.exception
@@ -990,8 +990,8 @@ def test_run_says_where_an_op_that_it_cannot_run_and_an_unranked_input_are(tmp_p
     assert f"{constant}:4:8: the interpreter cannot run: quant.qcast" in " ".join(result.stderr.split())
     unranked = tmp_path / "unranked.mlir"
     unranked.write_text("func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n  return %x : tensor<*xf32>\n}\n")
-    np.savez(tmp_path / "x.npz", arg0=np.zeros((1, 3), np.float32))
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 3), np.float32))
     arguments = ["--input", str(tmp_path / "x.npz"), "-o", str(tmp_path / "o.npz")]
     result = CliRunner().invoke(main, ["run", str(unranked), *arguments])
     assert result.exit_code == 2
-    assert f"{unranked}:1:1: input 'arg0': found tensor<*xf32>, expected a ranked tensor" in result.stderr
+    assert f"{unranked}:1:1: input 'x': found tensor<*xf32>, expected a ranked tensor" in result.stderr

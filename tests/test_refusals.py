@@ -47,6 +47,7 @@ BAD: list[tuple[str, Any]] = [
     *(("effort", bad) for bad in ("bst", 5)),
     *(("corrections", bad) for bad in (["foo"], "fast", 5)),
     *(("validation", bad) for bad in (np.zeros((3, 2)), "none.npz", 5)),
+    *(("mask", bad) for bad in ("z", 5)),
     *(("integer_only", bad) for bad in ("no", 1)),
     *(("shapes", bad) for bad in (5, {"z": (1,)}, {"x": (1, 5)}, {"x": "1x4"}, {"x": (1, 4.5)})),
     *(("constants", bad) for bad in (5, {"a": 1}, {"x": "text"})),

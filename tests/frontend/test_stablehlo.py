@@ -28,6 +28,21 @@ def test_text_is_loaded(tmp_path: Path) -> None:
     assert [(port.name, port.type.get_shape()) for port in program.inputs] == [("image", (2, 3))]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("%a: tensor<2xf32>, %b.c: tensor<2xf32>", ["a", "b.c"]),
+        ("%arg1: tensor<2xf32>, %0: tensor<2xf32>", ["arg0", "arg1"]),
+        ('%a: tensor<2xf32>, %b: tensor<2xf32> {zeropoint.name = "a"}', ["arg0", "a"]),
+        ('%a: tensor<2xf32> loc("image"), %image: tensor<2xf32> loc("b")', ["image", "b"]),
+    ],
+)
+def test_inputs_without_names_are_named_as_their_arguments(arguments: str, names: list[str], tmp_path: Path) -> None:
+    first = arguments.partition(":")[0]
+    text = f"func.func @main({arguments}) -> tensor<2xf32> {{\n  func.return {first} : tensor<2xf32>\n}}"
+    assert [port.name for port in load_model(write(text, tmp_path)).inputs] == names
+
+
 def test_weights_beside_the_text_are_loaded(tmp_path: Path) -> None:
     numbers = ", ".join(["1.0"] * 64 + ["2.0"])
     text = f"""func.func @main() -> tensor<65xf32> {{

@@ -193,10 +193,10 @@ def test_the_table_names_the_ranges_that_set_an_end_of_a_shared_type() -> None:
       return %c : tensor<1x16xf32>
     }"""
     narrow, wide = np.linspace(-3, 3, 8, dtype=np.float32), np.linspace(-8, 9, 8, dtype=np.float32)
-    made = zp.quantize(text, [{"arg0": narrow[None], "arg1": wide[None]}], effort="none", observer="minmax")
+    made = zp.quantize(text, [{"x": narrow[None], "y": wide[None]}], effort="none", observer="minmax")
     lines = [line for line in str(made.explain()).splitlines() if "!quant.uniform" in line]
     assert len(lines) == 3  # both operands and the result
-    assert all("range [-8, 9]: quant.stats 'arg1'" in line for line in lines)
+    assert all("range [-8, 9]: quant.stats 'y'" in line for line in lines)
 
 
 FUNCTION = """

@@ -6,7 +6,8 @@ and results have their place in the returned structure as `jax.result_info`:
     func.func public @main(%arg0: tensor<2x4xf32> loc("image"), %arg1: tensor<4xf32> loc("params['b']"))
         -> (tensor<2x3xf32> {jax.result_info = "result['scores']"})
 
-Here the inputs are named `image` and `params.b`, the output `scores`.
+Here the inputs are named `image` and `params.b`, the output `scores`. An input of text without locations is named
+as its argument is: `%image: tensor<2x4xf32>` is `image`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import re
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, NameLoc, StringAttr
+from xdsl.ir import BlockArgument
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.annotations import NAME
 from zeropoint.ir.program import Program
 
 _KEY = re.compile(r"\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]|\.?([^.\[\]]+)")
+_NUMBERED = re.compile(r"arg\d+")
 _RESULT_INFO = "jax.result_info"
 
 
@@ -44,10 +47,11 @@ def jax_text(model: Any) -> str:
     )
 
 
-def named_as_in_jax(program: Program) -> Program:
-    """Inputs and outputs without names get those that JAX wrote into the text; the program is changed in place."""
+def named_as_in_text(program: Program) -> Program:
+    """Inputs and outputs without names get those of the text: the locations and result infos of JAX, else the names of
+    the arguments. The program is changed in place."""
     main = program.main
-    inputs = [_dotted(at.desc.data) if isinstance(at := arg.location, NameLoc) else None for arg in program.entry.args]
+    inputs = [_argument_name(argument) for argument in program.entry.args]
     infos = [] if main.res_attrs is None else [found.data.get(_RESULT_INFO) for found in main.res_attrs.data]
     outputs = [_result_name(info.data) if isinstance(info, StringAttr) else None for info in infos]
     if named := _named(main.arg_attrs, inputs):
@@ -62,10 +66,20 @@ def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]
     if not any(names):
         return None
     found = [DictionaryAttr({}) for _ in names] if attributes is None else list(attributes.data)
+    given = [of_one.data.get(NAME) for of_one in found]
+    taken = [*names, *(name.data for name in given if isinstance(name, StringAttr))]
     for index, name in enumerate(names):
-        if name and names.count(name) == 1 and NAME not in found[index].data:
+        if name and taken.count(name) == 1 and given[index] is None:
             found[index] = DictionaryAttr({**found[index].data, NAME: StringAttr(name)})
     return ArrayAttr(found)
+
+
+def _argument_name(argument: BlockArgument) -> str | None:
+    """The name in the argument's location, else its own, `%image`; None for a numbered one, such as `%arg0`."""
+    if isinstance(argument.location, NameLoc):
+        return _dotted(argument.location.desc.data)
+    name = argument.name_hint
+    return None if name is None or _NUMBERED.fullmatch(name) else name
 
 
 def _dotted(path: str) -> str:

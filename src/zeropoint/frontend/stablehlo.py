@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from zeropoint.errors import UnreadableFile
 from zeropoint.frontend.constants import Constant, with_constants
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.jax import named_as_in_jax
+from zeropoint.frontend.jax import named_as_in_text
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
@@ -48,7 +48,7 @@ def _imported(
 ) -> Program:
     try:
         expanded = legalize_real_math(legalize_chlo(read()))
-        program = with_constants(named_as_in_jax(expanded), constants)
+        program = with_constants(named_as_in_text(expanded), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:
         raise ModelError(str(error)) from error
