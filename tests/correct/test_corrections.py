@@ -286,3 +286,7 @@ def test_a_gain_that_chance_explains_is_none() -> None:
     assert noise(0.0, 0.0).is_less(noise(1.0, 0.01))
     assert noise(0.5).is_less(noise(1.0))
     assert not noise(float("nan"), 0.1).is_less(noise(1.0, 0.2))
+
+
+def test_an_output_with_nan_has_no_sqnr() -> None:
+    assert Noise(np.array([[float("nan")]]), np.array([[float("nan")]])).sqnr == float("-inf")

@@ -25,6 +25,7 @@ from zeropoint.ir.stablehlo import (
     DotGeneralOp,
     LogisticOp,
     MaximumOp,
+    MultiplyOp,
     NegateOp,
     RemainderOp,
     TanhOp,
@@ -194,6 +195,16 @@ def test_a_rule_that_can_change_nothing_is_refused() -> None:
     with pytest.raises(RecipeError, match=r"matches only stablehlo\.remainder, which no kernel covers"):
         apply_recipe(fused, recipe_of([{"name": "matrix", "bits": 8}]))
     apply_recipe(fused, recipe_of([{"name": "matrix", "quantize": False}]))
+
+
+def test_a_rule_for_a_constant_inside_a_kernel_does_not_set_the_output_of_the_kernel() -> None:
+    net = Network([(1, 6)])
+    net.name = "factor"
+    factor = net.constant(np.full((1, 6), 0.25))
+    net.name = "product"
+    program = fuse(net.finish([net.insert(MultiplyOp(net.values[0], factor))]), named_target("cpu"))
+    with pytest.raises(RecipeError, match=r"selects only a constant inside kernel 'product', which has no type"):
+        apply_recipe(program, recipe_of([{"name": "factor", "scale": 0.01}]))
 
 
 def test_an_unknown_end_of_a_subgraph_is_named() -> None:

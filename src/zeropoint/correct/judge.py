@@ -51,8 +51,13 @@ class Noise:
 
     @property
     def sqnr(self) -> float:
-        """SQNR in dB over all samples, from the mean noise/signal of the outputs: all outputs weigh the same."""
+        """SQNR in dB over all samples, from the mean noise/signal of the outputs: all outputs weigh the same.
+
+        -inf if there are NaNs or infinities, as in `compare`.
+        """
         signal, noise = self.signal.sum(axis=0), self.noise.sum(axis=0)
+        if not (np.isfinite(signal).all() and np.isfinite(noise).all()):
+            return float("-inf")
         shares = noise[signal > 0] / signal[signal > 0]
         mean = float(shares.mean()) if shares.size else 0.0
         return float(-10 * np.log10(mean)) if mean else float("inf")

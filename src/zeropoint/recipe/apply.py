@@ -48,8 +48,9 @@ from zeropoint.recipe.weights import demand_constants, selected_constants
 
 
 def op_names(op: Operation) -> set[str]:
-    """The original model's names of an op and of the ops inside it."""
-    return {name for inner in op.walk() if (name := location_text(inner.location)) is not None}
+    """The original model's names of an op and of the ops inside it, without those of constants."""
+    named = (inner for inner in op.walk() if inner is op or not isinstance(inner, ConstantOp))
+    return {name for inner in named if (name := location_text(inner.location)) is not None}
 
 
 def op_kinds(op: Operation) -> set[str]:
@@ -113,6 +114,19 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
     return [op for op in _candidates(program) if pattern in traits(op)]
 
 
+def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp]:
+    """The kernels with a constant inside that a rule selects by its name."""
+    pattern = rule.pattern
+    if isinstance(pattern, Subgraph) or rule.selector == "op":
+        return
+    named = pattern if isinstance(pattern, re.Pattern) else re.compile(re.escape(pattern))
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            constants = (inner for inner in op.walk() if isinstance(inner, ConstantOp))
+            if any(named.fullmatch(location_text(inner.location) or "") for inner in constants):
+                yield op
+
+
 def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
     """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change.
 
@@ -125,6 +139,13 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
         where = "only what was folded into other ops or constants; name the op that is left" if folded else "nothing"
         if not folded and any(selected_constants(program, rule)):
             raise RecipeError(f"{rule}: selects only constants, for which {', '.join(OF_TENSORS)} can be set")
+        holder = next(_around_constants(program, rule), None)
+        if holder is not None:
+            name = location_text(holder.location) or holder.logical_kernel.data
+            raise RecipeError(
+                f"{rule}: selects only a constant inside kernel '{name}', which has no type of its own on this target; "
+                f"name the op that uses it"
+            )
         raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more")
     if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
         kinds = ", ".join(sorted({op.name for op in selected}))
