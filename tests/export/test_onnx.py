@@ -228,6 +228,25 @@ def test_constant_indices_out_of_range_are_clamped() -> None:
     np.testing.assert_array_equal(optimized(checked(program)).run({"t": table})[0], table[[0, 1, 1, 0]])
 
 
+@pytest.mark.parametrize(
+    "op",
+    [f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")]
+    + ["stablehlo.tan"],
+)
+def test_functions_of_one_float(op: str) -> None:
+    program = parse_program(
+        'func.func @main(%x: tensor<9xf32> {zeropoint.name = "x"}) -> (tensor<9xf32> {zeropoint.name = "y"}) {\n'
+        f"  %0 = {op} %x : tensor<9xf32>{' -> tensor<9xf32>' if 'chlo' in op else ''}\n  return %0 : tensor<9xf32>\n}}"
+    )
+    x = (
+        np.linspace(1.1, 3, 9, dtype=np.float32)
+        if op.endswith("acosh")
+        else np.linspace(-0.9, 0.9, 9, dtype=np.float32)
+    )
+    found = optimized(checked(program)).run({"x": x})[0]
+    np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-5)
+
+
 def test_a_float_op_that_onnx_lacks_is_named() -> None:
     program = parse_program(FLOATS.replace("exponential", "cbrt"))
     with pytest.raises(ExportError, match=r"found stablehlo\.cbrt, expected an op that ONNX has in float"):

@@ -17,6 +17,7 @@ from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.emission import Emission
 from zeropoint.export.litert.padding import padded_by
+from zeropoint.export.missing import missing_in_float
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -287,5 +288,5 @@ def float_op(op: Operation, emit: Emission) -> None:
     """Emit the operators of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
-        raise ExportError(f"found {op.name}, expected an op that LiteRT has in float", op)
+        raise missing_in_float(op, "LiteRT")
     rule(op, emit)

@@ -10,13 +10,14 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import matmul
 from zeropoint.export.onnx.emission import Emission, Tensor, spread_shape
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
 from zeropoint.export.sorts import sorted_axis
+from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -30,7 +31,16 @@ UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "Abs",
     hlo.CeilOp: "Ceil",
     hlo.CosineOp: "Cos",
-    ErfOp: "Erf",
+    chlo.AcosOp: "Acos",
+    chlo.AcoshOp: "Acosh",
+    chlo.AsinOp: "Asin",
+    chlo.AsinhOp: "Asinh",
+    chlo.AtanOp: "Atan",
+    chlo.AtanhOp: "Atanh",
+    chlo.CoshOp: "Cosh",
+    chlo.ErfOp: "Erf",
+    chlo.SinhOp: "Sinh",
+    hlo.TanOp: "Tan",
     hlo.ExponentialOp: "Exp",
     hlo.FloorOp: "Floor",
     hlo.LogOp: "Log",
@@ -317,7 +327,7 @@ def float_op(op: Operation, emit: Emission) -> None:
     """Emit the nodes of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
-        raise ExportError(f"found {op.name}, expected an op that ONNX has in float", op)
+        raise missing_in_float(op, "ONNX")
     rule(op, emit)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.missing import missing_in_float
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import Value
 from zeropoint.export.tosa.contractions import dot_general
@@ -287,5 +288,5 @@ def float_op(op: Operation, emit: Emission) -> None:
     """Emit the operators of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
-        raise ExportError(f"found {op.name}, expected an op that TOSA has in float", op)
+        raise missing_in_float(op, "TOSA")
     rule(op, emit)

@@ -1,0 +1,38 @@
+"""The error for an op that stays float and that a format lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from zeropoint.export.errors import ExportError
+from zeropoint.ir.annotations import FLOAT_REASON
+
+TABLES: Mapping[str, tuple[str, str]] = {
+    "ONNX": ("zeropoint.export.onnx.floats", "--target onnxruntime -o model.onnx"),
+    "LiteRT": ("zeropoint.export.litert.floats", "--target litert -o model.tflite"),
+    "TOSA": ("zeropoint.export.tosa.floats", "--target tosa -o model.tosa.mlir"),
+}
+"""By format: the module whose `OPERATORS` has its float ops, and the options that write it."""
+
+
+def missing_in_float(op: Operation, format_name: str) -> ExportError:
+    """An error that names the op, why it stays float, and the formats that have it."""
+    reason = op.attributes.get(FLOAT_REASON)
+    why = f" (it stays float: {reason.data})" if isinstance(reason, StringAttr) else ""
+    others = [options for name, (module, options) in TABLES.items() if name != format_name and _has(module, op)]
+    use = f"use {' or '.join(others)}, " if others else ""
+    return ExportError(
+        f"found {op.name}, expected an op that {format_name} has in float{why}; {use}replace it in the model, or run "
+        "the model with --target cpu",
+        op,
+    )
+
+
+def _has(module: str, op: Operation) -> bool:
+    """Whether the table of a format has an op. Imported here, because the modules of the tables import this one."""
+    return type(op) in cast("Mapping[type[Operation], object]", import_module(module).OPERATORS)
