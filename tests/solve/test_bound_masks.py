@@ -212,3 +212,54 @@ def test_infinities_are_refused_where_an_input_is_more_than_a_mask() -> None:
         zp.quantize(model, {**data, "x": np.where(np.arange(WIDTH) == 0, -np.inf, data["x"])})
     with pytest.raises(zp.Error, match="input 'mask'"):
         zp.quantize(model, {**data, "mask": -data["mask"]})
+
+
+def with_hidden(form: str, hidden: float) -> onnx.ModelProto:
+    """A softmax of scores x w; `form` says how numbers that hide some of them get there."""
+    mask = np.where(np.arange(WIDTH) < 13, np.float32(0), np.float32(hidden))
+    places = np.array([[0, i, j] for i in range(LENGTH) for j in range(13, WIDTH)])
+    constants = {
+        "w": random(WIDTH, WIDTH, seed=3) * np.float32(0.4),
+        "mask": np.tile(mask, (LENGTH, 1)),
+        "bias": mask,
+        "keep": mask == 0,
+        "hidden": np.float32(hidden),
+        "some": np.full((1, LENGTH, 4), hidden, np.float32),
+        "ends": np.array([0, 0, 0, 0, 0, 4]),
+        "places": places,
+        "updates": np.full(len(places), hidden, np.float32),
+        "all": np.full((1, LENGTH, WIDTH), hidden, np.float32),
+        "four": np.array([4]),
+        "half": np.float32(0.5),
+        "two": np.float32(2),
+    }
+    nodes = {
+        "add, multiply": [("Add", ["v", "mask"], ["t"]), ("Mul", ["half", "t"], ["s"])],
+        "add, divide": [("Add", ["v", "mask"], ["t"]), ("Div", ["t", "two"], ["s"])],
+        "where, multiply": [("Where", ["keep", "v", "hidden"], ["t"]), ("Mul", ["t", "half"], ["s"])],
+        "pad": [("Pad", ["v", "ends", "hidden"], ["s"])],
+        "concatenate": [("Concat", ["some", "v"], ["s"])],
+        "scatter": [("ScatterND", ["v", "places", "updates"], ["s"])],
+        "top k": [("TopK", ["v", "four"], ["t", "i"]), ("ScatterElements", ["all", "i", "t"], ["s"])],
+        "bias": [("Add", ["v", "bias"], ["s"])],
+    }[form]
+    attributes = {"Concat": {"axis": 2}, "TopK": {"axis": -1}, "ScatterElements": {"axis": 2}}
+    steps = [("MatMul", ["x", "w"], ["v"]), *nodes]
+    made = [helper.make_node(*step, name=step[2][0], **attributes.get(step[0], {})) for step in steps]
+    made.append(helper.make_node("Softmax", ["s"], ["y"], axis=-1))
+    used = {name for node in made for name in node.input}
+    arrays = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items() if name in used]
+    ports = [helper.make_tensor_value_info(*port) for port in (("x", 1, [1, LENGTH, WIDTH]), ("y", 1, None))]
+    graph = helper.make_graph(made, "g", ports[:1], ports[1:], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+@pytest.mark.parametrize("hidden", [-np.inf, -1e9])
+@pytest.mark.parametrize(
+    "form", ["add, multiply", "add, divide", "where, multiply", "pad", "concatenate", "scatter", "top k"]
+)
+def test_scores_keep_their_precision_however_others_are_hidden(form: str, hidden: float) -> None:
+    """On litert: 2 to 7 dB were left, or -inf was refused."""
+    model = with_hidden(form, hidden)
+    (output,) = zp.compare(model, zp.quantize(model, DATA, target="litert", effort="none"), DATA).outputs
+    assert output.sqnr > 24

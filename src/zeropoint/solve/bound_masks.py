@@ -17,8 +17,9 @@ becomes
 A quantized sum with -inf (or -1e9) in it has no usable scale: no scale, or a scale that makes every score 0. The
 softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 times
 the exponential of the least visible score, it is less than a tenth of a step of the 8-bit output. So a mask value is
-clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select` inserts
-it. Values above the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an
+clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select`, `pad`,
+`concatenate` or `scatter` inserts it. If masked scores are scaled before the softmax, the 8 is divided by the scale.
+Values above the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an
 input of the program, its range is bounded (`mask_ranges.py`).
 """
 
@@ -33,11 +34,11 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
-from zeropoint.ir.stablehlo import AddOp
+from zeropoint.ir.stablehlo import AddOp, PadOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.mask_ranges import (
-    MARGIN,
+    Masked,
     Visible,
     bound_mask_ranges,
     combination,
@@ -51,15 +52,16 @@ from zeropoint.solve.mask_ranges import (
 
 @dataclass(frozen=True)
 class Mask:
-    """A constant mask: operand `index` of an op that adds or selects it; a softmax reads the result.
+    """A constant mask: operand `index` of `op`, which adds or inserts it; a softmax reads the result.
 
     `values` are its elements, `least` is their lower bound, `shown` is the range of the scores that stay visible.
-    `totals` are the statistics of the masked scores.
+    `masked` is the way of the scores to the softmax.
     """
 
+    op: Operation
     index: int
     values: Array
-    totals: tuple[StatisticsOp, ...]
+    masked: Masked
     least: float
     shown: tuple[float, float]
 
@@ -67,20 +69,26 @@ class Mask:
 def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
     """The mask of an op if it has values below the bound, or if the scores are masked already; None otherwise."""
     combines = combination(op, weights)
-    totals = () if combines is None else masked(op, weights)
-    if not totals:
+    way = None if combines is None else masked(op, weights)
+    if combines is None or way is None:
         return None
     scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
-    found = [(i, array) for i, value in enumerate(op.operands) if (array := numbers(value, weights)) is not None]
+    places = [(op, i) for i in range(len(op.operands))]
+    places += [(combines, 1)] if isinstance(combines, PadOp) and combines is not op else []
+    found = [
+        (*place, array) for place in places if (array := numbers(place[0].operands[place[1]], weights)) is not None
+    ]
     if len(scores) != 1 or len(found) != 1:
         return None
-    index, values = found[0]
+    holder, index, values = found[0]
     low, high = visible_range(scores[0], visible)
-    least = low - MARGIN - (max(high, 0.0) if combines is AddOp else 0.0)
-    if not values.size or (values.min() >= least and scores[0].arg not in visible):
+    adds = isinstance(combines, AddOp)
+    least = low - way.margin - (max(high, 0.0) if adds else 0.0)
+    if not values.size or not values.max() < np.inf or (values.min() >= least and scores[0].arg not in visible):
         return None
-    above = max(float(values.max()), 0.0) if combines is AddOp else 0.0
-    return Mask(index, values, totals, least, (low, high + above))
+    above = float(values.max())
+    shown = (low, high + max(above, 0.0)) if adds else (low, max(high, above))
+    return Mask(holder, index, values, way, least, shown)
 
 
 def _has_masks(program: Program) -> bool:
@@ -94,9 +102,10 @@ def _bound_constants(program: Program, visible: Visible) -> None:
             continue
         values = np.maximum(mask.values, np.float32(mask.least))
         bounded = constant_op(values, program.weights, location=op.location)
-        program.entry.insert_op_before(bounded, op)
-        op.operands[mask.index] = bounded.output
-        state_masked(mask.totals, *mask.shown, visible)
+        assert mask.op.parent is not None
+        mask.op.parent.insert_op_before(bounded, mask.op)
+        mask.op.operands[mask.index] = bounded.output
+        state_masked(mask.masked, *mask.shown, visible)
 
 
 def bound_masks(program: Program) -> Program:

@@ -14,8 +14,9 @@ if everything that reads that is a mask as well; of several bounds, the lowest. 
 `(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold: 2^24 times what saturates, so that the least
 difference of two f32 between 0.5 and 1 still hides a score.
 
-The sum may be reshaped, and clamped from below at a number as low as a mask's (`torch.max(scores, torch.finfo.min)`),
-before the softmax reads it. All of these values get the range of the sum.
+The sum may be reshaped, scaled by a positive number, and clamped from below at a number as low as a mask's
+(`torch.max(scores, torch.finfo.min)`) before the softmax reads it. All of these values get the range of the sum, scaled
+as they are. If the softmax reads the sum times 0.5, a hidden score is twice as far below the visible ones.
 """
 
 from __future__ import annotations
@@ -30,13 +31,24 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConstantOp, MaximumOp, SelectOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConstantOp,
+    DivideOp,
+    MaximumOp,
+    MultiplyOp,
+    PadOp,
+    ScatterOp,
+    SelectOp,
+)
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 MARGIN = 8.0
-"""Distance of a hidden score below the least visible one."""
+"""Distance of a hidden score below the least visible one where the softmax reads them."""
 HIDDEN = -1000.0
 """The greatest number of a further mask that counts as hiding a score; no usual bias is as low."""
 MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
@@ -49,16 +61,37 @@ Visible = dict[SSAValue, float]
 """The least visible score of each masked sum whose range is bounded; more masks may be added to it."""
 
 
+INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
+"""Ops that write hidden scores beside visible ones."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Masked scores that only a softmax reads.
+
+    `totals` are the statistics of the scores and of the ops that move, scale or clamp them, each with the factor so
+    far. `scale` is the factor of the scores where the softmax reads them.
+    """
+
+    totals: tuple[tuple[StatisticsOp, float], ...]
+    scale: float
+
+    @property
+    def margin(self) -> float:
+        """Distance of a hidden score below the least visible one where the mask is put on."""
+        return MARGIN / self.scale
+
+
 @dataclass(frozen=True)
 class MaskedSum:
     """A sum of scores and a computed mask that only a softmax reads.
 
-    `totals` are the statistics of the sum and of the ops that move or clamp it, `mask` the statistics of the mask.
-    `least` is the lower bound of the mask, `shown` is the range of the sum with it.
+    `mask` are the statistics of the mask. `least` is the lower bound of the mask, `shown` is the range of the visible
+    sums.
     """
 
     sum: QuantizeRegionOp
-    totals: tuple[StatisticsOp, ...]
+    masked: Masked
     mask: StatisticsOp
     least: float
     shown: tuple[float, float]
@@ -76,13 +109,21 @@ def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]
     return visible.get(scores.arg, low), high
 
 
-def combination(op: Operation, weights: Weights) -> type[AddOp | SelectOp] | None:
-    """The way in which an op, or the kernel of a region, combines scores and mask: `add` or `select`; None for anything
-    else."""
-    if isinstance(op, SelectOp):
-        return SelectOp
+def combination(op: Operation, weights: Weights) -> Operation | None:
+    """The op, maybe inside a region, that adds a mask to scores or inserts hidden scores; None for anything else."""
+    if isinstance(op, ScatterOp):
+        return op if _overwrites(op) else None
+    if isinstance(op, INSERTS):
+        return op
     inner = _steps(op, weights) if isinstance(op, QuantizeRegionOp) else []
-    return type(inner[0]) if len(inner) == 1 and isinstance(inner[0], AddOp | SelectOp) else None
+    return inner[0] if len(inner) == 1 and isinstance(inner[0], AddOp | INSERTS) else None
+
+
+def _overwrites(op: ScatterOp) -> bool:
+    """Whether a scatter of one tensor replaces the elements at its positions."""
+    block = op.update_computation.block
+    last = block.last_op
+    return len(op.inputs) == 1 and last is not None and list(last.operands) == [block.args[1]]
 
 
 def _steps(region: QuantizeRegionOp, weights: Weights) -> list[Operation]:
@@ -107,28 +148,45 @@ def numbers(value: SSAValue, weights: Weights) -> Array | None:
     return array if array is not None and array.dtype.kind == "f" else None
 
 
-def masked(op: Operation, weights: Weights) -> tuple[StatisticsOp, ...]:
-    """The statistics of an op's result, and of what moves or clamps it, if only a softmax reads that, or more masks do.
-
-    Empty otherwise.
-    """
-    found: list[StatisticsOp] = []
+def masked(op: Operation, weights: Weights) -> Masked | None:
+    """The way of an op's result to a softmax if only that reads it, or more masks do; None otherwise."""
+    found: list[tuple[StatisticsOp, float]] = []
+    scale = 1.0
     while len(op.results) == 1 and op.results[0].has_one_use():
         (use,) = op.results[0].uses
         if isinstance(use.operation, StatisticsOp):
-            found.append(use.operation)
+            found.append((use.operation, scale))
             if not use.operation.res.has_one_use():
-                return ()
+                return None
             (use,) = use.operation.res.uses
         reader = use.operation
         if isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data == "softmax":
-            return tuple(found) if use.index == 0 else ()
-        if not _hands_on(reader, weights):
+            return Masked(tuple(found), scale) if found and use.index == 0 else None
+        factor = 1.0 if _hands_on(reader, weights) else _factor(reader, use.index, weights)
+        if factor is None:
             others = [value for index, value in enumerate(reader.operands) if index != use.index]
             hides = combination(reader, weights) is not None and any(_hides(value, weights) for value in others)
-            return tuple(found) if hides and masked(reader, weights) else ()
-        op = reader
-    return ()
+            further = masked(reader, weights) if found and hides else None
+            return None if further is None else Masked(tuple(found), scale * further.scale)
+        op, scale = reader, scale * factor
+    return None
+
+
+def _factor(op: Operation, index: int, weights: Weights) -> float | None:
+    """The positive number that a region multiplies its operand `index` by; None if it does anything else."""
+    steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
+    if len(steps) != 1 or not isinstance(steps[0], MultiplyOp | DivideOp):
+        return None
+    assert isinstance(op, QuantizeRegionOp)
+    given = [numbers(_given(value, op), weights) for value in steps[0].operands]
+    scored = next((place for place, array in enumerate(given) if array is None), 0)
+    factors = given[1 - scored]
+    if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
+        return None
+    if factors is None or not factors.size or factors.min() != factors.max() or not 0 < factors.min() < np.inf:
+        return None
+    factor = float(factors.flat[0])
+    return 1.0 / factor if isinstance(steps[0], DivideOp) else factor
 
 
 def _hands_on(op: Operation, weights: Weights) -> bool:
@@ -156,16 +214,16 @@ def _hides(value: SSAValue, weights: Weights) -> bool:
 def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum | None:
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "add":
         return None
-    totals = masked(op, weights)
-    if not totals:
+    found = masked(op, weights)
+    if found is None:
         return None
     terms = [value.owner for value in op.inputs if isinstance(value.owner, StatisticsOp)]
     for scores, mask in (terms, terms[::-1]) if len(terms) == 2 else ():
         low, high = visible_range(scores, visible)
-        least = low - MARGIN - max(high, 0.0)
+        least = low - found.margin - max(high, 0.0)
         hidden, above = range_of(mask)
         if hidden < least:  # the observed range of the sum is useless: beside -1e9, its upper end has no meaning
-            return MaskedSum(op, totals, mask, least, (low - MARGIN, high + max(above, 0.0)))
+            return MaskedSum(op, found, mask, least, (low, high + max(above, 0.0)))
     return None
 
 
@@ -204,11 +262,11 @@ def _restate(statistics: StatisticsOp, low: float, high: float) -> None:
     Rewriter.replace_op(statistics, stated)
 
 
-def state_masked(totals: tuple[StatisticsOp, ...], low: float, high: float, visible: Visible) -> None:
-    """State the range of a masked sum whose visible scores are in [low, high], wherever it is moved to."""
-    for statistics in totals:
-        visible[statistics.arg] = low
-        _restate(statistics, low - MARGIN, high)
+def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
+    """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
+    for statistics, factor in found.totals:
+        visible[statistics.arg] = low * factor
+        _restate(statistics, (low - found.margin) * factor, high * factor)
 
 
 def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> None:
@@ -251,4 +309,4 @@ def bound_mask_ranges(program: Program, visible: Visible) -> None:
             _restate(statistics, least, max(high, least))
     for one in sums:
         if one.mask in bounds:
-            state_masked(one.totals, one.shown[0] + MARGIN, one.shown[1], visible)
+            state_masked(one.masked, *one.shown, visible)
