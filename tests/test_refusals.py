@@ -76,6 +76,24 @@ def test_quantize_refuses_what_an_option_cannot_be(name: str, bad: Any) -> None:
     refused(lambda: zp.quantize(given.pop("model"), given.pop("data"), **given))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"validation": ROWS},
+            r"found validation samples \(--validation\) with effort 'none', where they change nothing",
+        ),
+        (
+            {"mask": "x"},
+            r"found mask 'x' \(--mask\) that is 0 nowhere in the data that is used, where it changes nothing",
+        ),
+    ],
+)
+def test_what_changes_nothing_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(zp.Error, match=re.escape(message)):
+        zp.quantize(TEXT, ROWS, effort="none", **given)
+
+
 def test_every_option_of_quantize_is_tried() -> None:
     import inspect
 

@@ -182,6 +182,24 @@ def check_without_data(options: Options, *, validation: bool) -> None:
             raise OptionError(f"found {what} without data, expected {expected} (--data)")
 
 
+def check_validation(options: Options) -> None:
+    """Raise OptionError for validation samples if no correction is tried and no budget is searched."""
+    if options.budget is None and not check_methods(options.effort, options.corrections):
+        asked = f"effort '{options.effort}'" if options.corrections is None else "no corrections"
+        raise OptionError(
+            f"found validation samples (--validation) with {asked}, where they change nothing; leave out one of them"
+        )
+
+
+def check_padding(options: Options, *, padded: bool) -> None:
+    """Raise OptionError for a mask that is 0 nowhere in the samples."""
+    if options.mask is not None and not padded:
+        raise OptionError(
+            f"found mask '{options.mask}' (--mask) that is 0 nowhere in the data that is used, where it changes "
+            f"nothing; leave it out"
+        )
+
+
 def one_of(name: str, found: str, choices: Sequence[str]) -> None:
     """Raise OptionError if an option is none of the choices."""
     check_arguments(**{name: found})

@@ -33,12 +33,12 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
-from zeropoint.interp import Engine, check_mask, masked
+from zeropoint.interp import Engine, check_mask, has_padding, masked
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
-from zeropoint.options import Options, check_options, check_without_data
+from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
     CALIBRATED_PASSES,
@@ -145,12 +145,15 @@ def quantize(
         _check_annotated(asked)
         check_without_data(options, validation=validation != ())
         samples, options = (), replace(options, effort="none", corrections=None)
+    elif validation != ():
+        check_validation(options)
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice
-    kept = Kept(CORRECTED if options.needs_samples else 0)
+    kept = Kept(CORRECTED if options.needs_samples else 0, options.mask)
     report = _calibrated(asked, kept, samples, options, progress, engine, work)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     held = tuple(validation) if options.needs_samples else ()
+    check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, samples if isinstance(samples, Sized) else kept.in_order)

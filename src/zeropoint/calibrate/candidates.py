@@ -12,6 +12,7 @@ import numpy as np
 
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.output_noise import Noise, Range
+from zeropoint.interp import has_padding
 from zeropoint.ir.tensors import Array
 
 JUDGED = 8
@@ -73,16 +74,22 @@ def best(costs: Array) -> int:
 
 @dataclass
 class Kept:
-    """Keeps the samples with the least digests, so that the choice does not depend on their order."""
+    """Keeps the samples with the least digests, so that the choice does not depend on their order.
+
+    `padded` says whether the input `mask` was 0 somewhere in the samples seen.
+    """
 
     most: int = JUDGED
+    mask: str | None = None
     entries: list[tuple[int, int, Mapping[str, Array]]] = field(
         default_factory=list[tuple[int, int, Mapping[str, Array]]]
     )
     count: int = 0
+    padded: bool = False
 
     def see(self, sample: Mapping[str, Array]) -> None:
         """Keep a sample if its digest is among the least seen so far."""
+        self.padded = self.padded or has_padding(sample, self.mask)
         if not self.most:
             return
         digest = hashlib.blake2b(digest_size=8)

@@ -4,7 +4,7 @@ from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
-from zeropoint.interp.padding import MaskedEngine, check_mask, masked
+from zeropoint.interp.padding import MaskedEngine, check_mask, has_padding, masked
 from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "UnsupportedError",
     "check_mask",
     "execute",
+    "has_padding",
     "masked",
     "run",
 ]

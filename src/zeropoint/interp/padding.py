@@ -81,6 +81,11 @@ def masked(engine: Engine, mask: str | None) -> Engine:
     return engine if mask is None else MaskedEngine(engine, mask)
 
 
+def has_padding(sample: Mapping[str, Array], mask: str | None) -> bool:
+    """Whether the input `mask` is 0 somewhere in a sample; without a mask, nothing is."""
+    return mask is not None and not np.all(sample[mask])
+
+
 def check_mask(program: Program, mask: str | None) -> None:
     """Raise OptionError if a program has no input of the mask's name."""
     names = [port.name for port in program.inputs]
