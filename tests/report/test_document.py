@@ -86,6 +86,16 @@ def test_parameters_are_those_of_the_types() -> None:
     assert node["classifier"].parameters.low is None  # one scale per channel
 
 
+def test_values_without_parameters_have_their_element_type() -> None:
+    text = """func.func @main(%ids: tensor<4xi64>, %x: tensor<4xf32>) -> (tensor<4xi64>, tensor<4xi1>) {
+      %0 = stablehlo.add %ids, %ids : tensor<4xi64>
+      %1 = stablehlo.compare GT, %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+      return %0, %1 : tensor<4xi64>, tensor<4xi1>
+    }"""
+    found = {node.id: node.element for node in graph_of(parse_program(text)).nodes}
+    assert list(found.values()) == ["i64", "f32", "i64", "i1", "i64", "i1"]
+
+
 def test_bounds_are_those_of_explain() -> None:
     graph = graph_of(integer())
     listed = [bound for found in bounds(integer(), graph).values() for bound in found]

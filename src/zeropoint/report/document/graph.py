@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of
 from zeropoint.ir.locations import location_text
-from zeropoint.ir.program import Program
+from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
@@ -58,7 +58,8 @@ class Parameters:
 class Node:
     """A box of the graph. `covers` are the ops of the original model, `reads` the ids of the nodes before it.
 
-    `kernel` is the kernel, the name of an op that none covers, or empty. `reason` says why a float island is float.
+    `kernel` is the kernel, the name of an op that none covers, or empty. `element` is the element type of the value in
+    the program; `parameters` say what its integers stand for. `reason` says why a float island is float.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Node:
     kernel: str
     covers: tuple[str, ...]
     shape: tuple[int, ...]
+    element: str
     parameters: Parameters | None
     reason: str
     reads: tuple[str, ...]
@@ -203,17 +205,14 @@ class _Builder:
         attributes = self.program.main.arg_attrs
         listed = None if attributes is None else attributes.data[argument.index].data.get(FACTS)
         facts = [Fact.of(fact) for fact in cast("ArrayAttr[Attribute]", listed)] if listed is not None else []
-        shape = port.type.get_shape()
-        return Node(f"in{argument.index}", "input", port.name, "", (), shape, _decided(facts), "", ())
+        shape, element = port.type.get_shape(), str(port.type.get_element_type())
+        return Node(f"in{argument.index}", "input", port.name, "", (), shape, element, _decided(facts), "", ())
 
     def _outputs(self, found: _Reads) -> list[Node]:
         last = self.program.entry.last_op
         assert last is not None
         pairs = zip(self.program.outputs, last.operands, strict=True)
-        return [
-            Node(f"out{n}", "output", port.name, "", (), port.type.get_shape(), None, "", found.values([value], ""))
-            for n, (port, value) in enumerate(pairs)
-        ]
+        return [_output(f"out{n}", port, found.values([value], "")) for n, (port, value) in enumerate(pairs)]
 
 
 @dataclass(frozen=True)
@@ -236,19 +235,25 @@ class _Reads:
         return self.of_op.get(value.owner) if isinstance(value.owner, Operation) else None
 
 
+def _output(identity: str, port: Port, reads: tuple[str, ...]) -> Node:
+    shape, element = port.type.get_shape(), str(port.type.get_element_type())
+    return Node(identity, "output", port.name, "", (), shape, element, None, "", reads)
+
+
 def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Node:
     last = ops[-1]
     kind, kernel, covers = _role(ops)
     names = [name for op in reversed(ops) if (name := location_text(op.location)) is not None]
     name = names[0] if names else (covers[0] if covers else last.name)
-    shape = last.results[0].type
+    result = last.results[0].type
     return Node(
         identity,
         kind,
         name,
         kernel,
         covers or tuple(dict.fromkeys(reversed(names))),
-        shape.get_shape() if isinstance(shape, TensorType) else (),
+        result.get_shape() if isinstance(result, TensorType) else (),
+        str(element_of(last.results[0])) if isinstance(result, TensorType) else str(result),
         _parameters(ops),
         why_float(last) if kind == "float" else "",
         reads,

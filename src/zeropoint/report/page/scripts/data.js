@@ -1,7 +1,7 @@
 /** The document of the report, indexed by node, and the metrics that colour the graph.
  *
  * @typedef {{id: string, kind: string, name: string, kernel: string, covers: string[], shape: number[],
- *   parameters: {storage: string, scales: number[], zero_point: number, low: ?number, high: ?number}|null,
+ *   element: string, parameters: {storage: string, scales: number[], zero_point: number, low: ?number, high: ?number}|null,
  *   reason: string, reads: string[]}} GraphNode
  * @typedef {{key: string, label: string, worst: "high"|"low", unit: string, of: function(GraphNode): ?number}} Metric
  */
@@ -70,10 +70,10 @@ function scaleOf(metric) {
 /** @param {GraphNode} node @returns {boolean} whether a metric colours it */
 function shown(node) { return node.kind === "kernel" || node.kind === "float" || node.kind === "other"; }
 
-/** @param {GraphNode} node @returns {string} storage, scale and zero point as MLIR writes them */
+/** @param {GraphNode} node @returns {string} storage, scale and zero point as MLIR writes them, or the element type */
 function typeText(node) {
   const found = node.parameters;
-  if (!found) return node.kind === "rescale" ? "\u2013" : "f32";
+  if (!found) return node.kind === "rescale" ? "\u2013" : node.element;
   const [low, high] = found.scales;
   return low === high ? `${found.storage} ${short(low)}:${found.zero_point}` : `${found.storage} ${short(low)} to ${short(high)}`;
 }
