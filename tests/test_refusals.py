@@ -90,7 +90,7 @@ def test_quantize_refuses_what_an_option_cannot_be(name: str, bad: Any) -> None:
     ],
 )
 def test_what_changes_nothing_is_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(zp.Error, match=re.escape(message)):
+    with pytest.raises(zp.Error, match=message):
         zp.quantize(TEXT, ROWS, effort="none", **given)
 
 
