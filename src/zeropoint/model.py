@@ -31,7 +31,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.options import check_arguments, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
-from zeropoint.report.counts import Ops, count_ops
+from zeropoint.report.counts import Ops, count_ops, counted
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
@@ -326,7 +326,9 @@ class Model:
         if self.program.profile:
             lines.append(f"profile {self.program.profile}")
         quantized = self.program.profile is not None
-        return "\n".join([*lines, str(Ops.of(self.program)) if quantized else f"float model, {_ops(self.program)} ops"])
+        return "\n".join(
+            [*lines, str(Ops.of(self.program)) if quantized else f"float model, {counted(_ops(self.program), 'op')}"]
+        )
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))
@@ -338,8 +340,9 @@ class Model:
         counts = count_ops(self.program)
         profile = f", profile {self.program.profile}" if self.program.profile else ""
         return (
-            f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): {counts.integer} integer ops, "
-            f"{counts.floats} float ops, {len(self.program.weights)} weights{profile})"
+            f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): "
+            f"{counted(counts.integer, 'integer op')}, {counted(counts.floats, 'float op')}, "
+            f"{counted(len(self.program.weights), 'weight')}{profile})"
         )
 
 

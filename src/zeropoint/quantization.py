@@ -15,7 +15,7 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.outputs import made_folder
 from zeropoint.ir.program import Program
 from zeropoint.options import Options
-from zeropoint.report.counts import Ops
+from zeropoint.report.counts import Ops, counted
 
 
 class FloatOpsLeft(Error, ValueError):
@@ -72,7 +72,7 @@ def require_integers(result: Quantization) -> None:
     ops = Ops.of(result.integer)
     if ops.floats:
         raise FloatOpsLeft(
-            f"found {ops.counts.floats} float ops, expected none with integer_only (--integer-only): "
+            f"found {counted(ops.counts.floats, 'float op')}, expected none with integer_only (--integer-only): "
             f"{'; '.join(map(str, ops.floats))}"
         )
 

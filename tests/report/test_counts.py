@@ -37,6 +37,31 @@ def test_float_ops_are_listed_with_their_place_and_reason() -> None:
     ]
 
 
+LOOP = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%c = %i, %y = %a) : tensor<i32>, tensor<2xf32>
+  cond {
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %p = stablehlo.compare LT, %c, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %o = stablehlo.constant dense<1> : tensor<i32>
+    %d = stablehlo.add %c, %o : tensor<i32>
+    %s = stablehlo.add %y, %y : tensor<2xf32>
+    %t = stablehlo.tanh %s : tensor<2xf32>
+    stablehlo.return %d, %t : tensor<i32>, tensor<2xf32>
+  }
+  return %r#1 : tensor<2xf32>
+}"""
+
+
+def test_the_ops_in_the_body_of_a_loop_count() -> None:
+    found = Ops.of(parse_program(LOOP))
+    assert found.counts == Counts(integer=2, floats=3, edges=0, rescales=0)
+    lines = "2 integer ops, 3 float ops, 0 rescales, 0 conversions\n  1 stablehlo.while (3 ops) stays float: no kernel"
+    assert str(found).startswith(lines)
+
+
 def test_float_ops_are_grouped_by_kernel_and_reason() -> None:
     softmax = '{zeropoint.float_reason = "none", zeropoint.kernel = "softmax"}'
     text = f"""func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{

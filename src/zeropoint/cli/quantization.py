@@ -261,10 +261,11 @@ def _lines(result: Any) -> list[str]:
 
 def _summary(result: Any) -> str:
     from zeropoint.ir.annotations import RESCALE_COUNTS
-    from zeropoint.report.counts import Ops
+    from zeropoint.report.counts import Ops, counted
 
     moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
     ops = Ops.of(result.integer)
     before = ops.counts.rescales if moved is None else moved.data["before"].value.data
-    both = f"rescales ({before} before they were moved)"
-    return str(ops) if before == ops.counts.rescales else str(ops).replace("rescales", both, 1)
+    shown = counted(ops.counts.rescales, "rescale")
+    both = f"{shown} ({before} before they were moved)"
+    return str(ops) if before == ops.counts.rescales else str(ops).replace(shown, both, 1)

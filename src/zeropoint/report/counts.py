@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
@@ -14,19 +15,35 @@ from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import (
+    CaseOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    IfOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+    WhileOp,
+)
+from zeropoint.ir.stablehlo import ReturnOp as StablehloReturnOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
 """The reason for a float op that carries none."""
 PLACES_SHOWN = 3
 """Number of places shown per line of a summary."""
+_CONTROL = (CaseOp, IfOp, WhileOp)
 EDGES = (DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
+
+
+def counted(number: int, name: str) -> str:
+    """`1 float op`, `2 float ops`."""
+    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Ops of the entry function, without constants and the return.
+    """Ops of the entry function and of the bodies of its loops and branches, without constants and returns.
 
     `integer` ops compute on integers, `floats` in float. `edges` convert between the two. `rescales` are the integer
     ops that only change parameters.
@@ -50,7 +67,7 @@ class FloatKernel:
 
     def __str__(self) -> str:
         """`1 layer_norm (20 ops) stays float at 'ln1': target cpu has no kernel 'layer_norm'`."""
-        count = f"{self.ops} op{'s' if self.ops > 1 else ''}"
+        count = counted(self.ops, "op")
         shown = ", ".join(self.places[:PLACES_SHOWN])
         more = f" and {len(self.places) - PLACES_SHOWN} more" if len(self.places) > PLACES_SHOWN else ""
         where = f" at {shown}{more}" if shown else ""
@@ -70,6 +87,20 @@ def is_not_integer(op: Operation) -> bool:
 
 def _computing(program: Program) -> list[Operation]:
     return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
+
+
+def _with_bodies(op: Operation) -> Iterator[Operation]:
+    """An op, and the computing ops in the bodies of a loop or a branch; other bodies only say what their op is."""
+    yield op
+    for region in op.regions if isinstance(op, _CONTROL) else ():
+        for inner in region.block.ops:
+            if not isinstance(inner, ConstantOp | StablehloReturnOp):
+                yield from _with_bodies(inner)
+
+
+def _floats_in(op: Operation) -> int:
+    """The number of float ops that an op is, with those in the bodies of a loop or a branch."""
+    return sum(map(is_not_integer, _with_bodies(op)))
 
 
 def why_float(op: Operation) -> str:
@@ -98,21 +129,24 @@ def _kernel_around(op: Operation) -> str | None:
 
 def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its location, and why it is float."""
-    return [(describe(op), why_float(op)) for op in _computing(program) if is_not_integer(op)]
+    return [(describe(op), why_float(op)) for op in _computing(program) if _floats_in(op)]
 
 
 def float_kernels(program: Program) -> list[FloatKernel]:
     """The float ops of a program, grouped by kernel and reason. Connected ops of one kernel count as one instance.
 
-    An op that no kernel covers is listed under its own name, such as `stablehlo.sine`.
+    An op that no kernel covers is listed under its own name, such as `stablehlo.sine`; a loop counts the float ops of
+    its body, too.
     """
-    floats = [op for op in _computing(program) if is_not_integer(op)]
+    floats = [op for op in _computing(program) if _floats_in(op)]
     keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
     groups: dict[tuple[str, str], list[Operation]] = {}
     for op, key in keys.items():
         groups.setdefault(key, []).append(op)
     return [
-        FloatKernel(*key, _connected(ops) if ops[0].name != key[0] else len(ops), len(ops), _places(ops))
+        FloatKernel(
+            *key, _connected(ops) if ops[0].name != key[0] else len(ops), sum(map(_floats_in, ops)), _places(ops)
+        )
         for key, ops in groups.items()
     ]
 
@@ -159,13 +193,14 @@ class Ops:
     def __str__(self) -> str:
         """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line per group of float kernels."""
         found = self.counts
-        line = f"{found.integer} integer ops, {found.floats} float ops, {found.rescales} rescales"
-        return "\n".join([f"{line}, {found.edges} conversions", *(f"  {group}" for group in self.floats)])
+        named = (("integer op", found.integer), ("float op", found.floats), ("rescale", found.rescales))
+        line = ", ".join(counted(number, name) for name, number in (*named, ("conversion", found.edges)))
+        return "\n".join([line, *(f"  {group}" for group in self.floats)])
 
 
 def count_ops(program: Program) -> Counts:
     """The op counts of a program."""
-    ops = _computing(program)
+    ops = [inner for op in _computing(program) for inner in _with_bodies(op)]
     edges = sum(isinstance(op, EDGES) for op in ops)
     floats = sum(is_not_integer(op) for op in ops)
     rescales = sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops)
