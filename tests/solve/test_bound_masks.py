@@ -263,3 +263,12 @@ def test_scores_keep_their_precision_however_others_are_hidden(form: str, hidden
     model = with_hidden(form, hidden)
     (output,) = zp.compare(model, zp.quantize(model, DATA, target="litert", effort="none"), DATA).outputs
     assert output.sqnr > 24
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+@pytest.mark.parametrize("hidden", [-np.inf, -1e9])
+def test_a_mask_of_the_channels_of_a_product_is_not_its_bias(hidden: float, target: str) -> None:
+    """A mask of a vocabulary: -inf was refused, and -1e9 left 3 dB on litert."""
+    model = with_hidden("bias", hidden)
+    (output,) = zp.compare(model, zp.quantize(model, DATA, target=target, effort="none"), DATA).outputs
+    assert output.sqnr > 24

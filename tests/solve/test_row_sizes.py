@@ -110,3 +110,27 @@ def test_the_numerator_of_a_quotient_of_very_different_sizes_is_not_rounded_to_o
     quantized = zp.quantize(model, data[0], target=target, effort="none")
     (output,) = zp.compare(model, quantized, data[1]).outputs
     assert output.sqnr > 28
+
+
+@pytest.mark.parametrize("function", ["Sigmoid", "Tanh", "Atan"])
+def test_a_bounded_function_of_a_quotient_does_not_hide_that_its_divisor_comes_near_zero(function: str) -> None:
+    """On cpu, |b| + 0.01 was rounded to 0 in small rows, and 0 / 0 gave NaN."""
+    random = np.random.default_rng(1)
+    weights = {name: random.normal(0, 0.125, (WIDTH, WIDTH)) for name in ("v", "w")}
+    arrays = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()]
+    arrays.append(numpy_helper.from_array(np.float32(0.01), "least"))
+    nodes = [
+        helper.make_node("MatMul", ["x", "v"], ["a"]),
+        helper.make_node("MatMul", ["x", "w"], ["b"]),
+        helper.make_node("Abs", ["b"], ["c"]),
+        helper.make_node("Add", ["c", "least"], ["below"]),
+        helper.make_node("Div", ["a", "below"], ["q"]),
+        helper.make_node(function, ["q"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, WIDTH]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], arrays)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    sizes = np.exp(random.normal(0, 1.2, (24, 1)))
+    data = {"x": (random.normal(0, 1, (24, WIDTH)) * sizes).astype(np.float32)}
+    (output,) = zp.compare(model, zp.quantize(model, data, effort="none"), data).outputs
+    assert output.sqnr > 28

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.fuse.match import Graph, Match
 from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
-from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp, ReshapeOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
+
+HIDDEN = -1000.0
+"""The greatest number of a bias that hides a channel from a softmax; no usual bias is as low."""
 
 
 def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
@@ -19,6 +23,18 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
     groups = op.feature_group_count.value.data
     channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
     return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
+
+
+def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
+    """Whether a bias hides channels from the softmax that reads the sum: `bound_masks` bounds it if it is apart."""
+    array = graph.array(bias)
+    if array is None or not array.size or array.min() > HIDDEN:
+        return False
+    use = total.result.get_unique_use()
+    while use is not None and isinstance(use.operation, ReshapeOp | TransposeOp):
+        use = use.operation.result.get_unique_use()
+    reader = None if use is None else use.operation
+    return isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in ("softmax", "log_softmax")
 
 
 def match_contraction(op: Operation, graph: Graph) -> Match | None:
@@ -34,7 +50,7 @@ def match_contraction(op: Operation, graph: Graph) -> Match | None:
     if isinstance(user, AddOp):
         other = user.rhs if user.lhs is op.result else user.lhs
         bias = graph.channel_constant(other, axis)
-        if bias is not None:
+        if bias is not None and not _hides(bias, user, graph):
             assert isinstance(other.owner, Operation)
             ops += [other.owner, user] if graph.only_user(other) is user else [user]
             inputs.append(bias)

@@ -106,9 +106,16 @@ class FunctionWidths:
         found = FunctionWidths(target, constraints, program.weights, RoundingNoise.of(program, target, constraints))
         if target.least_sqnr:
             for op in reversed(list(program.entry.ops)):
-                if isinstance(op, QuantizeRegionOp) and op not in found.floats and not is_demanded(op):
+                if isinstance(op, QuantizeRegionOp) and not is_demanded(op) and found._is_open(op):
                     found._judge(op)
         return found
+
+    def _is_open(self, region: QuantizeRegionOp) -> bool:
+        """Whether a region is not decided by its readers.
+
+        A quotient is never: a divisor that rounding makes 0 destroys what any reader computes of it.
+        """
+        return region not in self.floats or region.logical_kernel.data == "divide"
 
     def _judge(self, region: QuantizeRegionOp) -> None:
         """Decide the width of each operand of a region that is a function of it."""
@@ -163,14 +170,17 @@ class FunctionWidths:
         """Judge a region as the reader of a value: of operand `index`, or of what float ops compute that from."""
         seen = self.noise.seen(value)
         assert seen is not None
-        storages = (list(self._storages(region, index)) if value is region.inputs[index] else []) or [ONE_BYTE]
+        kept = region in self.floats
+        own = value is region.inputs[index] and not kept
+        storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
         alone = [self._left(reader, seen, storage) for storage in storages]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
         left = [self._left(reader, seen, storages[0], carried), *alone[1:]]
         if left[0] is None:
             return
-        enough = next((storage for storage, found in zip(storages, left, strict=True) if found is None), None)
+        fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
+        enough = None if kept else next(fits, None)
         readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
         why = (
             f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
@@ -178,7 +188,8 @@ class FunctionWidths:
         )
         if enough is None:
             why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
-            self._leave(region, region.outputs[0], why)
+            if not kept:
+                self._leave(region, region.outputs[0], why)
         else:
             self.wide[region, index] = enough.type.width
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
