@@ -151,3 +151,25 @@ def test_no_effort_needs_no_data(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["quantize", str(path), "-o", str(out), "--effort", "none"]).exit_code == 0
     first, second = (print_program(made.program) for made in (zp.quantize(path, effort="none"), zp.quantize(path)))
     assert first == second
+
+
+def test_a_cast_that_clamps_is_part_of_the_model_that_corrections_are_judged_against() -> None:
+    """Zero point -128 clamps at 0, so exporters leave out the relu before it."""
+    text = """
+    func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %w = stablehlo.constant dense<[[0.5, -1.0, 0.25, 1.0], [1.0, 0.5, -0.5, -1.0], [-0.75, 0.5, 1.0, 0.25],
+        [0.1, 0.2, 0.3, -0.4]]> : tensor<4x4xf32>
+      %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+         : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
+      %q = quant.qcast %a : tensor<1x4xf32> to tensor<1x4x!quant.uniform<i8:f32, 0.02:-128>>
+      %d = quant.dcast %q : tensor<1x4x!quant.uniform<i8:f32, 0.02:-128>> to tensor<1x4xf32>
+      %b = stablehlo.dot_general %d, %w, contracting_dims = [1] x [0]
+         : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
+      return %b : tensor<1x4xf32>
+    }
+    """
+    random = np.random.default_rng(5)
+    data = [{"arg0": random.normal(size=(1, 4)).astype(np.float32)} for _ in range(16)]
+    made = quantize(parse_program(text), data, Options(effort="balanced"))
+    assert made.corrections.before is not None
+    assert made.corrections.before.held > 25

@@ -34,8 +34,10 @@ from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine, check_mask, has_padding, masked
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
@@ -200,6 +202,15 @@ def _have_the_same_ops(first: Program, second: Program) -> bool:
     return forms[0] == forms[1]
 
 
+def _rounds(program: Program) -> bool:
+    """Whether a model quantizes activations itself.
+
+    `propagate` takes these casts as types. But they are part of what the model computes: exporters leave out a relu
+    before a cast to zero point -128, which clamps at 0.
+    """
+    return any(isinstance(op, QuantizeCastOp) and not is_constant(op.input) for op in program.entry.ops)
+
+
 @dataclass(frozen=True)
 class _Finish:
     """The second half of `quantize`: from the program with its ranges to the integer program."""
@@ -246,7 +257,7 @@ class _Finish:
             effort=self.options.effort,
             methods=self.options.corrections,
             progress=self.progress,
-            reference=self.reference,
+            reference=calibrated if _rounds(calibrated) else self.reference,
             equalized=self.equalization,
         )
         if corrections.attempts:
