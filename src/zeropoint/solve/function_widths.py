@@ -119,6 +119,8 @@ class FunctionWidths:
 
     def _judge(self, region: QuantizeRegionOp) -> None:
         """Decide the width of each operand of a region that is a function of it."""
+        if region.logical_kernel.data == "multiply":
+            self._judge_product(region)
         if region.logical_kernel.data in (*LINEAR, *TRUTH) or is_rescale(region) or len(region.outputs) != 1:
             return
         if variances := self.constraints.variances.get(region):
@@ -140,11 +142,41 @@ class FunctionWidths:
                 squares = below.points.astype(np.float64) ** 2 * quotient.power
                 self._judge_rows(region, squares[squares > 0])
 
-    def _judge_rows(self, region: QuantizeRegionOp, variances: Array) -> None:
+    def _judge_product(self, region: QuantizeRegionOp) -> None:
+        """Decide the widths of the operands of `x * (1 / sqrt(..))`, which is a quotient in other words."""
+        product = self.noise.seen(region.outputs[0])
+        if len(activations(region)) != 2 or len(region.inputs) != 2 or product is None or not product.power:
+            return
+        for index, value in enumerate(region.inputs):
+            factor = self.noise.seen(value) if self._is_reciprocal(value) else None
+            if factor is not None and (factor.points > 0).all():
+                squares = factor.points.astype(np.float64) ** 2
+                self._judge_rows(region, product.power / squares, 1 - index)
+                if region not in self.floats:
+                    self._judge_rows(region, squares, index)
+                return
+
+    def _is_reciprocal(self, value: SSAValue) -> bool:
+        """Whether a value is moved from 1 / x or 1 / sqrt(x), up to a factor."""
+        maker = value.owner
+        while isinstance(maker, BroadcastInDimOp) or (isinstance(maker, Operation) and self.noise.moves(maker)):
+            maker = maker.operands[0].owner
+        operands = activations(maker) if isinstance(maker, Operation) else []
+        function = (
+            self._function(maker, operands[0][0]) if isinstance(maker, Operation) and len(operands) == 1 else None
+        )
+        if function is None:
+            return False
+        near, far = function(np.array([[1, 4], [16, 64]], np.float32)).T
+        with np.errstate(all="ignore"):
+            falls = near / far
+        return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
+
+    def _judge_rows(self, region: QuantizeRegionOp, variances: Array, index: int = 0) -> None:
         """Decide the width of the operand that a region normalizes, by elements or rows."""
-        value = region.inputs[0]
+        value = region.inputs[index]
         if variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
-            self._judge_operand(region, 0, value, _Reader((), None, "", variances=variances))
+            self._judge_operand(region, index, value, _Reader((), None, "", variances=variances))
 
     def _source(self, value: SSAValue, function: Function) -> tuple[SSAValue, Function] | None:
         """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
