@@ -167,8 +167,8 @@ class FunctionWidths:
         )
         if function is None:
             return False
-        near, far = function(np.array([[1, 4], [16, 64]], np.float32)).T
         with np.errstate(all="ignore"):
+            near, far = function(np.array([1, 4, 16, 64], np.float32)).reshape(2, 2).T
             falls = near / far
         return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
 
