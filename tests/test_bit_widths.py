@@ -187,5 +187,8 @@ def test_the_command_line_refuses_it_in_one_line(tmp_path) -> None:
 
 def test_workers_give_the_same_search() -> None:
     program, data, _ = quantized(None)
-    expected = quantize(program, data, Options("litert", least_sqnr=25.0)).widths
+    made = quantize(program, data, Options("litert", least_sqnr=25.0))
+    expected = made.widths
+    assert made.findings[0] == str(expected)
+    assert ": least output " in str(expected)
     assert quantize(program, data, Options("litert", least_sqnr=25.0), work=Work(2)).widths == expected

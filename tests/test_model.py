@@ -136,12 +136,15 @@ def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_ba
     digits = Path(__file__).parents[1] / "examples" / "digits"
     network = zp.load(digits / "digits.onnx")
     data = {"image": np.load(digits / "calib.npz")["image"][:4]}
-    held = zp.quantize(network, data, effort="fast").quantization
+    made = zp.quantize(network, data, effort="fast")
+    held = made.quantization
     given = zp.quantize(network, data, corrections=["analytic_bias"], validation=data).quantization
     assert held is not None
     assert given is not None
     assert "analytic_bias" in held.corrections.summary()
     assert "1 sample held back" in held.corrections.summary()
+    assert held.corrections.summary().startswith("mean of outputs ")
+    assert str(made).splitlines()[-1] == held.corrections.summary()
     assert "4 samples of the validation data" in given.corrections.summary()
     plain = zp.quantize(network, data, effort="none").quantization
     assert plain is not None

@@ -59,7 +59,8 @@ class Widths:
         names = f" ({', '.join(map(repr, self.wide))})" if self.wide else ""
         counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{names}"
         shown = counts if self.candidates else "no kernel has two widths"
-        return f"{shown}: {self.searched:.1f} dB in the search, {self.verified:.1f} dB on all {self.samples} samples"
+        least = f"{self.searched:.1f} dB in the search, {self.verified:.1f} dB on all {self.samples} samples"
+        return f"{shown}: least output {least}"
 
 
 Energies = dict[str, tuple[float, float]]

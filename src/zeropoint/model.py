@@ -320,15 +320,14 @@ class Model:
         return explain(program, value)
 
     def __str__(self) -> str:
-        """Inputs, outputs, ops and float ops, one per line."""
+        """Inputs, outputs, ops and float ops, and the findings of the quantization, one per line."""
         rows = [("inputs", self.inputs), ("outputs", self.outputs)]
         lines = [f"{kind:8s}{port.name}: {port.type}" for kind, ports in rows for port in ports]
         if self.program.profile:
             lines.append(f"profile {self.program.profile}")
         quantized = self.program.profile is not None
-        return "\n".join(
-            [*lines, str(Ops.of(self.program)) if quantized else f"float model, {counted(_ops(self.program), 'op')}"]
-        )
+        lines.append(str(Ops.of(self.program)) if quantized else f"float model, {counted(_ops(self.program), 'op')}")
+        return "\n".join([*lines, *([] if self.quantization is None else self.quantization.findings)])
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))

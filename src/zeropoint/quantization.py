@@ -61,6 +61,12 @@ class Quantization:
         return written
 
     @property
+    def findings(self) -> list[str]:
+        """A line for each of what the search for widths, the search under a budget and the corrections found."""
+        found = [str(one) for one in (self.widths, self.spent) if one is not None]
+        return [*found, self.corrections.summary()] if self.corrections.attempts else found
+
+    @property
     def warnings(self) -> list[str]:
         """Warnings of calibration, if the target leaves a parameter open, and about outputs far from float."""
         calibration = self.calibration.warnings if self.calibration.observations else []

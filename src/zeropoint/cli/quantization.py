@@ -220,7 +220,7 @@ def quantize(
         chosen = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
         for path in save_program(chosen, output, inline_weights=inline_weights):
             say(f"wrote {path}")
-    for line in _lines(result):
+    for line in (_summary(result), *result.findings):
         say(line)
     held = (data, sources[0]) if validation is None else (validation, sources[1])
     write_quantization(result, report, model_explorer, output.name, program, *held)
@@ -251,12 +251,6 @@ def _quantized(program: Any, data: Any, validation: Any, options: Any, work: Any
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
     return quantize(program, given, options, validation=held, progress=progress(), work=work)
-
-
-def _lines(result: Any) -> list[str]:
-    """The summary of a quantization: ops, and what the searches and the corrections found."""
-    found = [_summary(result), *(str(one) for one in (result.widths, result.spent) if one is not None)]
-    return [*found, result.corrections.summary()] if result.corrections.attempts else found
 
 
 def _summary(result: Any) -> str:

@@ -143,7 +143,7 @@ class Corrections:
         ]
 
     def summary(self) -> str:
-        """One line: the figures of the program, and which methods were kept or undone."""
+        """One line: the SQNR of the program's outputs, all weighing the same, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
             return "no corrections" if self.equalized is None else f"{EQUALIZE}: {self.equalized}, on {self.judges}"
@@ -151,7 +151,7 @@ class Corrections:
         done += [(attempt.method, attempt.method == self.kept) for attempt in self.attempts]
         tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done)
         return (
-            f"{after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections), "
+            f"mean of outputs {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections), "
             f"{after.calibration:.1f} dB on those that were fitted ({before.calibration:.1f}); {tried}"
         )
 
