@@ -123,6 +123,16 @@ def test_steps_in_python_may_be_arrays_and_in_capitals() -> None:
     assert zp.Images("folder", resize=None, crop=None, layout=None).preprocessing == Preprocessing()
 
 
+def test_16_bits_a_channel_are_scaled_to_8_and_other_wide_images_are_refused(tmp_path: Path) -> None:
+    """Pillow's own conversion clips 16 bits at 255, which made these images white."""
+    Image.fromarray(np.full((8, 8), 10_000, np.uint16)).save(tmp_path / "sixteen.png")
+    (sample,) = samples(zp.Images(tmp_path), [port(1, 3, 8, 8)])
+    np.testing.assert_array_equal(sample["x"], np.full((1, 3, 8, 8), np.float32(39) / 255))  # 10000 / 257 = 38.9
+    Image.fromarray(np.full((8, 8), 0.5, np.float32)).save(tmp_path / "sixteen.tiff")
+    with pytest.raises(DataError, match=r"sixteen.tiff: found an image of mode F, expected 8 or 16 bits a channel"):
+        list(samples(zp.Images(tmp_path), [port(1, 3, 8, 8)]))
+
+
 def test_folders_and_files_that_are_no_images_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found images, expected how to make inputs of them as well: --preprocess"):
         samples(folder, [port(1, 3, 8, 8)])

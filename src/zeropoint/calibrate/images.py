@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from zeropoint.calibrate.columns import DataError
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 WHITE = 255.0
@@ -257,6 +260,16 @@ def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], p
         raise DataError(f"{place}: found images for an input of {dtype}, expected floats or unsigned 8-bit integers")
 
 
+def _bytes(image: Image.Image, path: Path) -> Array:
+    """A grayscale image of 16 bits in 8, because Pillow's own conversion clips at 255.
+
+    Raises DataError for other wide images.
+    """
+    if not image.mode.startswith("I;16"):
+        raise DataError(f"{path}: found an image of mode {image.mode}, expected 8 or 16 bits a channel; convert it")
+    return np.rint(np.asarray(image).astype(np.float64) / 257).astype(np.uint8)  # 65535 is 255
+
+
 def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[int, ...]) -> Array:
     """The pixels of an image, resized and cropped, with shape (height, width, channels)."""
     try:
@@ -265,7 +278,8 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
         raise DataError(f"{path}: found no Pillow, which reads images: pip install 'zeropoint[images]'") from error
     try:
         with Image.open(path) as opened:
-            image = opened.convert(mode)
+            image = Image.fromarray(_bytes(opened, path)) if opened.mode[0] in "IF" else opened
+            image = image.convert(mode)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path}: found no image that Pillow reads: {error}") from error
     if resize is not None:
