@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from zeropoint.errors import reading
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import DynamicShapes, ModelError
@@ -68,7 +70,8 @@ def load_model(path: Path | str, shapes: Shapes | None = None, constants: Consta
     if loader is None:
         raise ModelError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     try:
-        with reading(path, ModelError):
+        # Arithmetic on constants of the file may give NaN or infinity; what rejects them says so.
+        with reading(path, ModelError), np.errstate(all="ignore"):
             return mark_masks(loader(path, {} if shapes is None else shapes, {} if constants is None else constants))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error

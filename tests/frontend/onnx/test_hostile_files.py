@@ -186,6 +186,31 @@ def test_scales_of_a_resize_that_are_no_sizes_are_refused(scale: float, tmp_path
     assert "expected positive numbers" in text
 
 
+@pytest.mark.filterwarnings("error")
+def test_arithmetic_on_a_region_of_nan_prints_no_warning(tmp_path: Path) -> None:
+    given = {"roi": np.full(6, np.nan, np.float32), "s": np.array([1, 1, 2], np.float32)}
+    proto = one_op("Resize", {"x": (1, 1, 4)}, given, coordinate_transformation_mode="tf_crop_and_resize")
+    assert refusal(proto, tmp_path)
+
+
+def test_negative_sizes_are_refused(tmp_path: Path) -> None:
+    repeats = one_op("Tile", {"x": (2, 3)}, {"r": np.array([-1, 1])})
+    assert "found a result of shape [-1, 2, 3], expected no negative sizes" in refusal(repeats, tmp_path)
+    assert "expected no negative sizes" in refusal(constant_of_shape([-1]), tmp_path)
+
+
+def test_strides_past_32_bits_are_refused(tmp_path: Path) -> None:
+    weight = {"w": np.ones((1, 1, 1, 1), np.float32)}
+    for kind in ("Conv", "ConvTranspose"):
+        text = refusal(one_op(kind, {"x": (1, 1, 1, 1)}, weight, strides=[1 << 62] * 2), tmp_path)
+        assert "expected 2 positive integers below 2^31" in text
+
+
+def test_many_axes_of_an_unsqueeze_are_imported_in_linear_time(tmp_path: Path) -> None:
+    program = load(one_op("Unsqueeze", {"x": (2,)}, {"axes": np.arange(50_000)}), tmp_path)
+    assert program.outputs[0].type.get_num_dims() == 50_001
+
+
 def test_a_mean_of_no_elements_is_refused(tmp_path: Path) -> None:
     proto = one_op("GlobalAveragePool", {"x": (1, 2, 0, 3)})
     assert "found a mean of no elements, expected sizes of 1 or more" in refusal(proto, tmp_path)

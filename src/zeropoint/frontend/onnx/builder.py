@@ -102,9 +102,12 @@ class Builder:
     def insert(self, op: Operation) -> SSAValue:
         """Append an op and return its first result.
 
-        Raises LimitExceeded if the result exceeds the memory limit, or there are too many ops.
+        Raises LimitExceeded if the result exceeds the memory limit, or there are too many ops; NodeError for a negative
+        dimension.
         """
         for result in op.results:
+            if min(shape_of(result), default=0) < 0:
+                raise NodeError(f"found a result of shape {list(shape_of(result))}, expected no negative sizes")
             afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
         self._count += 1
         if self._count > MOST_OPS:

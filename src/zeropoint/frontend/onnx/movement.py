@@ -62,7 +62,7 @@ def unsqueeze(node: Node, build: Builder) -> SSAValue:
     value = node.operand(0)
     axes = node.axes(13) or ()
     rank = len(shape_of(value)) + len(axes)
-    inserted = axes_of(axes, rank)
+    inserted = frozenset(axes_of(axes, rank))
     sizes = iter(shape_of(value))
     return build.reshape(value, [1 if axis in inserted else next(sizes) for axis in range(rank)])
 

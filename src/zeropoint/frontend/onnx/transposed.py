@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.windows import check_kernel_shape
+from zeropoint.frontend.onnx.windows import check_kernel_shape, check_positive
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, ReverseOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -72,8 +72,7 @@ def conv_transpose(node: Node, build: Builder) -> SSAValue:
 
 def _positive(node: Node, name: str, rank: int) -> Sequence[int]:
     entries = node.integers(name) or (1,) * rank
-    if len(entries) != rank or min(entries) < 1:
-        raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers")
+    check_positive(name, entries, rank)
     return entries
 
 

@@ -78,6 +78,13 @@ def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
         raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)} as the kernel has it")
 
 
+def check_positive(name: str, entries: Sequence[int], rank: int) -> None:
+    """Raise NodeError unless there are `rank` positive integers, so small that a stride times a size fits 64
+    bits."""
+    if len(entries) != rank or min(entries, default=1) < 1 or max(entries, default=1) >= 1 << 31:
+        raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers below 2^31")
+
+
 def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> Window:
     """The window of a node over spatial dimensions of sizes `inputs`; `sizes` is the window's size.
 
@@ -86,9 +93,10 @@ def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_m
     rank = len(inputs)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
-    for name, entries in (("kernel_shape", sizes), ("strides", strides), ("dilations", dilations)):
-        if len(entries) != rank or min(entries, default=1) < 1:
-            raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers")
+    if len(sizes) != rank or min(sizes, default=1) < 1:
+        raise NodeError(f"found kernel_shape {list(sizes)}, expected {rank} positive integers")
+    for name, entries in (("strides", strides), ("dilations", dilations)):
+        check_positive(name, entries, rank)
     extents = [_extent(size, dilation) for size, dilation in zip(sizes, dilations, strict=True)]
     declared = _declared(node, inputs, extents, strides)
     padding = declared
