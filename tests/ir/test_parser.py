@@ -9,8 +9,10 @@ from xdsl.utils.exceptions import ParseError
 
 from oracle import mlir
 from zeropoint.ir.locations import Place, describe, is_given, text_place
+from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import InvalidProgram
+from zeropoint.limits import LimitExceeded
 
 NO_DIALECT = (
     "operation being parsed with an unregistered dialect. If this is intended, please use -allow-unregistered-dialect "
@@ -159,3 +161,19 @@ def test_names_outside_ascii_are_read_as_they_are_printed() -> None:
 def test_a_string_that_is_no_utf_8_stays_bytes() -> None:
     text = 'builtin.module attributes {a = "\\FF\\00"} {\n}'
     assert '"\\FF\\00"' in print_program(parse_program(text))
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [("#a0 = [1, 1]", "#a{0} = [#a{1}, #a{1}]"), ("!a0 = tuple<i1, i1>", "!a{0} = tuple<!a{1}, !a{1}>")],
+)
+def test_aliases_that_double_from_one_to_the_next_are_refused(first: str, rest: str) -> None:
+    lines = [first, *(rest.format(n, n - 1) for n in range(1, 40))]
+    with pytest.raises(LimitExceeded, match="stands for more than 100000 parts, expected fewer"):
+        parse_program("\n".join([*lines, "func.func @main() { return }"]))
+
+
+def test_a_profile_that_is_no_string_is_refused() -> None:
+    program = parse_program("module attributes {zeropoint.profile = 7} { func.func @main() { return } }")
+    with pytest.raises(UnheldType, match=r"attribute zeropoint\.profile: found 7 : i64, expected a string"):
+        assert program.profile

@@ -160,12 +160,19 @@ def _reading(path: Path) -> Generator[None]:
         raise DataError(f"{path}: {found}; expected .npz data; write it again") from error
 
 
+def _check_regular(path: Path) -> None:
+    """Raise DataError for a pipe or a device, which could be waited for without an end."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: found no regular file; expected .npz or .npy data")
+
+
 def npz_columns(path: Path) -> dict[str, Column]:
     """The arrays of an .npz by name; only their headers are read.
 
     Raises DataError if the file is not an .npz.
     """
     columns: dict[str, Column] = {}
+    _check_regular(path)
     with _reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             with archive.open(member) as stream:
@@ -179,6 +186,7 @@ def npy_column(path: Path) -> Column:
 
     Raises DataError if the file is not a .npy.
     """
+    _check_regular(path)
     try:
         with path.open("rb") as stream:
             header = Header.read(stream, str(path))

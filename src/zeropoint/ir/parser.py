@@ -31,7 +31,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
 from zeropoint.ir.locations import Place, is_given, text_location
-from zeropoint.limits import afford
+from zeropoint.limits import LimitExceeded, afford
 
 _LOCATION_ALIAS = re.compile(r"^#\w+ = loc\(.*\)$", re.MULTILINE)
 _UNKNOWN_QUANTIZED_TYPE = re.compile(r"'quant\.(\w+)' is not registered")
@@ -68,8 +68,26 @@ class _Lexer(MLIRLexer):
         return Token(MLIRTokenKind.STRING_LIT, token.span)
 
 
+MOST_PARTS = 100_000
+"""The maximum number of parts of an alias whose aliases are written out. Forty lines can make 2^40 of them."""
+_ALIAS_USE = re.compile(r"[#!][A-Za-z_$][\w$.]*")
+
+
 class _LocationParser(Parser):
-    """Reads locations that xDSL does not."""
+    """Reads locations that xDSL does not, and limits what aliases of aliases stand for."""
+
+    _parts: dict[str, int]
+
+    def _parse_alias_def(self) -> None:
+        """Parse an alias definition. Raises LimitExceeded if it stands for more than `MOST_PARTS` parts."""
+        if not hasattr(self, "_parts"):
+            self._parts = {}
+        alias, start = self._current_token.text, self.pos
+        super()._parse_alias_def()
+        uses = _ALIAS_USE.findall(self._parser_state.lexer.input.content, start + len(alias), self.pos)
+        self._parts[alias] = 1 + sum(self._parts.get(use, 1) for use in uses)
+        if self._parts[alias] > MOST_PARTS:
+            raise LimitExceeded(f"alias '{alias}' stands for more than {MOST_PARTS} parts, expected fewer")
 
     def _parse_location(self) -> LocationAttr:
         """Parse a location. Of a range, `"file":3:34 to 5:10` or `to :53`, only the start is kept."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -139,6 +138,8 @@ class Program:
 
     @property
     def profile(self) -> str | None:
-        """The name of the numerics profile that the program carries."""
+        """The name of the numerics profile that the program carries. Raises UnheldType if it is no string."""
         attribute = self.module.attributes.get(PROFILE)
-        return cast("StringAttr", attribute).data if attribute is not None else None
+        if attribute is not None and not isinstance(attribute, StringAttr):
+            raise UnheldType(f"attribute {PROFILE}: found {attribute}, expected a string")
+        return attribute.data if attribute is not None else None
