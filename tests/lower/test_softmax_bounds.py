@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.ir.text import parse_program
@@ -13,8 +14,6 @@ from zeropoint.ranges import obligations, ranges_of
 
 @pytest.mark.parametrize("terms", [2, 90, 512])
 def test_every_integer_of_a_softmax_fits_its_type(terms: int) -> None:
-    helper = pytest.importorskip("onnx.helper")
-    numpy_helper = pytest.importorskip("onnx.numpy_helper")
     weight = np.random.default_rng(0).normal(size=(8, terms)).astype(np.float32)
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.formats import IO, ONNX_FORMAT
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
@@ -21,13 +22,7 @@ from zeropoint.cli.verbosity import progress, say
     type=OUTPUT_FILE,
     help="Where to write: NAME.tflite, .onnx, .tosa.mlir, .stablehlo.mlir or .mlirbc.",
 )
-@click.option(
-    "--io",
-    type=click.Choice(["float", "integer"]),
-    default="float",
-    show_default=True,
-    help="Inputs and outputs: floats, or storage integers.",
-)
+@IO
 @click.option(
     "--layout",
     type=click.Choice(["channels-last", "model"]),
@@ -35,13 +30,7 @@ from zeropoint.cli.verbosity import progress, say
     show_default=True,
     help="Dimension order of images at inputs and outputs.",
 )
-@click.option(
-    "--onnx-format",
-    type=click.Choice(["qdq", "qoperator"]),
-    default="qdq",
-    show_default=True,
-    help="Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
-)
+@ONNX_FORMAT
 @limit_options
 @reports_errors
 def export(model: Path, output: Path, io: str, layout: str, onnx_format: str) -> None:

@@ -9,6 +9,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.formats import IO, ONNX_FORMAT
 from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
@@ -80,13 +81,7 @@ from zeropoint.cli.verbosity import progress, say
     help="Data to judge corrections on.  [default: a quarter of the calibration data, held back]",
 )
 @MASK
-@click.option(
-    "--io",
-    type=click.Choice(["float", "integer"]),
-    default="float",
-    show_default=True,
-    help="Inputs and outputs: floats, or storage integers.",
-)
+@IO
 @click.option(
     "--emit",
     type=click.Choice(["integer", "stablehlo", "kernels"]),
@@ -94,13 +89,7 @@ from zeropoint.cli.verbosity import progress, say
     show_default=True,
     help="What to write: the integer program, the quantized StableHLO before it, or the kernels with their types.",
 )
-@click.option(
-    "--onnx-format",
-    type=click.Choice(["qdq", "qoperator"]),
-    default="qdq",
-    show_default=True,
-    help="Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
-)
+@ONNX_FORMAT
 @click.option("--integer-only", is_flag=True, help="Fail if any op stays in float, and list them.")
 @click.option(
     "--save-stages",
