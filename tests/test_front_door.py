@@ -98,8 +98,11 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
         ((), {"picture": IMAGES}, "found inputs picture; expected image"),
         ((IMAGES[:, :, :5],), {}, "found shape .* expected tensor<1x1x28x28xf32>; reshape it"),
         ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
-        (({"image": IMAGES},), {}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
-        (("text",), {}, "input image: found str, expected an array of numbers"),
+        (({"picture": IMAGES},), {}, "data: found 'picture'; expected 'image'"),
+        ((), {"image": {"image": IMAGES}}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
+        (("nowhere.npz",), {}, "nowhere.npz: found no such file; expected an .npz file or a folder of .npy files"),
+        ((), {"image": "text"}, "input image: found str, expected an array of numbers"),
+        ((IMAGES, "text"), {}, "found 2 arrays, expected 1: image"),
         ((np.array([None]),), {}, "input image: found object, expected an array of numbers"),
         (([[1.0, 2.0], [3.0]],), {}, "input image: found lists of different lengths, expected an array of numbers"),
         ((IMAGES[:0],), {}, "input image: found no samples, expected at least one"),
@@ -108,6 +111,33 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
 def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, message: str) -> None:
     with pytest.raises(zp.Error, match=message):
         integers(*arrays, **named)
+
+
+def test_a_call_takes_whatever_quantize_takes_as_data(integers: zp.Model, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", image=IMAGES, label=np.arange(12))
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "image.npy", IMAGES)
+    expected = integers(IMAGES)["probabilities"]
+    for data in (
+        str(tmp_path / "data.npz"),
+        tmp_path / "folder",
+        {"image": IMAGES, "label": np.arange(12)},
+        [{"image": image} for image in IMAGES],
+        [(image[np.newaxis], 3) for image in IMAGES],
+        lambda: ((IMAGES[start : start + 5], None) for start in range(0, 12, 5)),
+        iter(IMAGES),
+    ):
+        np.testing.assert_array_equal(integers(data)["probabilities"], expected)
+    assert integers.profile(tmp_path / "data.npz", rounds=1).steps
+    one = {"image": IMAGES[0]}  # a sample as it is, without an axis that counts samples
+    np.testing.assert_array_equal(integers(one)["probabilities"], expected[:1])
+
+
+def test_a_model_with_a_batch_axis_takes_data_of_any_size() -> None:
+    model = zp.load(TEXT.replace("1x4", "3x4"))
+    rows = np.arange(28, dtype=np.float32).reshape(7, 4)
+    for data in (rows, {"x": rows}, list(rows), iter([rows[:2], rows[2:]]), [(row, 0) for row in rows]):
+        np.testing.assert_array_equal(model(data)["y"], 2 * rows)
 
 
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
-from zeropoint.calibrate import instrument
+from zeropoint.calibrate import instrument, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
-from zeropoint.calibrate.fitting import is_one_sample, misplaced_channels
-from zeropoint.calibrate.items import as_array, batch_size, batched, is_array, with_batch_of_one
+from zeropoint.calibrate.calls import arrays_of_call, data_of
+from zeropoint.calibrate.items import batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.errors import OptionError
 from zeropoint.export import ExportOptions, export_program
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
-from zeropoint.ir.arguments import InputError, signature
+from zeropoint.ir.arguments import InputError
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -72,9 +72,16 @@ class Model:
 
         Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
         `run_samples`. A model with a batch axis of N takes any number of samples: N at a time, the last group filled up
-        and its additional outputs dropped. Raises InputError if names, shapes or dtypes do not match the inputs.
+        and its additional outputs dropped.
+
+        A single argument may also be data as `zp.quantize` takes it: a path, `zp.Images`, a dict, an iterable. All of
+        its samples are run, and outputs are stacked.
+
+        Raises InputError if names, shapes or dtypes do not match the inputs, DataError for data that does not.
         """
-        given = self._given(arrays, inputs)
+        if (data := data_of(arrays, inputs, self.inputs)) is not None:
+            return self.run_samples(samples(data, self.inputs, fill=True))
+        given = arrays_of_call(arrays, inputs, self.inputs)
         count = batch_size(given, self.inputs)
         if count is not None:
             return self.run_samples(batched(given, self.inputs, count))
@@ -97,39 +104,27 @@ class Model:
         return {port.name: np.concatenate([found[port.name] for found in results])[:count] for port in self.outputs}
 
     def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
-        """The time of every kernel in native code, on one thread and one sample: the first one of a batch.
+        """The time of every kernel in native code, on one thread and one sample: the first one of a batch or of data.
 
-        Takes arrays as a call does.
-
-        Raises CodegenError if an op has no kernel, InputError if the arrays do not match the inputs.
+        Takes what a call takes. Raises CodegenError if an op has no kernel, InputError or DataError if the arguments do
+        not match the inputs.
         """
         check_arguments(rounds=rounds)
         from zeropoint.codegen.runtime.native import NativeProgram
         from zeropoint.codegen.runtime.profiling import profile
         from zeropoint.timing import Timing
 
-        given, size = self._given(arrays, inputs), batch_of(self.inputs)
+        return Timing(profile(NativeProgram(self._for_machines()), self._first(arrays, inputs), rounds))
+
+    def _first(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The first sample of what a call is given."""
+        if (data := data_of(arrays, inputs, self.inputs)) is not None:
+            return next(iter(samples(data, self.inputs, fill=True)))
+        given, size = arrays_of_call(arrays, inputs, self.inputs), batch_of(self.inputs)
         count = batch_size(given, self.inputs)
         rows = rows_of(given, self.inputs) if size > 1 and len(given) == len(self.inputs) else None
         first = next(batched(given, self.inputs, count)) if count else given
-        given = with_batch_of_one(first, self.inputs) if rows is None else next(regrouped([rows], size))
-        return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
-
-    def _given(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The arrays by input name. Raises InputError for too many arrays, an input given twice, and no numbers."""
-        if len(arrays) > len(self.inputs):
-            raise InputError(f"found {len(arrays)} arrays, expected {len(self.inputs)}: {signature(self.inputs)}")
-        named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
-        if twice := named.keys() & inputs.keys():
-            raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
-        given = {name: _array(name, value) for name, value in {**named, **inputs}.items()}
-        for port in self.inputs:
-            array = given.get(port.name)
-            if array is None:
-                continue
-            if reason := _emptiness(array, port) or port.misfit(array) or misplaced_channels(array.shape, port):
-                raise InputError(f"input {port.name}: {reason}")
-        return given
+        return with_batch_of_one(first, self.inputs) if rows is None else next(regrouped([rows], size))
 
     def report(
         self,
@@ -151,7 +146,6 @@ class Model:
         Raises ReportError for a float model, ModelError for a reference that is no model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
         """
-        from zeropoint.calibrate import samples
         from zeropoint.frontend.sources import load_alike
         from zeropoint.measure import Source, check_suffix, measured_report, stages_of, write_report
 
@@ -343,29 +337,6 @@ class Model:
             f"{counted(counts.integer, 'integer op')}, {counted(counts.floats, 'float op')}, "
             f"{counted(len(self.program.weights), 'weight')}{profile})"
         )
-
-
-def _array(name: str, value: Any) -> Array:
-    """The array that a call is given for an input. Raises InputError for a dict, text, and lists that make no array."""
-    if isinstance(value, Mapping):
-        raise InputError(f"input {name}: found a dict, expected an array; give arrays by name, as model(**arrays)")
-    try:
-        array = as_array(value)
-    except ValueError as error:  # NumPy's, for nested lists that form no box
-        raise InputError(f"input {name}: found lists of different lengths, expected an array of numbers") from error
-    if array.dtype.kind in "OSU":
-        found = array.dtype if is_array(value) else type(value).__name__
-        raise InputError(f"input {name}: found {found}, expected an array of numbers")
-    return array
-
-
-def _emptiness(array: Array, port: Port) -> str | None:
-    """The reason if an array is a batch or rows of no samples; None for others."""
-    expected = tuple(port.type.get_shape())
-    is_batch = is_one_sample(array.shape[1:], port) or array.shape[1:] == expected[1:]
-    if array.shape[:1] == (0,) and is_batch and (not expected or expected[0] > 0):
-        return "found no samples, expected at least one"
-    return None
 
 
 def _ops(program: Program) -> int:

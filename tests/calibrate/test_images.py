@@ -86,7 +86,7 @@ def test_layout_channels_and_bytes_follow_the_input(folder: Path) -> None:
         ("crop=9", (1, 3, 8, 8), "found 9x9 pixels after resize and crop, expected 8x8"),
         ("crop=100", (1, 3, 100, 100), "found 40x60 pixels, expected 100x100 or more; resize first"),
         ("layout=nhwc", (1, 3, 8, 8), "input 'x' has shape 1x3x8x8, expected nhwc with 1, 3 or 4 channels"),
-        ("", (1, 10), "input 'x' has shape 1x10, expected 1xCxHxW or 1xHxWxC"),
+        ("", (1, 10), "input 'x' has shape 1x10, expected NxCxHxW or NxHxWxC"),
     ],
 )
 def test_steps_that_cannot_be_are_refused(folder: Path, steps: str, shape: tuple[int, ...], message: str) -> None:
@@ -160,3 +160,43 @@ def test_a_folder_of_images_calibrates_from_the_command_line(folder: Path, tmp_p
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2
     assert "--preprocess 'resize=256" in result.stderr
+
+
+def test_a_model_and_run_take_a_folder_of_images_as_quantize_does(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "net.mlir").write_text(CONVOLUTION)
+    images = zp.Images(folder, resize=10, crop=8, mean=0.5)
+    model = zp.quantize(tmp_path / "net.mlir", images)
+    found = model(images)
+    expected = [model(**sample) for sample in samples(images, model.inputs)]
+    (name,) = found
+    np.testing.assert_array_equal(found[name], np.concatenate([one[name] for one in expected]))
+    assert model.profile(images, rounds=1).steps
+    model.save(tmp_path / "q.mlir")
+    run = ["run", str(tmp_path / "q.mlir"), "--input", str(folder), "-o", str(tmp_path / "out.npz")]
+    result = CliRunner().invoke(main, [*run, "--preprocess", "resize=10 crop=8 mean=0.5"])
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")[name], found[name])
+    assert "a folder of .npy files or of images" in CliRunner().invoke(main, ["run", "--help"]).output
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "q.mlir"), "--preprocess", "resize=10"])
+    assert result.exit_code == 2
+    assert "--preprocess" in result.stderr
+
+
+def test_images_are_grouped_to_the_batch_of_a_model(folder: Path, tmp_path: Path) -> None:
+    images = zp.Images(folder, resize=10, crop=8)
+    (tmp_path / "net.mlir").write_text(CONVOLUTION.replace("1x3x8x8", "2x3x8x8").replace("1x4x8x8", "2x4x8x8"))
+    (tmp_path / "one.mlir").write_text(CONVOLUTION)
+    two, one = zp.load(tmp_path / "net.mlir")(images), zp.load(tmp_path / "one.mlir")(images)
+    for name, array in one.items():
+        assert len(array) == 3
+        np.testing.assert_allclose(two[name], array, rtol=1e-6)
+
+
+def test_steps_for_images_apply_to_the_folder_and_not_to_the_archive_beside_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "net.mlir").write_text(CONVOLUTION)
+    held = [sample["x"] for sample in samples(zp.Images(folder, resize=10, crop=8), [port(1, 3, 8, 8)])]
+    np.savez(tmp_path / "held.npz", **{zp.load(tmp_path / "net.mlir").inputs[0].name: np.concatenate(held)})
+    command = ["quantize", str(tmp_path / "net.mlir"), "--data", str(folder), "-o", str(tmp_path / "q.mlir")]
+    command += ["--preprocess", "resize=10 crop=8", "--validation", str(tmp_path / "held.npz")]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.stderr

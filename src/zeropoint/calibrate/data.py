@@ -16,12 +16,12 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import length_hint
 from pathlib import Path
 from typing import Any, cast
 
-from zeropoint.calibrate.batches import Batches, batch_of, rows_of
+from zeropoint.calibrate.batches import Batches, batch_of, regrouped, rows_of
 from zeropoint.calibrate.columns import (
     Column,
     DataError,
@@ -54,14 +54,14 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     function is called for each iteration.
 
     A model with a batch axis of N > 1 takes N rows at a time. The last rows, fewer than N, are left out with a warning;
-    with `fill`, those of files and arrays are filled up with the last row.
+    with `fill`, they are filled up with the last row, and `filled` of the result is the number of rows added.
 
     Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
     dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
     name = str(source) if _is_path(source) else "data"
     if isinstance(source, Images):
-        stream = Pictures(source, ports)
+        stream = Pictures(source, ports, fill=fill)
     elif _is_path(source):
         stream = _of_path(Path(source), ports, fill=fill)
     elif isinstance(source, Mapping):
@@ -75,7 +75,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
             raise DataError(f"data: found one array; expected a dict with {names}")
         stream = Table(array_columns({ports[0].name: as_array(cast("Any", source))}), ports, "data", fill=fill)
     else:
-        return Stream(source, ports)
+        return Stream(source, ports, fill=fill)
     with reading(name, DataError):
         for _ in stream:  # every value is checked before the first run
             pass
@@ -163,17 +163,25 @@ class Chain:
 class Pictures:
     """The images of a folder, decoded each time they are taken."""
 
-    rows_a_sample = 1
-
-    def __init__(self, images: Images, ports: Sequence[Port]):
+    def __init__(self, images: Images, ports: Sequence[Port], *, fill: bool = False):
         self._images, self._ports = images, ports
-        self._count = len(images.files())
+        self.rows_a_sample = batch_of(ports)
+        count = len(images.files())
+        whole, rest = divmod(count, self.rows_a_sample)
+        self.filled = self.rows_a_sample - rest if fill and rest else 0
+        self._count = whole + bool(self.filled)
+        if not fill:
+            _warn(str(images.folder), rest, self.rows_a_sample)
+        if count and not self._count:
+            raise DataError(_too_few(str(images.folder), count, self.rows_a_sample))
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Sample]:
-        return self._images.samples(self._ports)
+        images = self._images.samples(self._ports)
+        grouped = images if self.rows_a_sample == 1 else regrouped(images, self.rows_a_sample)
+        return islice(grouped, self._count or None)  # of an empty folder, `images` raises
 
 
 class Stream:
@@ -182,12 +190,14 @@ class Stream:
     The length hint is the number of items, which may be batches.
     """
 
-    def __init__(self, source: Any, ports: Sequence[Port]):
+    def __init__(self, source: Any, ports: Sequence[Port], *, fill: bool = False):
         if not (callable(source) or hasattr(source, "__iter__") or hasattr(source, "__getitem__")):
             found = type(source).__name__
             raise DataError(f"data: found {found}; expected a path, a dict of arrays, an array, or samples one by one")
-        self._source, self._ports = source, ports
+        self._source, self._ports, self._fill = source, ports, fill
         self.rows_a_sample = batch_of(ports)
+        self.filled = 0
+        """The number of rows added to fill up the last sample; known after an iteration."""
 
     def __length_hint__(self) -> int:
         hint = length_hint(self._source, -1)
@@ -215,12 +225,17 @@ class Stream:
                     yield sample
         if index < 0:
             raise DataError("data: found no samples; expected at least one")
+        self.filled = batches.size - batches.rows if self._fill and batches.rows else 0
+        if self.filled and (last := batches.rest()) is not None:
+            yield from split(last, self._ports, "data: the last samples")
+            return
         if not taken and batches.size > 1:
-            size = batches.size
-            raise DataError(
-                f"data: found {batches.rows} samples, expected {size} or more: the model takes {size} at a time"
-            )
+            raise DataError(_too_few("data", batches.rows, batches.size))
         _warn("data", batches.rows, batches.size)
+
+
+def _too_few(name: str, count: int, batch: int) -> str:
+    return f"{name}: found {count} samples, expected {batch} or more: the model takes {batch} at a time"
 
 
 def _warn(name: str, rest: int, batch: int) -> None:

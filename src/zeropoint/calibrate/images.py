@@ -187,7 +187,7 @@ class Images:
         return f"Images({', '.join([repr(str(self.folder)), *changed])})"
 
     def samples(self, ports: Sequence[Port]) -> Iterator[dict[str, Array]]:
-        """The samples, decoded lazily.
+        """The images as arrays, decoded lazily; each is a row of an input with a batch axis.
 
         Raises DataError for a folder without images, a file that is not an image, and an input whose shape is not that
         of an image with 1, 3 or 4 channels.
@@ -209,7 +209,7 @@ class Images:
 
 @dataclass(frozen=True)
 class _Form:
-    """The form of the array that an input takes."""
+    """The form of the array of one image, with a leading axis of 1."""
 
     shape: tuple[int, ...]
     channels: int
@@ -221,14 +221,14 @@ class _Form:
     @staticmethod
     def of(port: Port, asked: Preprocessing, place: str) -> _Form:
         shape = tuple(port.type.get_shape())
-        if len(shape) == 4 and shape[0] == 1:
+        if len(shape) == 4 and shape[0] >= 1:
             last = asked.layout == "nhwc" or (asked.layout is None and shape[1] not in MODES and shape[3] in MODES)
             channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
             if channels in MODES:
                 dtype = element_dtype(port.type.element_type)
                 _check_channels(asked, channels, dtype, place)
-                return _Form(shape, channels, height, width, last, dtype)
-        layouts = "1xCxHxW or 1xHxWxC" if asked.layout is None else asked.layout
+                return _Form((1, *shape[1:]), channels, height, width, last, dtype)
+        layouts = "NxCxHxW or NxHxWxC" if asked.layout is None else asked.layout
         shown = "x".join(map(str, shape))
         raise DataError(
             f"{place}: found images, input '{port.name}' has shape {shown}, expected {layouts} with 1, 3 or 4 channels"

@@ -124,12 +124,13 @@ def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:
 
 def _is_group(item: Any) -> bool:
     """Whether an item is a group of values, rather than an array written as nested lists of numbers."""
-    return isinstance(item, tuple | list) and bool(cast("Sequence[Any]", item)) and not _is_numbers(item)
+    return isinstance(item, tuple | list) and bool(cast("Sequence[Any]", item)) and not is_numbers(item)
 
 
-def _is_numbers(item: Any) -> bool:
+def is_numbers(item: Any) -> bool:
+    """Whether an item is a number or nested lists of numbers."""
     if isinstance(item, list):
-        return all(_is_numbers(part) for part in cast("list[Any]", item))
+        return all(is_numbers(part) for part in cast("list[Any]", item))
     return isinstance(item, int | float)
 
 

@@ -29,6 +29,15 @@ def data_source(path: Path, preprocess: str | None) -> Any:
     return Images(path, preprocess)
 
 
+def data_sources(preprocess: str | None, *paths: Path | None) -> list[Any]:
+    """The data at each path. `preprocess` is for those that are folders, if there is one. Raises DataError."""
+    some_folder = any(path is not None and path.is_dir() for path in paths)
+    return [
+        None if path is None else data_source(path, preprocess if path.is_dir() or not some_folder else None)
+        for path in paths
+    ]
+
+
 def loaded(
     model: Path, shapes: dict[str, tuple[int, ...]], source: Any, constants: dict[str, bool | int | float] | None = None
 ) -> Program:

@@ -34,7 +34,14 @@ THREADS = click.option(
 
 @click.command()
 @click.argument("model", type=INPUT_FILE)
-@click.option("--input", "inputs", type=INPUT_FILE, default=None, help="Inputs: .npz with one array per input name.")
+@click.option(
+    "--input",
+    "inputs",
+    type=INPUT_FILE,
+    default=None,
+    help="Inputs: .npz with an array for each input name, a folder of .npy files or of images.",
+)
+@PREPROCESS
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write the outputs: .npz.")
 @click.option("--args", "arguments", default=None, help="Inputs as text: '[dense<1> : tensor<2xi32>, ...]'.")
 @click.option("--split-input-file", is_flag=True, help="Run the parts between '// -----' lines one by one.")
@@ -47,6 +54,7 @@ THREADS = click.option(
 def run(
     model: Path,
     inputs: Path | None,
+    preprocess: str | None,
     output: Path | None,
     arguments: str | None,
     split_input_file: bool,
@@ -65,10 +73,10 @@ def run(
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
         ("split_input_file", inputs is not None, "--input"),
-        *((name, inputs is None, "no --input") for name in ("shapes", "constants")),
+        *((name, inputs is None, "no --input") for name in ("shapes", "constants", "preprocess")),
     )
     if inputs is not None and output is not None:
-        _run_samples(model, inputs, output, (dict(shapes), dict(constants)), engine, threads)
+        _run_samples(model, (inputs, preprocess), output, (dict(shapes), dict(constants)), engine, threads)
     elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):
         missing = "--output" if inputs is not None else "--input"
         fail(f"{model}: found no {missing}, expected --input and --output together, or a .mlir program without either")
@@ -114,17 +122,19 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
     return model.interpreted() if engine == "interp" else model
 
 
-def _run_samples(model: Path, inputs: Path, output: Path, fixed: tuple[Any, Any], engine: str, threads: int) -> None:
-    """Run the model, with `fixed` shapes and constants, on every sample of a file."""
+def _run_samples(
+    model: Path, data: tuple[Path, str | None], output: Path, fixed: tuple[Any, Any], engine: str, threads: int
+) -> None:
+    """Run the model, with `fixed` shapes and constants, on every sample of a file or folder and its preprocessing."""
     from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
 
-    check_output(output, (".npz",), model, inputs)
+    check_output(output, (".npz",), model, data[0])
     loaded = _engine(Model(load_model(model, *fixed)), engine, threads)
     check_loops(loaded.program)
-    outputs = loaded.run_samples(samples(inputs, loaded.inputs, fill=True), progress=progress())
+    outputs = loaded.run_samples(samples(data_source(*data), loaded.inputs, fill=True), progress=progress())
 
     def write(temporary: Path) -> None:
         import numpy as np

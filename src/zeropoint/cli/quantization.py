@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zeropoint.cli.data import PREPROCESS, data_source, loaded
+from zeropoint.cli.data import PREPROCESS, data_sources, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT
 from zeropoint.cli.idle import is_given, refuse_idle
@@ -190,7 +190,7 @@ def quantize(
     )
     check_options(options)
     check_target(output, named_target(target).name)
-    sources = [None if path is None else data_source(path, preprocess) for path in (data, validation)]
+    sources = data_sources(preprocess, data, validation)
     program = loaded(model, dict(shapes), sources[0], dict(constants))
     check_loops(program)
     result = _quantized(program, sources[0], sources[1], options, _work(output, workers, resume))

@@ -1,0 +1,75 @@
+"""The arguments of a call of a model: arrays by position or name, or data as `quantize` takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from zeropoint.calibrate.fitting import is_one_sample, misplaced_channels
+from zeropoint.calibrate.images import Images
+from zeropoint.calibrate.items import as_array, is_array, is_numbers
+from zeropoint.ir.arguments import InputError, signature
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array
+
+
+def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> Any:
+    """The only argument of a call if it is a source of samples (`data.py`): a path, `Images`, a dict, an iterable.
+
+    None for arrays, numbers, and nested lists of numbers.
+    """
+    if len(arrays) != 1 or named:
+        return None
+    given: Any = arrays[0]
+    if isinstance(given, Mapping):
+        # One item: a sample or a batch. A table needs an axis that counts samples; it also takes NAME_0, NAME_1, ...
+        found = cast("Mapping[str, Any]", given)
+        return [found] if all(port.name in found for port in ports) else found
+    if is_array(given) or is_numbers(given):
+        return None
+    is_items = callable(given) or hasattr(given, "__iter__") or hasattr(given, "__getitem__")
+    return given if is_items or isinstance(given, Images) or hasattr(given, "__fspath__") else None
+
+
+def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:
+    """The arrays by input name.
+
+    Raises InputError for too many arrays, an input given twice, what is no array of numbers, and an array whose shape
+    or dtype does not fit its input.
+    """
+    if len(arrays) > len(ports):
+        raise InputError(f"found {len(arrays)} arrays, expected {len(ports)}: {signature(ports)}")
+    by_position = {port.name: array for port, array in zip(ports, arrays, strict=False)}
+    if twice := by_position.keys() & named.keys():
+        raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
+    given = {name: _array(name, value) for name, value in {**by_position, **named}.items()}
+    for port in ports:
+        array = given.get(port.name)
+        if array is None:
+            continue
+        if reason := _emptiness(array, port) or port.misfit(array) or misplaced_channels(array.shape, port):
+            raise InputError(f"input {port.name}: {reason}")
+    return given
+
+
+def _array(name: str, value: Any) -> Array:
+    """The array that a call is given for an input. Raises InputError for a dict, text, and lists that make no array."""
+    if isinstance(value, Mapping):
+        raise InputError(f"input {name}: found a dict, expected an array; give arrays by name, as model(**arrays)")
+    try:
+        array = as_array(value)
+    except ValueError as error:  # NumPy's, for nested lists that form no box
+        raise InputError(f"input {name}: found lists of different lengths, expected an array of numbers") from error
+    if array.dtype.kind in "OSU":
+        found = array.dtype if is_array(value) else type(value).__name__
+        raise InputError(f"input {name}: found {found}, expected an array of numbers")
+    return array
+
+
+def _emptiness(array: Array, port: Port) -> str | None:
+    """The reason if an array is a batch or rows of no samples; None for others."""
+    expected = tuple(port.type.get_shape())
+    is_batch = is_one_sample(array.shape[1:], port) or array.shape[1:] == expected[1:]
+    if array.shape[:1] == (0,) and is_batch and (not expected or expected[0] > 0):
+        return "found no samples, expected at least one"
+    return None
