@@ -110,6 +110,15 @@ PROGRAMS = {
       }}) {{logical_kernel = "nothing", input_specs = [f32], output_specs = [f32]}} : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }}""",
+    "an op that reads its own result": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.add %0, %x : tensor<4xf32>
+      return %x : tensor<4xf32>
+    }}""",
+    "a circle of ops": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.add %1, %x : tensor<4xf32>
+      %1 = stablehlo.add %0, %x : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }}""",
     "no elements": """func.func @main(%x: tensor<0x4xf32> {zeropoint.name = "x"}) -> tensor<0x4xf32> {
       %0 = stablehlo.tanh %x : tensor<0x4xf32>
       return %0 : tensor<0x4xf32>

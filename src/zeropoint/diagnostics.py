@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 
 from zeropoint.ir.locations import Place, location_text, text_place
-from zeropoint.ir.verification import ISOLATION_NOTE, InvalidProgram
+from zeropoint.ir.verification import InvalidProgram
 
 _ANNOUNCED = re.compile(
     r"expected-(?P<kind>error|warning|note|remark)(?P<pattern>-re)? *(@(?P<place>[+-]\d+|above|below|unknown))? *"
@@ -95,8 +95,9 @@ def of_error(error: Exception) -> list[Diagnostic]:
         assert isinstance(content, str)
         return [Diagnostic("error", content.count("\n", 0, error.span.start) + 1, error.msg)]
     found = [Diagnostic("error", _line(place_of(error)), str(error))]
-    if isinstance(error, InvalidProgram) and error.isolated is not None:
-        found.append(Diagnostic("note", _line(text_place(error.isolated)), ISOLATION_NOTE))
+    if isinstance(error, InvalidProgram) and error.note is not None:
+        op, sentence = error.note
+        found.append(Diagnostic("note", _line(text_place(op)), sentence))
     if isinstance(error, InvalidProgram):
         found += [diagnostic for other in error.others for diagnostic in of_error(other)]
     return found

@@ -35,6 +35,7 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, check_options, quantize
 from zeropoint.recipe import RecipeError, apply_recipe, load_recipe, recipe_of
+from zeropoint.recipe.expressions import Expression
 from zeropoint.report.counts import float_ops
 from zeropoint.simplify import simplify
 from zeropoint.solve import propagate
@@ -207,6 +208,21 @@ def test_a_rule_for_a_constant_inside_a_kernel_does_not_set_the_output_of_the_ke
         apply_recipe(program, recipe_of([{"name": "factor", "scale": 0.01}]))
 
 
+@pytest.mark.parametrize("text", ["((a|[a-z/]+)+)+!", "(a|a|[a-z])*!", ".*.*.*.*.*.*.*.*!", "(s?){900}(t?){900}a!"])
+def test_an_expression_that_backtracks_without_end_is_matched_in_linear_time(text: str) -> None:
+    assert not Expression(text).matches("stem" * 10_000)
+    assert Expression(text).matches("a!")
+    with pytest.raises(RecipeError, match="matches nothing in the model"):
+        selected({"regex": text})
+
+
+def test_names_of_any_characters_are_matched() -> None:
+    for name in ("é", "a\0b", "a\ud800b", "x\ny"):
+        assert Expression("(?s).*").matches(name)
+    assert Expression("é|b").matches("é")
+    assert not Expression("é").matches("e")
+
+
 def test_an_unknown_end_of_a_subgraph_is_named() -> None:
     with pytest.raises(RecipeError, match="key 'subgraph': found no op or input 'tail' in the model"):
         selected({"subgraph": {"from": "x0", "to": "tail"}})
@@ -225,6 +241,9 @@ BROKEN = [
     ("rules:\n  - {name: a, bits: true}", "rule 1: key 'bits': found True, expected an integer"),
     ("rules:\n  - {name: 3, bits: 8}", "rule 1: key 'name': found 3, expected the name of an op"),
     ("rules:\n  - {regex: '(', bits: 8}", "rule 1: key 'regex': found '(', expected a regular expression"),
+    ("rules:\n  - {regex: '(?!a).*', bits: 8}", "found '(?!a).*', expected a regular expression of RE2"),
+    ("rules:\n  - {regex: '(a)\\1', bits: 8}", "(no lookaround, no back references)"),
+    ("rules:\n  - {regex: '((a{999}){999}){999}', bits: 8}", "expected a regular expression of RE2"),
     ("rules:\n  - {subgraph: a, bits: 8}", "key 'subgraph': found 'a', expected {from: NAME, to: NAME}"),
     ("rules:\n  - {subgraph: {from: a, to: []}, bits: 8}", "key 'subgraph': found"),
     ("rules:\n  - {name: a, granularity: per_row}", "key 'granularity': found 'per_row', expected per_channel or"),

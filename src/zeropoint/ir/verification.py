@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import Error
+from zeropoint.ir.dominance import misplaced_uses
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
 
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
-ISOLATION_NOTE = "required by region isolation constraints"
+_ISOLATION_NOTE = "required by region isolation constraints"
 
 
 class InvalidProgram(Error, VerifyException):
     """A program breaks a rule of its dialects.
 
-    `op` is the op at fault. `isolated` is the enclosing isolated op, if the fault is the use of a value from outside
-    it. `others` are the first errors of the functions after this one.
+    `op` is the op at fault. `note` is a further sentence about another op. `others` are the first errors of the
+    functions after this one.
     """
 
-    def __init__(self, message: str, op: Operation, isolated: Operation | None = None):
+    def __init__(self, message: str, op: Operation, note: tuple[Operation, str] | None = None):
         super().__init__(message)
         self.op = op
-        self.isolated = isolated
+        self.note = note
         self.others: tuple[InvalidProgram, ...] = ()
 
 
@@ -50,6 +52,47 @@ def verify(module: ModuleOp) -> None:
             _verify_types(op)
         except VerifyException as error:
             raise InvalidProgram(f"{describe(op)}: {error}", op) from error
+    _verify_dominance(module)
+
+
+def _verify_dominance(module: ModuleOp) -> None:
+    """Check that definitions dominate their uses. As in C++ MLIR, the first wrong use in each function is reported."""
+    found: dict[Operation, InvalidProgram] = {}
+    for op, number in misplaced_uses(module):
+        function = next(above for above in _ancestors(op) if above.parent_op() in (None, module))
+        if function not in found:
+            sentence = f"operand #{number} does not dominate this use"
+            found[function] = InvalidProgram(f"{describe(op)}: {sentence}", op, _definition(op.operands[number], op))
+    if found:
+        first, *others = found.values()
+        first.others = tuple(others)
+        raise first
+
+
+def _ancestors(op: Operation | None) -> Iterator[Operation]:
+    """An op and those around it, inside out."""
+    while op is not None:
+        yield op
+        op = op.parent_op()
+
+
+def _definition(value: SSAValue, use: Operation) -> tuple[Operation, str] | None:
+    """The note about the definition of a value that does not dominate its use, in C++ MLIR's words."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if block is None or block.parent is None or use.parent is None:
+        return None
+    region, inner = block.parent, use.parent.parent
+    if region is inner:
+        where = "in the same region"
+    elif region.parent in tuple(_ancestors(use)):
+        where = "in a parent region"
+    else:
+        where = "in a child region"
+    if isinstance(value.owner, Block):
+        number = next(index for index, found in enumerate(region.blocks) if found is block)
+        around = region.parent
+        return around and (around, f"operand defined as a block argument (block #{number} {where})")
+    return value.owner, f"operand defined here (op {'in the same block' if block is use.parent else where})"
 
 
 def _verify_types(op: Operation) -> None:
@@ -88,7 +131,7 @@ def _invalid(op: Operation, error: VerifyException) -> InvalidProgram:
     if intruder is None:
         return InvalidProgram(f"{describe(op)}: {_sentence(error, op)}", op)
     sentence = f"'{op_name(intruder)}' op using value defined outside the region"
-    return InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, op)
+    return InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, (op, _ISOLATION_NOTE))
 
 
 def _intruder(isolated: Operation) -> Operation | None:

@@ -18,7 +18,6 @@ Source: the RFC on quantization transformations, "Model Constraints" and "Quanti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
@@ -108,22 +107,17 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
     pattern = rule.pattern
     if isinstance(pattern, Subgraph):
         return _between(program, pattern, rule)
-    if isinstance(pattern, re.Pattern):
-        return [op for op in _candidates(program) if any(map(pattern.fullmatch, op_names(op)))]
-    traits = op_kinds if rule.selector == "op" else op_names
-    return [op for op in _candidates(program) if pattern in traits(op)]
+    if rule.selector == "op":
+        return [op for op in _candidates(program) if pattern in op_kinds(op)]
+    return [op for op in _candidates(program) if any(map(rule.names, op_names(op)))]
 
 
 def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp]:
     """The kernels with a constant inside that a rule selects by its name."""
-    pattern = rule.pattern
-    if isinstance(pattern, Subgraph) or rule.selector == "op":
-        return
-    named = pattern if isinstance(pattern, re.Pattern) else re.compile(re.escape(pattern))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             constants = (inner for inner in op.walk() if isinstance(inner, ConstantOp))
-            if any(named.fullmatch(location_text(inner.location) or "") for inner in constants):
+            if any(rule.names(location_text(inner.location) or "") for inner in constants):
                 yield op
 
 
@@ -181,11 +175,10 @@ def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | N
 
 def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
     """The inputs of the model that a rule with settings for tensors selects."""
-    if not set(rule.settings) & set(OF_TENSORS) or isinstance(rule.pattern, Subgraph) or rule.selector == "op":
+    if not set(rule.settings) & set(OF_TENSORS):
         return []
-    pattern = rule.pattern if isinstance(rule.pattern, re.Pattern) else re.compile(re.escape(rule.pattern))
     ports = zip(program.entry.args, program.inputs, strict=True)
-    return [argument for argument, port in ports if pattern.fullmatch(port.name)]
+    return [argument for argument, port in ports if rule.names(port.name)]
 
 
 def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:

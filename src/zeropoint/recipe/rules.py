@@ -6,13 +6,13 @@ program before propagation. `!quant.none` keeps a tensor float, `!quant.any` dem
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import Fact
+from zeropoint.recipe.expressions import Expression, InvalidExpression
 
 
 class RecipeError(Error, ValueError):
@@ -30,7 +30,7 @@ class Subgraph:
         return f"from {', '.join(self.first)} to {', '.join(self.last)}"
 
 
-Pattern = str | re.Pattern[str] | Subgraph
+Pattern = str | Expression | Subgraph
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,14 @@ class Rule:
     settings: Mapping[str, str]
 
     def __str__(self) -> str:
-        shown = self.pattern.pattern if isinstance(self.pattern, re.Pattern) else str(self.pattern)
-        return f"{self.place} ({self.selector} '{shown}')"
+        return f"{self.place} ({self.selector} '{self.pattern}')"
+
+    def names(self, name: str) -> bool:
+        """Whether the rule selects by names, and selects this one."""
+        pattern = self.pattern
+        if isinstance(pattern, Expression):
+            return pattern.matches(name)
+        return self.selector == "name" and pattern == name
 
     def facts(self) -> list[Fact]:
         """The settings of the rule, as facts with salience `user`."""
@@ -63,10 +69,10 @@ def _name(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _regex(found: object) -> re.Pattern[str] | None:
+def _regex(found: object) -> Expression | None:
     try:
-        return re.compile(found) if isinstance(found, str) and found else None
-    except re.error:
+        return Expression(found) if isinstance(found, str) and found else None
+    except InvalidExpression:
         return None
 
 
@@ -143,7 +149,7 @@ def _zero_point(found: object) -> str | None:
 
 SELECTORS: Mapping[str, Key] = {
     "name": Key("the name of an op in the model", _name),
-    "regex": Key("a regular expression that whole names match", _regex),
+    "regex": Key("a regular expression of RE2 that whole names match (no lookaround, no back references)", _regex),
     "op": Key("a kind of op: a kernel as 'convolution', or an op as 'stablehlo.add'", _name),
     "subgraph": Key("{from: NAME, to: NAME}, each a name or a list of names", _subgraph),
 }

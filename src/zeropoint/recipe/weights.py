@@ -11,7 +11,6 @@ Source: the RFC on quantization transformations, "Model Constraints".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -25,7 +24,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.ranges import asymmetric, symmetric
-from zeropoint.recipe.rules import OF_TENSORS, RecipeError, Rule, Subgraph, numbers_of
+from zeropoint.recipe.rules import OF_TENSORS, RecipeError, Rule, numbers_of
 
 OF_CONSTANTS = {*OF_TENSORS, "bits"}
 """The settings that apply to constants."""
@@ -53,15 +52,12 @@ def demand_constants(program: Program, rule: Rule) -> bool:
 
 def selected_constants(program: Program, rule: Rule) -> Iterator[tuple[ConstantOp, QuantizeRegionOp, int]]:
     """The float constants of a name, each with a region that reads it, and the operand."""
-    if isinstance(rule.pattern, Subgraph) or rule.selector == "op":
-        return
-    pattern = rule.pattern if isinstance(rule.pattern, re.Pattern) else re.compile(re.escape(rule.pattern))
     for op in program.entry.ops:
         if not isinstance(op, ConstantOp) or not isinstance(element_of(op.output), AnyFloat):
             continue
         name = location_text(op.location)
         regions = [(use.operation, use.index) for use in op.output.uses]
-        if name is not None and pattern.fullmatch(name):
+        if name is not None and rule.names(name):
             yield from ((op, reader, index) for reader, index in regions if isinstance(reader, QuantizeRegionOp))
 
 
