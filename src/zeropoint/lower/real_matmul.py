@@ -168,7 +168,7 @@ def _added(lowering: Lowering, values: SSAValue, result: TensorType) -> SSAValue
 
 def _bias(lowering: Lowering, op: RealMatMulBiasOp, scales: FloatArray) -> SSAValue:
     """The bias at the scales of the products, in i32; at compile time if it is constant."""
-    kind, constant = kind_of(op.bias), lowering.integers(op.bias)
+    kind, constant = kind_of(op.bias), lowering.integers(lowering.stored(op.bias))
     multiplier = _multiplier(lowering, np.asarray(kind.scale), scales, 32, 32)
     axis = 0 if multiplier.multiplier.ndim else None
     if constant is not None:

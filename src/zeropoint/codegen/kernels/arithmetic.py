@@ -140,6 +140,10 @@ class Integers(_IntegerSums):
         """Bytes of one output channel."""
         return 2 if self.epilogue.words else 1
 
+    def order(self, isa: InstructionSet, count: int) -> IntArray:
+        """(count, width): the channel, inside its group, of every element of `count` vectors."""
+        return channel_order(count, isa.width)
+
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
         return count * isa.bytes + self.epilogue.size(isa, count)
@@ -167,7 +171,7 @@ class Integers(_IntegerSums):
         start = bias - stored + self.epilogue.rounding(output.multiplier)
         parts: list[bytes] = []
         for count, covered in groups:
-            order = channel_order(count, isa.width)
+            order = self.order(isa, count)
             parts.append(self.laid(weights, covered, order))
             parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
             parts.append(self.epilogue.parameters(isa, output, covered, count))
@@ -258,6 +262,10 @@ class Expressed(_IntegerSums):
         """What is added at the end."""
         return self.floats.residual
 
+    def order(self, isa: InstructionSet, count: int) -> IntArray:
+        """(count, width): the channel, inside its group, of every element of `count` vectors."""
+        return np.arange(count * isa.width).reshape(count, isa.width)
+
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
@@ -280,7 +288,7 @@ class Expressed(_IntegerSums):
         start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
         parts: list[bytes] = []
         for count, covered in groups:
-            order = np.arange(count * isa.width).reshape(count, isa.width)
+            order = self.order(isa, count)
             parts.append(self.laid(weights, covered, order))
             parts.append(np.where(covered < 0, 0, start[covered]).astype(np.int32).tobytes())
             parts.append(np.where(covered < 0, 0, scales[covered]).astype(np.float32).tobytes())

@@ -19,7 +19,8 @@ from functools import partial
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Target
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Sums, Target
+from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -288,16 +289,42 @@ class _Emitter:
 
     def _tile(self, count: int, weights: Value, tile: Tile) -> None:
         """Compute a tile of `count` vectors."""
+        if isinstance(self.shape.arithmetic, Blocks):
+            return self._tile_of_blocks(self.shape.arithmetic, count, weights, tile)
         starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
-        self._finished(count, weights, tile, self._summed(count, weights, tile, starts * tile.pixels))
+        return self._finished(count, weights, tile, self._summed(count, weights, tile, starts * tile.pixels))
 
     def _finished(self, count: int, weights: Value, tile: Tile, sums: list[Value]) -> None:
-        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(tile.pixels)]
+        pixels = _by_pixel(sums, count)
         to = Target(tile.target, self.shape.out_pixel, tile.other)
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:
         return self.f.at(weights, self.shape.steps * self.shape.arithmetic.halves * count * self.isa.bytes)
+
+    # In blocks of steps with factors.
+
+    def _tile_of_blocks(self, arithmetic: Blocks, count: int, weights: Value, tile: Tile) -> None:
+        """Compute a tile, whose sums of each block are added to wide ones."""
+        f, isa, shape = self.f, self.isa, self.shape
+        parameters, steps = self._parameters(weights, count), shape.groups // arithmetic.count
+        each = steps if steps <= UNROLLED else divisor(steps, 4, 16)
+        stride = each * shape.arithmetic.halves * count * isa.bytes
+        zeros = arithmetic.starts(f, isa, parameters, count) * tile.pixels
+
+        def block(index: Value, wide: list[Value]) -> list[Value]:
+            def chunk(number: Value, sums: list[Value]) -> list[Value]:
+                at = f.add(f.mul(index, steps // each), number)
+                source, here = f.at(tile.source, f.mul(at, 4 * each)), f.at(weights, f.mul(at, stride))
+                return self._chunk(tile.pixels, count, source, here, sums, range(0, 4 * each, 4))
+
+            sums = chunk(i64(0), zeros) if each == steps else f.loop(0, steps // each, 1, chunk, zeros, entered=True)
+            return arithmetic.added(f, isa, wide, _by_pixel(sums, count), parameters, index)
+
+        starts = arithmetic.wide_starts(f, isa, parameters, count) * tile.pixels
+        wide = f.loop(0, arithmetic.count, 1, block, starts, entered=True)
+        sums = arithmetic.narrowed(f, isa, wide, parameters, count)
+        self._finished(count, weights, tile, [value for pixel in sums for value in pixel])
 
     # In blocks of steps, between which the output holds the accumulators.
 
@@ -378,3 +405,8 @@ class _Emitter:
                     place = base + pixel * count + n % count
                     sums[place] = shape.arithmetic.step(f, isa, sums[place], word, weight)
         return sums
+
+
+def _by_pixel(sums: Sequence[Value], count: int) -> Sums:
+    """The accumulators of a tile, `count` for each pixel."""
+    return [sums[n : n + count] for n in range(0, len(sums), count)]

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.kernels.requantize import Epilogue
+from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.match import Declined, Found, Match, Rules, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
@@ -52,7 +53,7 @@ class Pool:
     zero: int
 
 
-Weights = Windows | Array | Pool
+Weights = Windows | Array | Pool | Blockwise
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,13 @@ class ContractionMatch:
 
     @property
     def matrix(self) -> Array | None:
-        """The weights of a product of rows."""
-        return self.weights if isinstance(self.weights, np.ndarray) else None
+        """The weights of a product of rows, in blocks or not."""
+        return _matrix_of(self.weights)
+
+    @property
+    def blocks(self) -> Blockwise | None:
+        """The product of rows with weights in blocks."""
+        return self.weights if isinstance(self.weights, Blockwise) else None
 
     @property
     def source_bytes(self) -> int:
@@ -129,7 +135,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
-    if dtype == np.int16 and not isinstance(weights, np.ndarray):
+    if dtype == np.int16 and _matrix_of(weights) is None:
         return Declined("found a convolution with a result of i16, expected i8")
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
@@ -207,12 +213,12 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weigh
     kind = element_dtype(element_of(source))
     if kind != np.int8 and kind != np.int16:
         return Declined(f"found activations of {element_of(source)}, expected i8 or i16")
-    if kind == np.int16 and not isinstance(weights, np.ndarray):
+    if kind == np.int16 and _matrix_of(weights) is None:
         return Declined("found activations of i16, expected a product of rows with i32 accumulators")
     channels = _channels(weights, source, values)
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
-    dtype = weights.weights.dtype if isinstance(weights, Windows) else weights.dtype
+    dtype = weights.weights.dtype if isinstance(weights, Windows | Blockwise) else weights.dtype
     if dtype != np.int8 and not kind == dtype == np.int16:
         return Declined(f"found weights of {dtype}, expected i8")
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
@@ -227,6 +233,8 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
     if isinstance(op, hlo.DotGeneralOp):
         matrix = _matrix(values, op)
         return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
+    if (blocks := Blockwise.of(values, value)) is not None:
+        return blocks.source, blocks
     pooled = _pooled(values, value)
     if pooled is None or bias is not None:
         return Declined("found no sum of products with constant weights before it")
@@ -270,7 +278,11 @@ def _constant_weights(values: Values, value: SSAValue) -> Array | None:
 def _channels(weights: Weights, source: SSAValue, values: Values) -> int:
     if isinstance(weights, Pool):
         return shape_of(source)[values.innermost(source)]
-    return weights.weights.shape[3] if isinstance(weights, Windows) else weights.shape[1]
+    return weights.weights.shape[-1] if isinstance(weights, Windows | Blockwise) else weights.shape[1]
+
+
+def _matrix_of(weights: Weights) -> Array | None:
+    return weights.weights if isinstance(weights, Blockwise) else weights if isinstance(weights, np.ndarray) else None
 
 
 def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | None]:
@@ -335,6 +347,8 @@ def _reaches(weights: Weights, bias: IntArray, reach: int) -> Iterator[IntArray]
     elif isinstance(weights, Windows):
         for piece in weights.pieces:
             yield reach * magnitudes(piece.windows.weights) + np.abs(bias + piece.beside)
+    elif isinstance(weights, Blockwise):
+        yield weights.reach(reach) + np.abs(bias)
     else:
         yield reach * magnitudes(weights) + np.abs(bias)
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from zeropoint.codegen.graph import Kernel, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers, Residual
 from zeropoint.codegen.kernels.arithmetic import Expressed as ExpressedSums
+from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
@@ -38,7 +39,8 @@ def schedule_contraction(body: Body) -> None:
     elif isinstance(match.weights, Windows):
         scheduled.convolution(match.weights, source, target)
     else:
-        scheduled.rows(match.weights, source, target)
+        assert match.matrix is not None
+        scheduled.rows(match.matrix, source, target)
 
 
 class _Contraction:
@@ -226,10 +228,12 @@ class _Contraction:
         if output is None:
             return self._floats(residual, sparse=sparse)
         if isinstance(output, Expressed):
-            return ExpressedSums(self._halves(weights), self._floats(residual), pairs=self._pairs)
-        tail = self.match.tail
-        added = None if tail.sum is None else Residual(*residual, tail.first, tail.sum)
-        return Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
+            sums = ExpressedSums(self._halves(weights), self._floats(residual), pairs=self._pairs)
+        else:
+            tail = self.match.tail
+            added = None if tail.sum is None else Residual(*residual, tail.first, tail.sum)
+            sums = Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
+        return sums if self.match.blocks is None else Blocks(sums, len(self.match.blocks.factors))
 
     def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:
         tail = self.match.tail
@@ -251,7 +255,9 @@ class _Contraction:
 
     def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
         """The epilogue for weights (..., channels), whose accumulators are at most reach * sum|w| + |bias|."""
-        reach = self.match.source_reach * magnitudes(weights) + np.abs(bias)
+        blocks, activation = self.match.blocks, self.match.source_reach
+        sums = activation * magnitudes(weights) if blocks is None else blocks.reach(activation)
+        reach = sums + np.abs(bias)
         return Epilogue.of(output, reach, self.isa, self.match.result_bits)
 
     def _packed(self, shape: Contraction, steps: Array, bias: Array, chosen: slice = slice(None)) -> Parameters:
@@ -265,6 +271,11 @@ class _Contraction:
             multiplier = _of_channels(output.multiplier, chosen)
             own = replace(output, multiplier=multiplier)
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
+        elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
+            assert output is not None
+            own = output.scales if isinstance(output, Expressed) else output
+            terms = steps.reshape(-1, self._together, channels)
+            packed = arithmetic.pack(self.isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
         elif isinstance(arithmetic, ExpressedSums) and isinstance(output, Expressed):
             packed = arithmetic.pack(
                 self.isa, groups, steps.reshape(-1, self._together, channels), bias, output.scales[chosen]

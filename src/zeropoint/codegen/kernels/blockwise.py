@@ -1,0 +1,165 @@
+"""Sums of products with weights in blocks of terms: the arithmetic around that of one scale per channel.
+
+The products of a block are added in i32, as any others. Then they are multiplied by the block's factors and added in
+i64. Even and odd elements of a vector are in separate vectors of i64, because processors multiply those of every second
+element (VPMULDQ):
+
+    wide[e] += sext(acc[e]) * F[block, e]
+
+At the end, (wide >> 15) mod 2^32 are the accumulators that the inner arithmetic requantizes, with its bias. `wide`
+starts at the sum of F * correction over the blocks plus 2^14, where the corrections are those of both zero points.
+Source: `numerics/blockwise.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, Target
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, vector
+from zeropoint.numerics import Requantization
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
+from zeropoint.numerics.blockwise import FRACTION
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Arithmetic on `count` blocks of equally many steps each; `inner` converts the sums.
+
+    Parameters are those of `inner`, the starts (i64, even and odd elements of each vector), and for each block the
+    factors in the same form.
+    """
+
+    inner: Integers | Expressed
+    count: int
+    in_order = False
+
+    @property
+    def residual(self) -> Residual | None:
+        """What is added at the end."""
+        return self.inner.residual
+
+    @property
+    def halves(self) -> int:
+        """Number of weight vectors per step and vector of accumulators."""
+        return self.inner.halves
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return self.inner.channel_bytes
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of parameters of a group of `count` vectors."""
+        return self.inner.size(isa, count) + (1 + self.count) * 2 * count * isa.bytes
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """Zeros, at the beginning of every block."""
+        return [Value(isa.i32, "zeroinitializer")] * count
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """acc plus four products."""
+        return self.inner.step(f, isa, acc, word, weight)
+
+    def wide_starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The initial sums over the blocks of a pixel: two vectors for each of accumulators."""
+        return self._wide(f, isa, f.at(parameters, self.inner.size(isa, count)), count)
+
+    def added(
+        self, f: Function, isa: InstructionSet, wide: Sequence[Value], pixels: Sums, parameters: Value, block: Value
+    ) -> list[Value]:
+        """The sums over the blocks, with those of one more block."""
+        count = len(pixels[0])
+        place = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
+        # The extension tells LLVM that the low 32 bits have the whole factor, so that it multiplies only those.
+        factors = [_extended(f, factor) for factor in self._wide(f, isa, f.at(parameters, place), count)]
+        results: list[Value] = []
+        for sums in pixels:
+            for n, acc in enumerate(sums):
+                even, odd = _halves(f, isa, acc)
+                for part, factor in ((even, factors[2 * n]), (odd, factors[2 * n + 1])):
+                    results.append(f.add(wide[len(results)], f.binary("mul", part, factor)))
+        return results
+
+    def narrowed(self, f: Function, isa: InstructionSet, wide: Sequence[Value], parameters: Value, count: int) -> Sums:
+        """The accumulators of every pixel: (wide >> 15) modulo 2^32, plus the biases."""
+        biases, type_ = self.inner.starts(f, isa, parameters, count), wide[0].type
+        sums: list[Value] = []
+        for even, odd in zip(wide[::2], wide[1::2], strict=True):
+            low = f.bits(f.binary("lshr", even, constant(type_, FRACTION)), isa.i32)
+            high = f.bits(f.binary("shl", odd, constant(type_, 32 - FRACTION)), isa.i32)
+            order = [n if n % 2 == 0 else isa.width + n for n in range(isa.width)]
+            sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
+        return [sums[n : n + count] for n in range(0, len(sums), count)]
+
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+        """Convert and store the accumulators of a tile."""
+        self.inner.finish(f, isa, pixels, parameters, to)
+
+    def _wide(self, f: Function, isa: InstructionSet, place: Value, count: int) -> list[Value]:
+        """Two vectors of i64 for each vector of accumulators."""
+        type_ = vector(isa.width // 2, "i64")
+        return [f.load(type_, place, n * isa.bytes, align=isa.bytes) for n in range(2 * count)]
+
+    def pack(
+        self,
+        isa: InstructionSet,
+        groups: Groups,
+        weights: AnyArray,
+        bias: IntArray,
+        output: Requantization | FloatArray,
+        factors: IntArray,
+        corrections: IntArray,
+    ) -> bytes:
+        """Weights (steps, 4, channels), biases (channels,), factors and corrections (blocks, channels), for groups.
+
+        `bias` and `corrections` belong to activations as the program has them (i8).
+        """
+        channels = weights.shape[2]
+        offset = self.inner.offset(isa)
+        stored = offset * weights.reshape(self.count, -1, channels).sum(axis=1, dtype=np.int64)
+        start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
+        without = bias + stored.sum(axis=0)  # the inner arithmetic takes off what the starts do already
+        parts: list[bytes] = []
+        for count, covered in groups:
+            parts.append(self._inner(isa, [(count, covered)], weights, without, output))
+            laid = covered[self.inner.order(isa, count)]
+            parts += [_apart(numbers, laid) for numbers in (start, *factors)]
+        return b"".join(parts)
+
+    def _inner(
+        self,
+        isa: InstructionSet,
+        group: Groups,
+        weights: AnyArray,
+        bias: IntArray,
+        output: Requantization | FloatArray,
+    ) -> bytes:
+        if isinstance(self.inner, Integers):
+            assert isinstance(output, Requantization)
+            return self.inner.pack(isa, group, weights, bias, output)
+        assert not isinstance(output, Requantization)
+        return self.inner.pack(isa, group, weights, bias, output)
+
+
+def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]:
+    """The even and the odd elements of a vector of i32 as i64, with their signs."""
+    pairs = f.bits(acc, vector(isa.width // 2, "i64"))
+    return _extended(f, pairs), f.binary("ashr", pairs, constant(pairs.type, 32))
+
+
+def _extended(f: Function, value: Value) -> Value:
+    """The low 32 bits of i64 elements, with their sign."""
+    half = constant(value.type, 32)
+    return f.binary("ashr", f.binary("shl", value, half), half)
+
+
+def _apart(numbers: IntArray, channels: IntArray) -> bytes:
+    """Numbers per channel for (vectors, elements) of channels: of each vector the even elements, then the odd ones."""
+    laid = np.where(channels < 0, 0, numbers[channels]).astype(np.int64)
+    return np.stack([laid[:, ::2], laid[:, 1::2]], axis=1).tobytes()

@@ -1,0 +1,119 @@
+"""Products of rows with weights in blocks: the ops that `lower/real_matmul.py` makes of one, as `Blockwise`.
+
+%p = dot_general (reshape %source), constant, batching_dims = [1] x [0]      i32: [blocks, rows, channels]
+%q = multiply (add (convert %p), corrections), factors                       i64; the corrections may be left out
+%s = shift_right_arithmetic (add (reduce add %q over [0]), 2^14), 15         i64: [rows, channels]
+%y = reshape (convert %s)                                                    i32: matched from here backwards
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.codegen.values import Values, owner_of
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.dimensions import DotDimensions
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.blockwise import FRACTION
+from zeropoint.numerics.rounding import INT32_MAX
+
+UNSIGNED_REACH = 255
+"""The greatest activation of 8 bits in the dot product: kernels may read it as stored integer plus 128."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blockwise:
+    """(sum over blocks of F (sum of products + correction) + 2^14) >> 15, in i64.
+
+    `weights` is (terms, channels), `factors` and `corrections` are (blocks, channels).
+    """
+
+    source: SSAValue
+    weights: Array
+    factors: IntArray
+    corrections: IntArray
+
+    def reach(self, activation: int) -> IntArray:
+        """The greatest |sum| of each channel, for activations up to `activation`."""
+        blocks, channels = self.factors.shape
+        products = np.abs(self.weights.astype(np.int64)).reshape(blocks, -1, channels).sum(axis=1) * activation
+        total = (self.factors * (products + np.abs(self.corrections))).sum(axis=0)
+        return (total >> FRACTION) + 1
+
+    @staticmethod
+    def of(values: Values, value: SSAValue) -> Blockwise | None:
+        """The blockwise product that an i32 value is, if blocks of 32 bits and steps of four terms hold it."""
+        scaled = _summed(values, value)
+        if scaled is None:
+            return None
+        factors = _by_block(values, scaled.rhs)
+        if factors is None:
+            return None
+        product, corrections = _corrected(values, scaled.lhs, np.zeros_like(factors))
+        dot = owner_of(product)
+        if not isinstance(dot, hlo.DotGeneralOp) or element_dtype(element_of(dot.result)) != np.int32:
+            return None
+        weights, parts = values.constant(dot.rhs), owner_of(dot.lhs)
+        if weights is None or weights.dtype != np.int8 or not isinstance(parts, hlo.ReshapeOp):
+            return None
+        if dot.dot_dimension_numbers.data != DotDimensions((1,), (0,), (2,), (1,)) or weights.shape[1] % 4:
+            return None
+        source = parts.operand
+        rows = shape_of(source)
+        held = np.abs(weights.astype(np.int64)).sum(axis=1).max(initial=0) * UNSIGNED_REACH <= INT32_MAX
+        if not held or len(rows) != 2 or element_dtype(element_of(source)) != np.int8:
+            return None
+        return Blockwise(source, weights.reshape(rows[1], -1), factors, corrections)
+
+
+def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
+    """The products whose sum over the blocks is rounded to a value of i32."""
+    narrowed = owner_of(value)
+    if isinstance(narrowed, hlo.ReshapeOp) and shape_of(value)[-1:] == shape_of(narrowed.operand)[-1:]:
+        narrowed = owner_of(narrowed.operand)
+    shifted = owner_of(narrowed.operand) if isinstance(narrowed, hlo.ConvertOp) else None
+    if not isinstance(shifted, hlo.ShiftRightArithmeticOp) or _number(values, shifted.rhs) != FRACTION:
+        return None
+    rounded = owner_of(shifted.lhs)
+    if not isinstance(rounded, hlo.AddOp) or _number(values, rounded.rhs) != 1 << (FRACTION - 1):
+        return None
+    total = owner_of(rounded.lhs)
+    if not isinstance(total, hlo.ReduceOp) or len(total.operands) != 2 or array_values(total.dimensions) != (0,):
+        return None
+    first = total.body.block.first_op
+    if not isinstance(first, hlo.AddOp) or values.splat(total.operands[1]) != 0 or len(total.body.block.ops) != 2:
+        return None
+    scaled = owner_of(total.operands[0])
+    if not isinstance(scaled, hlo.MultiplyOp) or element_dtype(element_of(scaled.result)) != np.int64:
+        return None
+    return scaled
+
+
+def _number(values: Values, value: SSAValue) -> float | None:
+    """The number that a constant, or the broadcast of one, repeats."""
+    op = owner_of(value)
+    return values.splat(op.operand if isinstance(op, hlo.BroadcastInDimOp) else value)
+
+
+def _by_block(values: Values, value: SSAValue) -> IntArray | None:
+    """Constants of [blocks, channels] that are broadcast to [blocks, rows, channels]."""
+    op = owner_of(value)
+    if not isinstance(op, hlo.BroadcastInDimOp) or array_values(op.broadcast_dimensions) != (0, 2):
+        return None
+    found = values.constant(op.operand)
+    full = shape_of(op.result)
+    return None if found is None else np.broadcast_to(found.astype(np.int64), (full[0], full[2]))
+
+
+def _corrected(values: Values, value: SSAValue, none: IntArray) -> tuple[SSAValue, IntArray]:
+    """The sums of products before they are widened, and what is added to them: `none`, or constants by block."""
+    op, corrections = owner_of(value), none
+    if isinstance(op, hlo.AddOp) and (found := _by_block(values, op.rhs)) is not None:
+        value, corrections = op.lhs, found
+    widened = owner_of(value)
+    return (widened.operand if isinstance(widened, hlo.ConvertOp) else value), corrections
