@@ -6,26 +6,35 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+import zeropoint as zp
 from networks import Network
 from zeropoint.comparison import compare
 from zeropoint.interp import Interpreter
 from zeropoint.ir.constants import constant_op
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
     ClampOp,
     ConcatenateOp,
+    DotDimensions,
+    DotGeneralOp,
     LogisticOp,
     MaximumOp,
     MultiplyOp,
     PadOp,
+    ReduceWindowOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,
     SubtractOp,
     TransposeOp,
 )
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, quantize
@@ -94,17 +103,94 @@ def scaled(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(MultiplyOp(value, net.splat(2.0, value)))
 
 
-@pytest.mark.parametrize("after", [(relu,), (clipped,), (scaled,), (scaled, centered, clipped)])
+def reshaped_to_pairs(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(ReshapeOp(value, with_shape(value, [1, 5, 14])))
+
+
+def transposed(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(TransposeOp(value, [0, 2, 1]))
+
+
+def masked(net: Network, value: SSAValue) -> SSAValue:
+    """Times a mask of the last dimension, which is computed from an input."""
+    net.name = "mask"
+    kept = net.insert(SliceOp(net.values[0], [0, 0, 0], [1, 1, 10], [1] * 3))
+    kept = net.insert(LogisticOp(net.insert(MultiplyOp(kept, net.splat(20.0, kept)))))
+    kept = net.insert(BroadcastInDimOp(net.insert(ReshapeOp(kept, with_shape(kept, [10]))), value.type, [1]))
+    net.name = "after0"
+    return net.insert(MultiplyOp(value, kept))
+
+
+def mean(net: Network, value: SSAValue) -> SSAValue:
+    """The mean of every box coordinate and score over the candidates."""
+    total = net.reduced(value, [1])
+    return net.insert(MultiplyOp(total, net.splat(0.1, total)))
+
+
+def greatest_pairs(net: Network, value: SSAValue) -> SSAValue:
+    """A max pool over pairs of candidates."""
+    window = binary_body(MaximumOp, f32)
+    made = with_shape(value, [1, 5, 7])
+    least = net.constant(np.array(-np.inf))
+    return net.insert(ReduceWindowOp([value], [least], [made], [1, 2, 1], window, window_strides=[1, 2, 1]))
+
+
+def interpolated(net: Network, value: SSAValue) -> SSAValue:
+    """Twice as many candidates, between each two neighbours: a product by a constant matrix."""
+    places = np.clip(np.arange(20)[None] / 2 - 0.25, 0, 9)
+    weights = net.constant(np.clip(1 - np.abs(np.arange(10)[:, None] - places), 0, 1))
+    return net.insert(DotGeneralOp(value, weights, with_shape(value, [1, 7, 20]), DotDimensions((), (), (1,), (0,))))
+
+
+APART = [(relu,), (clipped,), (scaled,), (masked,), (mean,), (greatest_pairs,), (interpolated,)]
+
+
+@pytest.mark.parametrize("after", [*APART, (scaled, centered, clipped), (masked, interpolated)])
 @pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "tosa"])
 def test_functions_behind_the_join_do_not_cost_the_scores(target: str, after: tuple[Then, ...]) -> None:
     network = detector(True, *after)
     result = quantize(network.program, data(16), Options(target, effort="none"))
     found = compare(network, Model(result.integer), data(4))
+    assert [row.name for row in found.parts] == ["y0: boxes", "y0: scores"]
     assert all(row.sqnr > 30 for row in found.parts), found.parts
     floats = explain(result.integer).float_ops
     why = "only floats read it, and at one scale 'scores' would be "
     assert any(op.name == "detections" and op.reason.startswith(why) for op in floats)
     assert "after0" in {op.name for op in floats}
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+@pytest.mark.parametrize("then", [reshaped_to_pairs, transposed, masked, mean])
+def test_what_follows_a_join_that_a_recipe_keeps_float_does_not_cost_the_scores(target: str, then: Then) -> None:
+    network, recipe = detector(True, then), [{"name": "detections", "quantize": False}]
+    result = zp.quantize(network, data(16), target=target, recipe=recipe, effort="none")
+    found = compare(network, result, data(4))
+    assert len(found.parts) == 2
+    assert all(row.sqnr > 30 for row in found.parts), found.parts
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime"])
+@pytest.mark.parametrize("after", [(), (scaled,)])
+def test_an_integer_reader_of_a_join_does_not_cost_the_float_readers(target: str, after: tuple[Then, ...]) -> None:
+    """A cache of keys is an output, and a product reads it: the output is a copy in float."""
+    net = Network([(1, 4, 10), (1, 3, 10)])
+    net.name = "boxes"
+    boxes = net.insert(MultiplyOp(net.values[0], net.along(np.full(4, 320.0), net.values[0], 1)))
+    net.name = "scores"
+    both = net.insert(ConcatenateOp([boxes, net.insert(LogisticOp(net.values[1]))], 1))
+    for then in after:
+        net.name = "after"
+        both = then(net, both)
+    net.name = "read"
+    weights = net.constant(net.random.normal(0, 1, (7, 40)))
+    read = net.insert(DotGeneralOp(both, weights, with_shape(both, [1, 10, 40]), DotDimensions((), (), (1,), (0,))))
+    network = Model(net.finish([both, read]))
+    result = quantize(network.program, data(16), Options(target, effort="none"))
+    found = compare(network, Model(result.integer), data(4))
+    assert all(row.sqnr > 30 for row in (*found.parts, *found.outputs)), found.table()
+    regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    reads = next(region for region in regions if location_text(region.location) == "read")
+    assert isinstance(reads.input_specs.data[0], UniformQuantizedType)
 
 
 def test_a_join_before_a_function_is_quantized_if_an_integer_kernel_reads_that() -> None:

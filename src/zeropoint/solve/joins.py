@@ -8,10 +8,12 @@ return %both
 ```
 Such joins are kernels that pass elements on and have more than one operand or a number of their own: concatenate, pack,
 select, maximum, minimum, pad. Their result has one scale, whether the row says `same_scale` or gives each operand its
-own. If only float ops and the caller read the result, directly or through kernels that pass elements on or compute a
-function of each (the clip or the scaling at the end of a detector), then the join and those kernels stay float. An
-integer kernel that mixes elements, such as a convolution, reads one scale in any case: the value would be quantized to
-that scale right after the join. So a join with such a reader stays quantized.
+own. If only float ops and the caller read the result, directly or through kernels that keep the parts apart
+(`kept_apart.py`), then the join and those kernels stay float. If integer kernels such as convolutions read it as well,
+the join is copied: they read one scale in any case, but the float readers read the copy, which stays float.
+
+If a join of such values stays float for another reason, such as a recipe, the kernels that keep its parts apart stay
+float, too, if float ops or the caller read them.
 
 A kernel of one operand that passes elements on also stays float if float ops produce its operand and read its result:
 quantizing there would only round.
@@ -19,19 +21,20 @@ quantizing there would only round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from math import inf
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.functions import is_function
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on
 from zeropoint.solve.kernels import Kernel, KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
@@ -41,6 +44,7 @@ from zeropoint.solve.specs import Specs
 from zeropoint.targets import OUTPUT, Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
+I8 = Storage.of("i8")
 PART_TOLERANCE = 8.0
 """How many times coarser than its own scale an operand of a join may become before the join stays float: 3 bits."""
 
@@ -64,23 +68,56 @@ def settle_kernels(
 
 
 def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]:
-    """The joins that must stay float, and the kernels that pass their results on, each with the reason."""
+    """The joins that must stay float, and the kernels that hand their results on, each with the reason.
+
+    Those that integer kernels read as well are copied.
+    """
     kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
-    for kernel in kernels.values():
-        if kernel.region in found:
+    for op in list(program.entry.ops):
+        kernel = kernels.get(op)
+        part = _uneven_part(program, op, specs) if kernel is None else _hurt_part(program, kernel, specs)
+        if part is None or op in found:
             continue
-        part = _hurt_part(program, kernel, specs)
-        behind = None if part is None else _only_for_floats(kernel, kernels, specs.graph.constraints, _keeps_apart)
-        if part is None or behind is None:
+        behind = KeptApart.behind(op, kernels, specs.graph.constraints, program.weights)
+        if kernel is not None and kernel.region not in behind.floats:
             continue
         name, times = part
-        why = f"at one scale '{name}' would be {times:.3g} times coarser than its range wants"
-        found[kernel.region] = f"only floats read it, and {why}"
-        for other in behind:
-            name = value_name(kernel.region.outputs[0])
-            found.setdefault(other, f"it hands on '{name}', which stays float")
+        why = f"only floats read it, and at one scale '{name}' would be {times:.3g} times coarser than its range wants"
+        handed_on = f"it hands on '{value_name(op.results[0])}', which stays float"
+        for number, region in enumerate(behind.separated()):
+            found.setdefault(region, why if kernel is not None and not number else handed_on)
     return found
+
+
+def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, float] | None:
+    """As `_hurt_part`, for a join that stays float: what one scale behind it would cost an operand."""
+    kernel = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else ""
+    if not isinstance(op, ConcatenateOp) and kernel not in PASSES_ELEMENTS:
+        return None
+    steps = [
+        (step, value_name(value) or f"operand {index}")
+        for index, value in enumerate(op.operands)
+        if 0 < (step := _alone(program, value, specs.graph)) < inf
+    ]
+    least, name = min(steps, default=(0.0, ""))
+    greatest = min(max(steps, default=(0.0, ""))[0], _observed_step(op.results[0], specs.graph.constraints) or inf)
+    return (name, greatest / least) if greatest > PART_TOLERANCE * least else None
+
+
+def _alone(program: Program, value: SSAValue, graph: PortGraph) -> float:
+    """The scale that a value would have alone, in 8 bits if no kernel produces it; 0 if it is unknown."""
+    if value in graph.value_nodes:
+        return graph.own_step(value)
+    array = constant_array(value, program.weights)
+    if array is not None and array.size and array.dtype.kind == "f":
+        return step_of(float(array.min()), float(array.max()), I8, None)
+    return _observed_step(value, graph.constraints)
+
+
+def _observed_step(value: SSAValue, constraints: Constraints) -> float:
+    known = constraints.get(value)
+    return 0.0 if known is None else step_of(known.minimum, known.maximum, I8, None)
 
 
 def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
@@ -89,13 +126,13 @@ def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
     found: dict[QuantizeRegionOp, str] = {}
     for kernel in kernels.values():
         picks = kernel.row.kernel == "gather"
-        if not (picks or len(kernel.region.inputs) == 1) or not _passes_on(kernel, 0) or is_rescale(kernel.region):
+        if not (picks or len(kernel.region.inputs) == 1) or not passes_on(kernel, 0) or is_rescale(kernel.region):
             continue
         source = kernel.region.inputs[0].owner
         constant = isinstance(source, ConstantOp) and not (picks and target.real_results)
         if not isinstance(source, Operation) or source in kernels or constant:
             continue
-        behind = _only_for_floats(kernel, kernels, specs.graph.constraints, _passes_on)
+        behind = _only_for_floats(kernel, kernels, specs.graph.constraints)
         moves = [] if behind is None else [kernel.region, *behind]
         if not any(isinstance(use.operation, ReturnOp) for move in moves for out in move.outputs for use in out.uses):
             found |= dict.fromkeys(moves, "only float ops make and read it")
@@ -108,7 +145,7 @@ def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, flo
     if output is None or is_rescale(kernel.region):
         return None
     shared = specs.port_class((kernel.region, output))
-    joined = [(i, value) for i, value in enumerate(kernel.region.inputs) if _passes_on(kernel, i)]
+    joined = [(i, value) for i, value in enumerate(kernel.region.inputs) if passes_on(kernel, i)]
     if not joined or not shared.is_known:
         return None
     scale, parts = shared.parameters().scale, list[tuple[float, str]]()
@@ -127,23 +164,6 @@ def _joined_output(kernel: Kernel) -> int | None:
     return OUTPUT if row.tied_output is None and moved else row.tied_output
 
 
-def _passes_on(kernel: Kernel, index: int) -> bool:
-    """Whether elements of an operand become elements of the result."""
-    row = kernel.row
-    moved = row.kernel in PASSES_ELEMENTS and row.input_rule(index).role is not Role.OTHER
-    return moved or row.tied(index)
-
-
-def _keeps_apart(kernel: Kernel, index: int) -> bool:
-    """Whether every element of the result comes from one element of an operand: passed on, or a function of it."""
-    if _passes_on(kernel, index):
-        return True
-    *body, _ = kernel.region.body.block.ops
-    others = [op for op in body if not is_function(op)]
-    elementwise = len(others) < len(body) and all(isinstance(op, BroadcastInDimOp | ConstantOp) for op in others)
-    return elementwise and len(list(kernel.data_ports())) == 1
-
-
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
     """The scale that an operand would have alone; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
@@ -158,9 +178,8 @@ def _only_for_floats(
     kernel: Kernel,
     kernels: Mapping[Operation, Kernel],
     constraints: Constraints,
-    hands_on: Callable[[Kernel, int], bool],
 ) -> list[QuantizeRegionOp] | None:
-    """The kernels that hand a result on to its float readers, each by an operand that `hands_on` accepts.
+    """The kernels that hand a result on to its float readers, unchanged.
 
     None if an integer kernel reads it, or if a recipe or a pinned type asks for quantization.
     """
@@ -168,14 +187,13 @@ def _only_for_floats(
     pending = [kernel]
     while pending:
         found = pending.pop()
-        values = [*found.region.inputs, *found.region.outputs]
-        if found.demands or any(known.pinned for known in map(constraints.get, values) if known is not None):
+        if is_fixed(found, constraints):
             return None
         for use in (use for value in found.region.outputs for use in value.uses):
             reader = kernels.get(use.operation)
             if reader is None:
                 continue
-            if is_rescale(reader.region) or not hands_on(reader, use.index):
+            if is_rescale(reader.region) or not passes_on(reader, use.index):
                 return None
             if reader.region not in behind:
                 behind[reader.region] = None

@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.element_parts import gathered
 from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.stablehlo import GatherOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of
@@ -56,7 +57,7 @@ class Part:
         op, seen = region.body.block.first_op, range_of(region.outputs[0])
         if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
             return None
-        found = _sliced(op) if isinstance(op, SliceOp) else _gathered(op, constant_array(region.inputs[1], weights))
+        found = _sliced(op) if isinstance(op, SliceOp) else gathered(op, constant_array(region.inputs[1], weights))
         return None if found is None else Part(region, *found, seen)
 
     @property
@@ -73,20 +74,6 @@ def _sliced(op: SliceOp) -> tuple[int, Array] | None:
     (axis,) = axes
     first, last, stride = (array.get_values()[axis] for array in (op.start_indices, op.limit_indices, op.strides))
     return axis, np.arange(first, last, stride)
-
-
-def _gathered(op: GatherOp, indices: Array | None) -> tuple[int, Array] | None:
-    shape, dimensions = shape_of(op.operand), op.dimension_numbers.data
-    if indices is None or len(dimensions.start_index_map) != 1 or dimensions.operand_batching_dims:
-        return None
-    (axis,) = dimensions.start_index_map
-    sizes = [1 if number == axis else size for number, size in enumerate(shape)]
-    kept = [size if number != axis else indices.size for number, size in enumerate(shape)]
-    others = [number for number in range(len(shape)) if number != axis]
-    whole = list(op.slice_sizes.get_values()) == sizes and list(dimensions.collapsed_slice_dims) == [axis]
-    if not whole or list(dimensions.offset_dims) != others or list(shape_of(op.result)) != kept:
-        return None
-    return axis, np.clip(indices.reshape(-1), 0, shape[axis] - 1)
 
 
 def is_open(region: QuantizeRegionOp) -> bool:
