@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from selection import chosen
+from choices import chosen
 from suite import NETWORKS, SUBJECTS, engine_file
 
 ENGINE = "zeropoint-int8"

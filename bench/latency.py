@@ -38,9 +38,9 @@ import numpy as np
 import onnx
 
 from agreement import sqnr_db
+from choices import chosen, counts
 from other_work import wait_until_quiet
 from peak import Peak, measure
-from selection import chosen, counts
 from suite import CACHE, ENGINES, NETWORKS, SUBJECTS, model_file, operations, script
 
 LOGS = CACHE / "logs"

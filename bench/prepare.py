@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from selection import chosen
+from choices import chosen
 from suite import CACHE, CALIBRATION, NETWORKS, SUBJECTS, Network, engine_file, model_file, samples
 
 

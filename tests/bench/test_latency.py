@@ -14,11 +14,11 @@ from onnx import TensorProto, helper
 
 pytest.importorskip("llvmlite", reason="needs the extra 'bench'")
 
+import choices
 import engines
 import latency
 import other_work
 import prepare
-import selection
 import suite
 import worker
 from agreement import sqnr_db, top1_agreement
@@ -132,12 +132,12 @@ class TestSamples:
 
 class TestChoices:
     def test_names_keep_their_order_and_come_once(self):
-        assert selection.chosen(["a", "b"])("b,a,b") == ["b", "a"]
-        assert selection.counts(2)("2,1") == [2, 1]
+        assert choices.chosen(["a", "b"])("b,a,b") == ["b", "a"]
+        assert choices.counts(2)("2,1") == [2, 1]
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self):
         with pytest.raises(argparse.ArgumentTypeError, match="found 'c', expected one of: a, b"):
-            selection.chosen(["a", "b"])("a,c")
+            choices.chosen(["a", "b"])("a,c")
 
 
 class TestAgreement:

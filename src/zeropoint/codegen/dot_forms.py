@@ -13,7 +13,6 @@ emits the form that is named, and the interpreter adds the products in it (`nume
 
 from __future__ import annotations
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr, i8
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
@@ -23,6 +22,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import Contraction
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.dot_forms import FORMS, dot_form
@@ -48,11 +48,11 @@ def choose_dot_forms(program: Program, isa: str) -> Program:
 def name_dot_forms(program: Program, isa: InstructionSet) -> None:
     """The same in place, also inside kernels."""
     for op in program.entry.walk():
-        if not isinstance(op, Contraction):
+        if type(op) is not ConvolutionOp and type(op) is not DotGeneralOp:  # faster than isinstance
             continue
         weights = _weights(op, program.weights)
         if weights is not None:
-            greatest = int(np.abs(weights.astype(np.int16)).max(initial=0))
+            greatest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
             fitting = (name for name in forms_of(isa) if greatest <= FORMS[name].weight_limit)
             named = op.attributes.get(DOT_FORM)
             if isinstance(named, StringAttr):

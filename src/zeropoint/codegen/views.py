@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from zeropoint.codegen.graph import Graph, View, row_major
 from zeropoint.codegen.kernels.access import Access
@@ -14,19 +17,22 @@ from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import shape_of
 
-SCALAR_TYPES = {
-    "bool": ("i1", False), "int8": ("i8", True), "int16": ("i16", True), "int32": ("i32", True), "int64": ("i64", True),
-    "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
-    "float16": ("float", True), "bfloat16": ("float", True), "float32": ("float", True), "float64": ("double", True),
-}  # fmt: skip
-"""dtype name -> LLVM type of a value in a register, and whether it is signed."""
+SCALAR_TYPES: dict[np.dtype[Any], tuple[str, bool]] = {
+    np.dtype(np.bool_): ("i1", False),
+    **{np.dtype(f"i{size}"): (f"i{8 * size}", True) for size in (1, 2, 4, 8)},
+    **{np.dtype(f"u{size}"): (f"i{8 * size}", False) for size in (1, 2, 4, 8)},
+    **dict.fromkeys(HALVES, ("float", True)),
+    np.dtype(np.float32): ("float", True),
+    np.dtype(np.float64): ("double", True),
+}
+"""dtype -> LLVM type of a value in a register, and whether it is signed."""
 
 
 def memory_form(view: View) -> tuple[str, str]:
     """The LLVM type of a view's elements in memory, and their form (`Access`)."""
-    if view.dtype.name in HALVES:
-        return "i16", HALVES[view.dtype.name]
-    type_ = SCALAR_TYPES[view.dtype.name][0]
+    if view.dtype in HALVES:
+        return "i16", HALVES[view.dtype]
+    type_ = SCALAR_TYPES[view.dtype][0]
     if type_ == "i1":
         return "i8", "boolean"
     return type_, "activation" if view.activations else "plain"

@@ -37,7 +37,7 @@ class ForeignWeights(Error, ValueError):
 
 
 def _frozen(array: Array) -> Array:
-    view = array.view()
+    view = array.view(np.ndarray)  # NumPy computes slower with the arrays of mapped files
     view.flags.writeable = False
     return view
 

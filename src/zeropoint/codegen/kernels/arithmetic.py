@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored
+from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored, side_by_side
 from zeropoint.codegen.kernels.scalars import filled, plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -21,7 +21,7 @@ from zeropoint.numerics.rounding import INT32_MIN
 Sums = Sequence[Sequence[Value]]
 """The accumulators of every pixel of a tile."""
 Groups = Sequence[tuple[int, IntArray]]
-"""For every group, the number of vectors and their channels."""
+"""For every part of the channels, the number of vectors of a group and the channels (groups, channels of one)."""
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,23 @@ class _IntegerSums:
             return isa.pairs(f, acc, f.bits(word, isa.i16), f.bits(weight, isa.i16))
         return isa.dot(f, acc, f.bits(word, isa.i8), weight)
 
-    def laid(self, weights: AnyArray, covered: IntArray, order: IntArray) -> bytes:
-        """Weights (steps, taps, channels) of a group as [step][half][vector][element][tap].
+    def words(self, weights: AnyArray) -> AnyArray:
+        """Weights (steps, taps, channels) as words (steps, channels + 1) of a step's taps; the last channel is 0.
 
-        `order` is (vectors, elements); a step has four taps of i8, or two of i16.
+        A step has four taps of i8, or two of i16.
         """
-        channels, dtype = covered[order], np.dtype(np.int16 if self.pairs else np.int8)
-        laid = weights[:, :, channels].astype(dtype, copy=False).transpose(0, 2, 3, 1)
-        if (channels < 0).any():
-            laid = np.where(channels[:, :, None] < 0, dtype.type(0), laid)
-        return laid.tobytes() if self.halves == 1 else np.stack([laid >> 1, laid - (laid >> 1)], axis=1).tobytes()
+        steps, taps, channels = weights.shape
+        laid = np.zeros((steps, channels + 1, taps), np.int16 if self.pairs else np.int8)
+        laid[:, :-1] = weights.transpose(0, 2, 1)
+        return laid.view(np.uint32)[:, :, 0]
+
+    def laid(self, words: AnyArray, channels: IntArray) -> AnyArray:
+        """Words of groups with `channels` (groups, vectors, elements) as [group][step][half][vector][element]."""
+        laid = np.ascontiguousarray(words[:, channels].swapaxes(0, 1))
+        if self.halves == 1:
+            return laid
+        taps = laid.view(np.int8)
+        return np.stack([taps >> 1, taps - (taps >> 1)], axis=2)
 
 
 @dataclass(frozen=True)
@@ -169,12 +176,12 @@ class Integers(_IntegerSums):
         """
         stored = self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
         start = bias - stored + self.epilogue.rounding(output.multiplier)
-        parts: list[bytes] = []
+        words, parts = self.words(weights), list[bytes]()
         for count, covered in groups:
-            order = self.order(isa, count)
-            parts.append(self.laid(weights, covered, order))
-            parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
-            parts.append(self.epilogue.parameters(isa, output, covered, count))
+            channels = covered[:, self.order(isa, count)]
+            biases = np.where(channels < 0, 0, start[channels]).astype(np.int32)
+            own = self.epilogue.parameters(isa, output, covered, count)
+            parts.append(side_by_side(self.laid(words, channels), biases, own).tobytes())
         return b"".join(parts)
 
 
@@ -241,8 +248,9 @@ class Floats:
         del isa
         parts: list[bytes] = []
         for _, covered in groups:
-            parts.append(np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).tobytes())
-            parts.append((np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)).tobytes())
+            laid = np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).swapaxes(0, 1)
+            biases = np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)
+            parts.append(side_by_side(laid, biases).tobytes())
         return b"".join(parts)
 
 
@@ -286,10 +294,10 @@ class Expressed(_IntegerSums):
         `bias` belongs to activations as the program has them (i8 or i16).
         """
         start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
-        parts: list[bytes] = []
+        words, parts = self.words(weights), list[bytes]()
         for count, covered in groups:
-            order = self.order(isa, count)
-            parts.append(self.laid(weights, covered, order))
-            parts.append(np.where(covered < 0, 0, start[covered]).astype(np.int32).tobytes())
-            parts.append(np.where(covered < 0, 0, scales[covered]).astype(np.float32).tobytes())
+            laid = self.laid(words, covered[:, self.order(isa, count)])
+            biases = np.where(covered < 0, 0, start[covered]).astype(np.int32)
+            own = np.where(covered < 0, 0, scales[covered]).astype(np.float32)
+            parts.append(side_by_side(laid, biases, own).tobytes())
         return b"".join(parts)

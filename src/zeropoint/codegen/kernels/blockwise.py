@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, Target
+from zeropoint.codegen.kernels.requantize import side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, vector
@@ -120,31 +121,31 @@ class Blocks:
 
         `bias` and `corrections` belong to activations as the program has them (i8).
         """
-        channels = weights.shape[2]
         offset = self.inner.offset(isa)
-        stored = offset * weights.reshape(self.count, -1, channels).sum(axis=1, dtype=np.int64)
+        stored = offset * weights.reshape(self.count, -1, weights.shape[2]).sum(axis=1, dtype=np.int64)
         start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
         without = bias + stored.sum(axis=0)  # the inner arithmetic takes off what the starts do already
         parts: list[bytes] = []
         for count, covered in groups:
-            parts.append(self._inner(isa, [(count, covered)], weights, without, output))
-            laid = covered[self.inner.order(isa, count)]
-            parts += [_apart(numbers, laid) for numbers in (start, *factors)]
+            inner = np.frombuffer(self._inner(isa, [(count, covered)], weights, without, output), np.uint8)
+            channels = covered[:, self.inner.order(isa, count)]
+            wide = [_apart(numbers, channels) for numbers in (start, *factors)]
+            parts.append(side_by_side(inner.reshape(len(covered), -1), *wide).tobytes())
         return b"".join(parts)
 
     def _inner(
         self,
         isa: InstructionSet,
-        group: Groups,
+        groups: Groups,
         weights: AnyArray,
         bias: IntArray,
         output: Requantization | FloatArray,
     ) -> bytes:
         if isinstance(self.inner, Integers):
             assert isinstance(output, Requantization)
-            return self.inner.pack(isa, group, weights, bias, output)
+            return self.inner.pack(isa, groups, weights, bias, output)
         assert not isinstance(output, Requantization)
-        return self.inner.pack(isa, group, weights, bias, output)
+        return self.inner.pack(isa, groups, weights, bias, output)
 
 
 def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]:
@@ -159,7 +160,7 @@ def _extended(f: Function, value: Value) -> Value:
     return f.binary("ashr", f.binary("shl", value, half), half)
 
 
-def _apart(numbers: IntArray, channels: IntArray) -> bytes:
-    """Numbers per channel for (vectors, elements) of channels: of each vector the even elements, then the odd ones."""
+def _apart(numbers: IntArray, channels: IntArray) -> IntArray:
+    """Numbers for channels (groups, vectors, elements): of each vector the even elements, then the odd ones."""
     laid = np.where(channels < 0, 0, numbers[channels]).astype(np.int64)
-    return np.stack([laid[:, ::2], laid[:, 1::2]], axis=1).tobytes()
+    return np.stack([laid[:, :, ::2], laid[:, :, 1::2]], axis=2)

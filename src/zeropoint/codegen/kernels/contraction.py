@@ -150,11 +150,11 @@ class Contraction:
         return self.steps * self.arithmetic.halves * count * isa.bytes + self.arithmetic.size(isa, count)
 
     def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
-        """For every group, its number of vectors and their channels in order; -1 is padding."""
+        """For every part, the vectors of a group and the channels (groups, channels of one) in order; -1 is padding."""
         for part in self.columns(isa).parts:
-            for first in part.places():
-                covered = np.arange(first * isa.width, (first + part.size) * isa.width)
-                yield part.size, np.where(covered < channels, covered, -1)
+            first, size = part.first * isa.width, part.size * isa.width
+            covered = np.arange(first, first + part.count * size).reshape(part.count, size)
+            yield part.size, np.where(covered < channels, covered, -1)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""

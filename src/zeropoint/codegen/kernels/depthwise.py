@@ -20,7 +20,7 @@ import numpy as np
 
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
-from zeropoint.codegen.kernels.requantize import GROUP, channel_order
+from zeropoint.codegen.kernels.requantize import GROUP, channel_order, side_by_side
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -94,30 +94,28 @@ class Depthwise(DepthwiseShape):
         """Weights (kernel rows, kernel columns, channels) i8 and biases (channels,), as the kernel reads them."""
         channels = weights.shape[2]
         start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + self.epilogue.rounding(output.multiplier)
-        packed = bytearray()
+        taps, packed = self._taps(weights), bytearray()
         for block in self.blocks(isa):
             packed.extend(bytes(block.place - len(packed)))
-            for index in range(block.count):
-                first = block.first + index * block.channels
-                covered = first + np.arange(block.isa.bytes) % block.channels
-                covered = np.where(covered < channels, covered, -1)
-                order = channel_order(GROUP, block.isa.width)
-                chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]
-                packed.extend(self._taps(chosen))
-                packed.extend(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
-                packed.extend(self.epilogue.parameters(block.isa, output, covered, GROUP))
+            first = block.first + np.arange(block.count)[:, None] * block.channels
+            covered = first + np.arange(block.isa.bytes) % block.channels
+            covered = np.where(covered < channels, covered, -1)
+            chosen = covered[:, channel_order(GROUP, block.isa.width)]
+            biases = np.where(chosen < 0, 0, start[chosen]).astype(np.int32)
+            own = self.epilogue.parameters(block.isa, output, covered, GROUP)
+            packed.extend(side_by_side(taps[chosen].transpose(0, 3, 4, 5, 6, 1, 2, 7), biases, own).data)
         return bytes(packed)
 
-    def _taps(self, weights: AnyArray) -> bytes:
-        """(kernel rows, kernel columns, 4, V) to [output row][column][group][half][4][V][tap]."""
-        rows, columns, q, width = weights.shape
-        taps = np.zeros((self.paired, columns, 4 * self.groups, q, width), np.int8)
+    def _taps(self, weights: AnyArray) -> AnyArray:
+        """Weights to (channels + 1, output row, kernel column, group of rows, half, tap); the last channel is 0."""
+        rows, columns, channels = weights.shape
+        taps = np.zeros((channels + 1, self.paired, columns, 4 * self.groups), np.int8)
         for row in range(self.paired):
             first = row * self.strides[0]
-            taps[row, :, first : first + rows] = weights.transpose(1, 0, 2, 3)
-        laid = taps.reshape(self.paired, columns, self.groups, 4, q, width).transpose(0, 1, 2, 4, 5, 3)
+            taps[:-1, row, :, first : first + rows] = weights.transpose(2, 1, 0)
+        laid = taps.reshape(channels + 1, self.paired, columns, self.groups, 4)
         halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
-        return np.ascontiguousarray(np.stack(halves, axis=3)).tobytes()
+        return np.stack(halves, axis=4)
 
     def prefetched(self) -> int:
         """Cache lines of the next kernel's weights, which follow these parameters, to prefetch per iteration.

@@ -7,11 +7,16 @@ LLVM would call a library on the others; so conversions are arithmetic on the bi
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
 from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, element
 
-HALVES = {"float16": "half", "bfloat16": "bfloat"}
+HALVES: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dtypes.bfloat16): "bfloat"}
 """Forms of the formats, by dtype."""
 
 

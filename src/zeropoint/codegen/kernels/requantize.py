@@ -58,6 +58,12 @@ def word_order(count: int, width: int) -> IntArray:
     return _constant(np.stack(rows))
 
 
+def side_by_side(*parts: AnyArray) -> AnyArray:
+    """The bytes of each group's part of every array (groups, ...), one after the other: u8 (groups, bytes of one)."""
+    rows = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
+    return np.concatenate(rows, axis=1)
+
+
 def _constant(array: IntArray) -> IntArray:
     """The array, made read-only because callers share it."""
     array.flags.writeable = False
@@ -108,9 +114,12 @@ class Epilogue:
             return np.zeros(multiplier.multiplier.shape, np.int64)
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
-    def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> bytes:
-        """Pack the parameters of a group of `count` vectors. `channels` are its channels in order; -1 is padding."""
-        multiplier = output.multiplier
+    def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> AnyArray:
+        """The parameters of groups of `count` vectors, u8 (groups, bytes of one).
+
+        `channels` (groups, channels of one) are in order; -1 is padding.
+        """
+        multiplier, groups = output.multiplier, len(channels)
         m = np.where(channels < 0, 0, multiplier.multiplier[channels])
         shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
         order = channel_order(count, isa.width)
@@ -118,25 +127,26 @@ class Epilogue:
         zero = output.zero_point + offset
         parts: list[AnyArray] = []
         if self.behaviour is RequantizeBehaviour.FIXED16 and shift is not None:
-            parts.append(np.maximum(shift, 0)[order].astype(np.int32))
+            parts.append(np.maximum(shift, 0)[:, order].astype(np.int32))
             if self.left:
-                parts.append(np.maximum(-shift, 0)[order].astype(np.int32))
-            parts.append(m[word_order(count, isa.width)].astype(np.int16))
+                parts.append(np.maximum(-shift, 0)[:, order].astype(np.int32))
+            parts.append(m[:, word_order(count, isa.width)].astype(np.int16))
             if self.offset:
-                parts.append(np.full(2 * isa.width, zero, np.int16))
+                parts.append(np.full((groups, 2 * isa.width), zero, np.int16))
         else:
-            parts.append(m[order].astype(np.int32 if shift is not None else np.float32))
+            parts.append(m[:, order].astype(np.int32 if shift is not None else np.float32))
             if shift is not None and self.lifted is not None:
                 shift = np.where(channels < 0, 1, shift + (self.lifted - 32))
-                parts.append((np.int64(1) << (shift - 1))[order].astype(np.int32))
+                parts.append((np.int64(1) << (shift - 1))[:, order].astype(np.int32))
             if shift is not None:
-                parts.append(shift[order].astype(np.int32))
-            parts.append(np.full(isa.width, zero, np.int32))
+                parts.append(shift[:, order].astype(np.int32))
+            parts.append(np.full((groups, isa.width), zero, np.int32))
         if self.clamped:
             bounds = np.array([output.storage_min, output.storage_max]) + offset
             narrow = np.uint8 if isa.unsigned else np.int8
-            parts.append(np.repeat(bounds, isa.bytes // (1 + self.words)).astype(np.int16 if self.words else narrow))
-        return b"".join(part.tobytes() for part in parts)
+            row = np.repeat(bounds, isa.bytes // (1 + self.words)).astype(np.int16 if self.words else narrow)
+            parts.append(np.broadcast_to(row, (groups, len(row))))
+        return side_by_side(*parts)
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """The number of bytes of `parameters`."""

@@ -101,7 +101,7 @@ def _cast(e: Expression, op: StorageCastOp, indices: Indices) -> int:
 
 def _table(e: Expression, op: TableOp, indices: Indices) -> int:
     index = e.value(op.operand, indices)
-    if element_dtype(element_of(op.operand)).name not in ("int8", "int16"):
+    if element_dtype(element_of(op.operand)) not in (np.dtype(np.int8), np.dtype(np.int16)):
         raise CodegenError(f"{describe(op)}: found an index of {element_of(op.operand)}, expected i8 or i16")
     view = e.scope.view(op.table)
     if view.activations:

@@ -89,7 +89,7 @@ Inner = Callable[[list[Axis]], int]
 def scalar_type(value: SSAValue) -> tuple[str, bool]:
     """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError if there is none."""
     element = element_of(value)
-    found = SCALAR_TYPES.get(element_dtype(element).name)
+    found = SCALAR_TYPES.get(element_dtype(element))
     width = getattr(element, "width", None)
     exact = width is None or width.data in (1, 8, 16, 32, 64)
     if found is None or not exact:
@@ -104,7 +104,7 @@ def scalar_type(value: SSAValue) -> tuple[str, bool]:
 
 def half_of(value: SSAValue) -> str | None:
     """The memory form of a half-precision value: "half" for f16, "bfloat" for bf16; None for any other type."""
-    return HALVES.get(element_dtype(element_of(value)).name)
+    return HALVES.get(element_dtype(element_of(value)))
 
 
 def on_numbers(rule: Rule) -> Rule:
@@ -115,7 +115,7 @@ def on_numbers(rule: Rule) -> Rule:
 
     def checked(e: Expression, op: Any, indices: Indices) -> int:
         for value in (*op.operands, *op.results):
-            if isinstance(element_of(value), UniformQuantizedType):
+            if type(element_of(value)) is UniformQuantizedType:
                 raise CodegenError(
                     f"{describe(op)}: found {value.type}; expected numbers: native code is made of integer programs "
                     "(lower it first)"

@@ -91,7 +91,7 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, indices: Indices) -> i
 
 def pads(op: Operation) -> bool:
     """Whether an op pads or dilates its input."""
-    if not isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp):
+    if type(op) is not hlo.ConvolutionOp and type(op) is not hlo.ReduceWindowOp:  # faster than isinstance
         return False
     return any(any(pair) for pair in padding_values(op.padding, 0)) or any(step != 1 for step in _dilation(op))
 
