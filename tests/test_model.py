@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from zeropoint.calibrate import DataError
+from zeropoint.correct.effort import Parts
 from zeropoint.frontend import ModelError
 from zeropoint.interp import InputError
 from zeropoint.ir.tensors import Array
@@ -143,12 +144,49 @@ def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_ba
     assert given is not None
     assert "analytic_bias" in held.corrections.summary()
     assert "1 sample held back" in held.corrections.summary()
-    assert held.corrections.summary().startswith("mean of outputs ")
+    assert held.corrections.summary().startswith("least output ")
     assert str(made).splitlines()[-1] == held.corrections.summary()
     assert "4 samples of the validation data" in given.corrections.summary()
     plain = zp.quantize(network, data, effort="none").quantization
     assert plain is not None
     assert plain.corrections.attempts == ()
+
+
+TWO_OUTPUTS = """func.func @main(%x: tensor<1x6xf32> {zeropoint.name = "x"})
+    -> (tensor<1x4xf32> {zeropoint.name = "wide"}, tensor<1x4xf32> {zeropoint.name = "narrow"}) {
+  %w = stablehlo.constant dense<[[1.0, -0.3, 0.2, 0.11], [0.7, -0.5, 0.01, 0.4], [0.35, 0.25, -0.13, 0.9],
+      [-0.6, 0.3, 0.77, 0.2], [0.1, 0.2, 0.3, 0.4], [0.5, -0.9, 0.66, -0.25]]> : tensor<6x4xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x6xf32>, tensor<6x4xf32>)
+      -> tensor<1x4xf32>
+  %z = stablehlo.constant dense<1.1> : tensor<1x4xf32>
+  %u = stablehlo.constant dense<1.2> : tensor<1x4xf32>
+  %1 = stablehlo.clamp %z, %0, %u : tensor<1x4xf32>
+  %2 = stablehlo.subtract %1, %z : tensor<1x4xf32>
+  return %0, %2 : tensor<1x4xf32>, tensor<1x4xf32>
+}"""
+
+
+def test_every_figure_of_a_summary_is_the_least_output_that_compare_shows() -> None:
+    rows = np.random.default_rng(3).normal(0, 1, (24, 6)).astype(np.float32)
+    model = zp.quantize(TWO_OUTPUTS, rows, target="litert", least_sqnr=10)
+    made = model.quantization
+    assert made is not None
+    assert made.widths is not None
+
+    def least(part: list[Array]) -> float:
+        return min(row.sqnr for row in zp.compare(TWO_OUTPUTS, model, np.stack(part)).outputs)
+
+    parts = Parts.of([{"x": row} for row in rows])
+    held, fitted = ([sample["x"] for sample in part] for part in (parts.held, parts.fitted))
+    assert (len(held), len(fitted)) == (6, 18)
+    after = made.corrections.after
+    assert after is not None
+    assert after.held == pytest.approx(least(held), abs=1e-6)
+    assert after.calibration == pytest.approx(least(fitted), abs=1e-6)
+    assert made.widths.verified == pytest.approx(least(list(rows)), abs=1e-6)
+    shown = f"least output {after.held:.1f} dB on 6 samples held back ("
+    assert made.corrections.summary().startswith(shown)
+    assert f"), {after.calibration:.1f} dB on the 18 that were fitted (" in made.corrections.summary()
 
 
 @pytest.mark.parametrize(

@@ -40,27 +40,28 @@ class Widths:
     """The result of a search for a minimum SQNR, measured on all samples.
 
     `wide` has the names of the wide kernels, out of `candidates` kernels that the target has in two widths. `searched`
-    is the least SQNR of an output in dB on the samples of the search, `verified` the one on all `samples`.
+    is the least SQNR of an output in dB on the `few` samples of the search, `verified` the one on all `samples`.
     """
 
     wide: tuple[str, ...]
     candidates: int
     searched: float
     verified: float
+    few: int
     samples: int
 
     @staticmethod
-    def of(spent: Spent, samples: int) -> Widths:
-        """The widths that a search chose, verified on that many samples."""
+    def of(spent: Spent, few: int, samples: int) -> Widths:
+        """The widths that a search on `few` samples chose, verified on all `samples`."""
         names = tuple(step.name for step in spent.steps)
-        return Widths(names, spent.available, spent.after.quality, spent.after.reached, samples)
+        return Widths(names, spent.available, spent.after.quality, spent.after.reached, few, samples)
 
     def __str__(self) -> str:
         names = f" ({', '.join(map(repr, self.wide))})" if self.wide else ""
         counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{names}"
         shown = counts if self.candidates else "no kernel has two widths"
-        least = f"{self.searched:.1f} dB in the search, {self.verified:.1f} dB on all {self.samples} samples"
-        return f"{shown}: least output {least}"
+        few = f"{self.searched:.1f} dB on the {self.few} of the search"
+        return f"{shown}: least output {self.verified:.1f} dB on all {self.samples} samples, {few}"
 
 
 Energies = dict[str, tuple[float, float]]

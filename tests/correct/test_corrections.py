@@ -138,7 +138,7 @@ def test_without_convolutions_the_ridge_changes_nothing_and_one_closed_form_is_t
     program = quantized(net.finish([net.insert(product)]), rows(8), stage="propagated")
     names = [name for name in PRESETS["best"] if name in METHODS]
     alone = [
-        correct(program, Parts.of(rows(8)), PLATFORM, effort="best", methods=[name])[1].attempts[0].figures
+        correct(program, Parts.of(rows(8)), PLATFORM, effort="best", methods=[name])[1].attempts[0].held
         for name in names
         if METHODS[name].has_ridge
     ]
@@ -260,6 +260,17 @@ def test_a_gain_that_chance_explains_is_none() -> None:
     assert noise(0.0, 0.0).is_less(noise(1.0, 0.01))
     assert noise(0.5).is_less(noise(1.0))
     assert not noise(float("nan"), 0.1).is_less(noise(1.0, 0.2))
+
+
+def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
+    def of(*outputs: float, signal: float = 1.0) -> Noise:
+        return Noise(np.full((1, len(outputs)), [signal, *[1.0] * (len(outputs) - 1)]), np.array([outputs]))
+
+    assert of(1.0, 0.1).sqnr == 0.0
+    assert of(1.0, 0.05).is_less(of(1.0, 0.1))
+    assert not of(1.1, 0.001).is_less(of(1.0, 0.9))  # the least output is worse
+    assert of(0.5, 0.05, signal=0.0).sqnr == float("-inf")
+    assert of(0.5, 0.05, signal=0.0).is_less(of(0.5, 0.1, signal=0.0))
 
 
 def test_an_output_with_nan_has_no_sqnr() -> None:

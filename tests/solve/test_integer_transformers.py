@@ -228,10 +228,11 @@ def test_wide_storage_holds_every_observed_value() -> None:
 def test_weights_that_read_13_bits_are_rounded_for_the_least_error_of_results() -> None:
     program = block(20, 48)
     data = [{"x0": np.random.default_rng(n).normal(0, 2, (20, 48)).astype(np.float32)} for n in range(8)]
-    result = quantize(program, data, replace(OPTIONS, corrections=("closed_form",)))
-    (attempt,), before = result.corrections.attempts, result.corrections.before
+    result = quantize(program, data, replace(OPTIONS, corrections=("closed_form",)), validation=data)
+    before, after = result.corrections.before, result.corrections.after
     assert before is not None
-    assert attempt.figures.calibration > before.calibration + 1.5  # the samples that it is fitted on
+    assert after is not None
+    assert after.held > before.held + 1.5  # the samples that it is fitted on
 
 
 @pytest.mark.parametrize(("shape", "scale"), [((3, 4), 1.0), ((2, 5, 33), 0.01), ((1, 700), 300.0)])

@@ -11,14 +11,14 @@ builtin.module attributes {zeropoint.corrections = [{name = "empirical_bias", sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
-from zeropoint.correct.judge import Judge, Noise
+from zeropoint.correct.judge import Judge
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, Platform, Samples, distinct
 from zeropoint.errors import OptionError
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
@@ -74,7 +74,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Figures:
-    """SQNR of the outputs in dB, on the fitted samples and on the held-back ones."""
+    """The least SQNR of an output in dB, on all fitted samples and on the held-back ones."""
 
     calibration: float
     held: float
@@ -82,15 +82,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A method that was tried, and its result."""
+    """A method that was tried, and the least SQNR of an output in dB on the held-back samples."""
 
     method: str
-    figures: Figures
+    held: float
 
 
 @dataclass(frozen=True)
 class Equalized:
-    """The SQNR of the outputs on the held-back samples, in dB, without corrections: before and after equalization."""
+    """The least SQNR of an output on the held-back samples, in dB, without corrections: before and after."""
 
     before: float
     after: float
@@ -102,20 +102,18 @@ class Equalized:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The result of an effort: figures `before` any correction, `attempts` in order, and the name of the one kept."""
+    """The result of an effort: figures `before` and `after`, `attempts` in order, and the name of the one kept."""
 
     effort: str
     judges: str
     before: Figures | None = None
+    after: Figures | None = None
     attempts: tuple[Attempt, ...] = field(default=())
     kept: str | None = None
     equalized: Equalized | None = None
     """The result of equalization; None if it was not tried or changes nothing."""
-
-    @property
-    def after(self) -> Figures | None:
-        """The figures of the returned program."""
-        return next((a.figures for a in self.attempts if a.method == self.kept), self.before)
+    fitted: int = 0
+    """The number of fitted samples; 0 if they are those that judge."""
 
     def facts(self) -> list[Fact]:
         """A fact for each method."""
@@ -124,7 +122,7 @@ class Corrections:
         return first + [
             Fact(
                 attempt.method,
-                f"{attempt.figures.held:.2f} dB, {before:.2f} dB without; "
+                f"{attempt.held:.2f} dB, {before:.2f} dB without; "
                 + ("kept" if attempt.method == self.kept else "undone"),
                 "calibrated",
                 self.judges,
@@ -138,21 +136,22 @@ class Corrections:
         if after is None or after.held >= FAR:
             return []
         return [
-            f"found {after.held:.1f} dB at the outputs on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
+            f"found {after.held:.1f} dB at the least output on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
             f"sensitivity` shows which kernels cost it, and `--budget quality={FAR:g}` keeps some of them in float"
         ]
 
     def summary(self) -> str:
-        """One line: the SQNR of the program's outputs, all weighing the same, and which methods were kept or undone."""
+        """One line: the least SQNR of an output, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
             return "no corrections" if self.equalized is None else f"{EQUALIZE}: {self.equalized}, on {self.judges}"
         done = [] if self.equalized is None else [(EQUALIZE, self.equalized.kept)]
         done += [(attempt.method, attempt.method == self.kept) for attempt in self.attempts]
         tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done)
+        fitted = f", {after.calibration:.1f} dB on the {self.fitted} that were fitted ({before.calibration:.1f})"
         return (
-            f"mean of outputs {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections), "
-            f"{after.calibration:.1f} dB on those that were fitted ({before.calibration:.1f}); {tried}"
+            f"least output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
+            f"{fitted if self.fitted else ''}; {tried}"
         )
 
 
@@ -189,34 +188,27 @@ def correct(
         return program, Corrections(effort, parts.judges)
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
-    measured = _Measured(reference or program, parts, platform)
-    (fitted, least), best, kept = measured.noise(program), program, None
-    before = Figures(fitted.sqnr, least.sqnr)
+    exact = reference or program
+    judge = Judge(exact, some(parts.held), platform.programs)
+    before = least = judge.noise(program)
+    best, kept = program, None
     attempts: list[Attempt] = []
     biased = program.clone()
     give_biases(biased, platform.target)
     for name in distinct(names, biased, platform.target):
         made = biased.clone()
         METHODS[name].run(made, parts.fitted, platform, progress)
-        fitted, held = measured.noise(made)
-        attempts.append(Attempt(name, Figures(fitted.sqnr, held.sqnr)))
+        held = judge.noise(made)
+        attempts.append(Attempt(name, held.sqnr))
         if held.is_less(least):
             best, kept, least = made, name, held
-    return _recorded(best, Corrections(effort, parts.judges, before, tuple(attempts), kept, equalized))
-
-
-class _Measured:
-    """Measures programs on the fitted samples and on the held-back ones, each prepared once for both."""
-
-    def __init__(self, reference: Program, parts: Parts, platform: Platform):
-        fitted, held = some(parts.fitted), some(parts.held)
-        self._judge = Judge(reference, [*fitted, *held] if parts.apart else held, platform.programs)
-        self._fitted = len(fitted) if parts.apart else None
-
-    def noise(self, program: Program) -> tuple[Noise, Noise]:
-        """The noise on the fitted samples, and on those held back."""
-        found = self._judge.noise(program)
-        return (found, found) if self._fitted is None else (found[: self._fitted], found[self._fitted :])
+    first, last, count = Figures(before.sqnr, before.sqnr), Figures(least.sqnr, least.sqnr), 0
+    if parts.apart:
+        # All of them, so that the two parts make up the samples that took part: a hard one must not be in neither.
+        fitted, count = Judge(exact, parts.fitted, platform.programs), len(parts.fitted)
+        first = replace(first, calibration=fitted.sqnr(program))
+        last = first if kept is None else replace(last, calibration=fitted.sqnr(best))
+    return _recorded(best, Corrections(effort, parts.judges, first, last, tuple(attempts), kept, equalized, count))
 
 
 def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:

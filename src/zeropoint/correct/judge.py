@@ -51,16 +51,33 @@ class Noise:
 
     @property
     def sqnr(self) -> float:
-        """SQNR in dB over all samples, from the mean noise/signal of the outputs: all outputs weigh the same.
+        """The least SQNR of an output in dB over all samples, as `compare` and `bit_widths.least_sqnr` define it.
 
-        -inf if there are NaNs or infinities, as in `compare`.
+        -inf if there are NaNs or infinities.
         """
-        signal, noise = self.signal.sum(axis=0), self.noise.sum(axis=0)
-        if not (np.isfinite(signal).all() and np.isfinite(noise).all()):
-            return float("-inf")
-        shares = noise[signal > 0] / signal[signal > 0]
-        mean = float(shares.mean()) if shares.size else 0.0
-        return float(-10 * np.log10(mean)) if mean else float("inf")
+        shares = self._shares
+        most = float(shares.max()) if shares.size else 0.0
+        return float(-10 * np.log10(most)) if most else float("inf")
+
+    @property
+    def mean(self) -> float:
+        """The mean noise/signal of the outputs: all outputs weigh the same."""
+        # Finite if only an output without signal is wrong: it would hide what the others gain.
+        shares = self._shares
+        shares = shares[self._powers != 0]
+        return float(shares.mean()) if shares.size else 0.0
+
+    @property
+    def _powers(self) -> Array:
+        return self.signal.sum(axis=0)
+
+    @property
+    def _shares(self) -> Array:
+        """Noise/signal of each output over all samples; infinite for NaNs and infinities, and without signal."""
+        signal, noise = self._powers, self.noise.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(noise == 0, 0.0, noise / signal)
+        return np.where(np.isfinite(signal) & np.isfinite(noise), shares, np.inf)
 
     def __getitem__(self, samples: slice) -> Noise:
         """The noise on some of the samples."""
@@ -69,11 +86,12 @@ class Noise:
     def is_less(self, other: Noise) -> bool:
         """Whether there is significantly less noise than in another run on the same samples.
 
-        The SQNR must be better, and the mean gain per sample in dB must exceed its standard error. The SQNR alone can
-        improve by chance on few samples, and a single sample may dominate it.
+        The outputs must be better on average, none may become the new least one, and the mean gain per sample in dB
+        must exceed its standard error.
         """
-        if not self.sqnr > other.sqnr:
+        if not self.mean < other.mean or self.sqnr < other.sqnr:
             return False
+        # The totals can improve by chance on few samples, and a single sample may dominate them.
         gains = [_decibels(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
         if len(gains) < 2:
             return True
