@@ -2,4 +2,4 @@
 
 from zeropoint.cli import main
 
-main()
+main(prog_name="zeropoint")

@@ -1,7 +1,8 @@
 """The command line.
 
-Exit status: 0 success; 1 a check failed; 2 invalid input (one line with what was found, what was expected, and the
-fix); 70 internal error (one line with how to report it). `--debug` shows the traceback.
+Exit status: 0 success; 1 a check failed; 2 invalid input or no room for the output (one line with what was found, what
+was expected, and the fix); 70 internal error (one line with how to report it); 130 interrupted by Ctrl-C; 141 nobody
+reads the output. `--debug` shows the traceback.
 
 Implementation modules are imported inside the commands, so that `--help` and wrong options are answered immediately.
 """
@@ -13,6 +14,7 @@ import click
 from zeropoint.cli.calibration import calibrate
 from zeropoint.cli.check_target import check_target
 from zeropoint.cli.compilation import compile_
+from zeropoint.cli.entry import Entry
 from zeropoint.cli.execution import compare, run
 from zeropoint.cli.export import export
 from zeropoint.cli.inspection import explain, targets
@@ -31,6 +33,7 @@ COMMANDS = (
 
 
 @click.group(
+    cls=Entry,
     commands=list(COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -32,11 +32,20 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) ->
 def program_text(file: Path) -> tuple[str, str]:
     """The text of a file or of standard input, and its name for messages."""
     if str(file) == "-":
-        return sys.stdin.read(), "<stdin>"
+        return _standard_input(), "<stdin>"
     try:
         return file.read_text(), str(file)
     except UnicodeDecodeError:
         fail(f"{file}: found bytes that are no text, expected MLIR")
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        fail("standard input: found bytes that are no text, expected MLIR")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard input") from error
 
 
 def weights_of(file: Path) -> Any:

@@ -6,7 +6,6 @@ sysexits.h) means a bug in zeropoint; the line has how to report it. `--debug` p
 
 from __future__ import annotations
 
-import errno
 import functools
 import platform
 import sys
@@ -26,9 +25,14 @@ _DEBUG = "zeropoint.debug"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
+def tell(line: str) -> None:
+    """Print a line on standard error."""
+    click.echo(line, err=True)
+
+
 def fail(message: str) -> NoReturn:
     """Print one line about what is wrong with the input, and exit with status 2."""
-    click.echo(f"zeropoint: {' '.join(message.split())}", err=True)
+    tell(f"zeropoint: {' '.join(message.split())}")
     raise SystemExit(REFUSED)
 
 
@@ -50,43 +54,45 @@ def reports_errors(command: CommandT) -> CommandT:
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader closed the pipe; click handles that
-                raise
-            _show_traceback()
-            fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
-        except Error as error:
-            _show_traceback()
-            fail(_message(error))
-        except MemoryError as error:
-            _show_traceback()
-            fail(f"found work that {summary(error)}, expected a smaller model or a machine with more")
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
+        except (BrokenPipeError, click.ClickException, click.Abort, click.exceptions.Exit):
+            raise  # `entry.py` reports them
         except Exception as error:
             _show_traceback()
-            _report(error)
+            raise SystemExit(refused(error)) from error
 
     return debug_option(verbosity_options(wrapped))  # pyright: ignore[reportReturnType] (wraps keeps the signature)
+
+
+def refused(error: Exception) -> int:
+    """Print the line about an error. Returns the exit status."""
+    if isinstance(error, Error):
+        line = _message(error)
+    elif isinstance(error, OSError):
+        line = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+    elif isinstance(error, MemoryError):
+        line = f"found work that {summary(error)}, expected a smaller model or a machine with more"
+    else:
+        tell(f"zeropoint: {_report(error)}")
+        return OUR_FAULT
+    tell(f"zeropoint: {' '.join(line.split())}")
+    return REFUSED
 
 
 def _show_traceback() -> None:
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_DEBUG):
-        click.echo(traceback.format_exc(), err=True, nl=False)
+        tell(traceback.format_exc().removesuffix("\n"))
 
 
-def _report(error: Exception) -> NoReturn:
-    """Print that this is a bug in zeropoint, with what a bug report needs, and exit with status 70."""
+def _report(error: Exception) -> str:
+    """That this is a bug in zeropoint, with what a bug report needs."""
     from zeropoint.version import __version__
 
     versions = f"zeropoint {__version__}, Python {platform.python_version()}, {platform.machine()} {sys.platform}"
-    click.echo(
-        f"zeropoint: internal error: {summary(error)}. This is a bug in zeropoint, not in your input. Please report it "
-        f"with the output of the same command with --debug, the model if you can share it, and: {versions}",
-        err=True,
+    return (
+        f"internal error: {summary(error)}. This is a bug in zeropoint, not in your input. Please report it "
+        f"with the output of the same command with --debug, the model if you can share it, and: {versions}"
     )
-    raise SystemExit(OUR_FAULT)
 
 
 def _message(error: Error) -> str:

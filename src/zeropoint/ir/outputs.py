@@ -131,7 +131,10 @@ def _temporaries(paths: list[Path]) -> Generator[list[Path]]:
     made: list[Path] = []
     try:
         for path in paths:
-            descriptor, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
+            try:
+                descriptor, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
+            except OSError as error:
+                raise _of(path, error) from error
             made.append(Path(name))
             os.close(descriptor)
         yield made

@@ -1,0 +1,95 @@
+"""The entry point: every way in which the command line ends has a status and at most one line on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+
+from zeropoint.cli import streams
+from zeropoint.cli.refusals import REFUSED, refused, tell
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report a process that Ctrl-C ended."""
+NO_READER = 141
+"""128 + SIGPIPE: nobody reads the output any more."""
+
+
+class _Interrupted(Exception):
+    """Ctrl-C, which click would report in two lines and as status 1."""
+
+
+class _NoReader(Exception):
+    """A broken pipe, which click would report as status 1."""
+
+
+@contextmanager
+def _past_click() -> Generator[None]:
+    """Raise our own exceptions for those that click would handle."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise _Interrupted from error
+    except BrokenPipeError as error:
+        raise _NoReader from error
+
+
+class Entry(click.Group):
+    """The group of all commands."""
+
+    def make_context(self, *arguments: Any, **named: Any) -> click.Context:
+        """As click's; raises _Interrupted and _NoReader."""
+        with _past_click():
+            return super().make_context(*arguments, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's; raises _Interrupted and _NoReader."""
+        with _past_click():
+            return super().invoke(ctx)
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, standalone_mode: bool = True, **named: Any) -> Any:
+        """Run a command and exit with its status. Without `standalone_mode`, exceptions pass through."""
+        named["standalone_mode"] = False
+        if not standalone_mode:
+            return super().main(args, *others, **named)
+        streams.prepare()
+        status = _status(lambda: super(Entry, self).main(args, *others, **named))
+        if status == 0:
+            status = _status(streams.flush)
+        with suppress(OSError):  # the first failure has been reported
+            streams.flush()
+        sys.exit(status)
+
+
+def _status(step: Any) -> int:
+    """The exit status of a step, after a line about what went wrong."""
+    try:
+        result = step()
+        return result if isinstance(result, int) else 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return REFUSED
+    except click.ClickException as error:
+        tell(_line(error))
+        return REFUSED
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
+        tell("zeropoint: interrupted")
+        return INTERRUPTED
+    except (_NoReader, BrokenPipeError):
+        return NO_READER
+    except Exception as error:
+        return refused(error)
+
+
+def _line(error: click.ClickException) -> str:
+    """click's message in one line, with the command and where its options are described."""
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return f"zeropoint: {message}"
+    return f"{context.command_path}: {message}; '{context.command_path} --help' lists what it takes"

@@ -1,0 +1,121 @@
+"""Standard streams that fail, Ctrl-C, and wrong usage: a status and at most one line, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from zeropoint.cli import main
+
+PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
+  %0 = stablehlo.tanh %x : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+"""
+CLOSED, FULL = "standard output: Bad file descriptor", "standard output: No space left on device"
+CASES = {
+    "help to a full device": ("--help > /dev/full", 2, FULL),
+    "help of a command to a full device": ("opt --help > /dev/full", 2, FULL),
+    "version to a full device": ("--version > /dev/full", 2, FULL),
+    "text to a full device": ("opt m.mlir > /dev/full", 2, FULL),
+    "help to a closed stream": ("--help >&-", 2, CLOSED),
+    "text to a closed stream": ("opt m.mlir >&-", 2, CLOSED),
+    "printed values to a closed stream": ("run m.mlir --args '[dense<1.0> : tensor<1x4xf32>]' >&-", 2, CLOSED),
+    "no output to a closed stream": ("opt m.mlir -o out.mlir >&-", 0, ""),
+    "an error, all streams closed": ("opt none.mlir <&- >&- 2>&-", 2, ""),
+    "an error to a full device": ("opt none.mlir 2>/dev/full", 2, ""),
+    "messages to a full device": ("opt m.mlir -p simplify -v -o out.mlir 2>/dev/full", 0, ""),
+    "a closed input": ("opt - <&-", 2, "standard input: Bad file descriptor"),
+    "bytes as the input": ("opt - < d.npz", 2, "standard input: found bytes that are no text, expected MLIR"),
+    "a reader that leaves": ("opt m.mlir | true; exit ${PIPESTATUS[0]}", 141, ""),
+    "a file that cannot be made": ("opt m.mlir -o /proc/out.mlir", 2, "/proc/out.mlir: No such file or directory"),
+    "a name that is too long": (f"opt m.mlir -o {'a' * 251}.mlir", 2, f"{'a' * 251}.mlir: File name too long"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("streams")
+    (found / "m.mlir").write_text(PROGRAM)
+    np.savez(found / "d.npz", x=np.ones((4, 1, 4), np.float32))
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stream_that_fails_gives_a_status_and_at_most_a_line(name: str, folder: Path) -> None:
+    command, status, line = CASES[name]
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m zeropoint {command}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    assert (done.returncode, done.stderr) == (status, line and f"zeropoint: {line}\n")
+
+
+def test_a_file_that_is_opened_does_not_take_the_place_of_a_closed_stream(folder: Path) -> None:
+    command = f"{sys.executable} -m zeropoint quantize m.mlir --data d.npz --effort none -o q.mlir <&- >&- 2>&-"
+    closed = subprocess.run(["bash", "-c", command], cwd=folder)
+    assert closed.returncode == 2  # for the summary; the program has been written
+    found = (folder / "q.mlir").read_bytes()
+    subprocess.run(["bash", "-c", command.partition("<")[0]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    assert (folder / "q.mlir").read_bytes() == found
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_names_that_the_encoding_does_not_have_are_printed(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(PROGRAM.replace('"x"', '"日é\\FF"'), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "zeropoint", "explain", "m.mlir"],
+        cwd=tmp_path,
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "LC_ALL": "C"},
+    )
+    assert done.returncode in (0, 2), done.stderr
+    assert done.stderr.count(b"\n") <= 1
+
+
+def test_ctrl_c_ends_in_a_line_and_status_130(folder: Path) -> None:
+    command = [sys.executable, "-m", "zeropoint", "opt", "-"]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while "pipe_read" not in Path(f"/proc/{process.pid}/wchan").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert (process.returncode, said) == (130, "zeropoint: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["quantize", "--foo"], "zeropoint quantize: No such option '--foo'"),
+        (["quantize", "m.mlir"], "zeropoint quantize: Missing option '-o' / '--output'"),
+        (["quantize", "m.mlir", "-o", "."], "zeropoint quantize: Invalid value for '-o' / '--output': File '.' is a"),
+        (["opt"], "zeropoint opt: Missing argument 'FILE'"),
+        (["run", "m.mlir", "--max-trips", "a"], "zeropoint run: Invalid value for '--max-trips': 'a' is not a valid"),
+        (["nothing"], "zeropoint: No such command 'nothing'"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_help(arguments: list[str], line: str) -> None:
+    result = CliRunner().invoke(main, arguments, prog_name="zeropoint")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(line)
+    assert result.stderr.endswith(f"; '{line.partition(':')[0]} --help' lists what it takes\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_no_command_prints_the_help() -> None:
+    result = CliRunner().invoke(main, [], prog_name="zeropoint")
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
