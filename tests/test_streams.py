@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,9 @@ def test_names_that_the_encoding_does_not_have_are_printed(encoding: str, tmp_pa
 
 def test_ctrl_c_ends_in_a_line_and_status_130(folder: Path) -> None:
     command = [sys.executable, "-m", "zeropoint", "opt", "-"]
-    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    heed: Any = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 (jobs in the background ignore it)
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stderr=pipe, text=True, preexec_fn=heed) as process:
         deadline = time.monotonic() + 30
         while "pipe_read" not in Path(f"/proc/{process.pid}/wchan").read_text() and time.monotonic() < deadline:
             time.sleep(0.05)
