@@ -27,13 +27,15 @@ from zeropoint.correct import Parts
 from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import NoQuantizedType, UniformQuantizedType
+from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.passes import DECIDING_PASSES, run_all
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import constant_bytes
 from zeropoint.report.explain import explain
+from zeropoint.targets import target
 
 PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
   %0 = "quant.qcast"(%x) : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.01>>
@@ -42,6 +44,7 @@ PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<
 }
 """
 STEPS = [Step(f"conv{n}", (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
+STEPS_16 = [Step("", (0, 1), "i16", 0.5, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,7 @@ def test_the_summary_counts_the_kernels_that_stay_float() -> None:
 def test_a_kernel_between_two_floats_stays_float() -> None:
     program = quantized("quality=1").calibrated
     chosen = [Step("", (0, 2), "float", 0.5, 0, 0)]
-    made = regions_of(widened(program, chosen, Budget(quality=1.0)))
+    made = regions_of(widened(program, chosen, Budget(quality=1.0), target("cpu")))
     floats = [all(isinstance(spec, NoQuantizedType) for spec in region.output_specs) for region in made]
     assert floats == [True, True, True, False]
 
@@ -355,3 +358,39 @@ def test_workers_of_a_search_that_are_killed_lose_nothing(tmp_path: Path, monkey
     folder.mkdir()
     assert searched(folder, Work(2, folder / "journal"), Deadly(orders, os.getpid())) == alone
     assert not list(orders.iterdir())
+
+
+WIDE_INPUT = """
+name = "two_widths"
+extends = "cpu"
+""" + "".join(
+    f"""
+[[kernel]]
+name = "convolution"
+inputs = ["act {read}", "weight i8<-127:127> zp=0 per_channel", "bias i32 zp=0 per_channel"]
+output = "act {made}"
+relation = "multiplier_accumulator_scale"
+accumulator = 32
+"""
+    for read, made in (("i8", "i8"), ("i8", "i16<-4096:4095>"), ("i16<-4096:4095>", "i16<-4096:4095>"))
+)
+
+
+def test_a_kernel_that_is_widened_reads_the_programs_input_wide_if_the_target_has_that_row(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(WIDE_INPUT)
+    table = target(str(tmp_path / "two.toml"))
+    program = quantized("quality=1").calibrated
+    first, second, *_ = regions_of(widened(program, STEPS_16, Budget(floats=False), table))
+    assert [width_of(spec) for spec in (first.input_specs.data[0], first.output_specs.data[0])] == [16, 16]
+    assert [width_of(spec) for spec in (second.input_specs.data[0], second.output_specs.data[0])] == [None, 16]
+    narrow_input, *_ = regions_of(widened(program, STEPS_16, Budget(floats=False), target("cpu")))
+    assert width_of(narrow_input.input_specs.data[0]) is None  # no row of cpu is wide
+    decided = run_all(
+        DECIDING_PASSES, widened(program, STEPS_16, Budget(floats=False), table), {"target": str(tmp_path / "two.toml")}
+    )
+    specs = regions_of(decided)[0].input_specs.data[0], regions_of(decided)[0].output_specs.data[0]
+    assert all(isinstance(spec, UniformQuantizedType) and str(spec.storage) == "i16<-4096:4095>" for spec in specs)
+
+
+def width_of(spec: object) -> int | None:
+    return spec.storage.type.width if isinstance(spec, AnyQuantizedType) else None

@@ -753,11 +753,11 @@ def test_opt_refuses_in_one_line(arguments: str, message: str) -> None:
 
 
 def test_targets_prints_the_list_and_the_kernel_table() -> None:
-    assert [line.split()[0] for line in done("targets").splitlines()][:3] == ["cpu", "cpu-integer", "litert"]
+    assert [line.split()[0] for line in done("targets").splitlines()][:3] == ["cpu", "cpu-integer", "cpu-wide"]
     table = done("targets cpu")
     assert "depthwise_convolution" in table
     assert "fixed_scale(1/256, -128)" in table
-    assert refused("targets gpu").startswith("found target 'gpu', expected one of: cpu, cpu-integer, litert")
+    assert refused("targets gpu").startswith("found target 'gpu', expected one of: cpu, cpu-integer, cpu-wide, litert")
 
 
 @pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "sensitivity", "compile", "opt", "targets"])

@@ -183,6 +183,7 @@ FLOAT_KERNELS = {
     # Kernels of which only the target's runtime has an integer form, or which the target does not have.
     "cpu": {"target cpu has no kernel 'softmax'"},
     "cpu-integer": set(),
+    "cpu-wide": {"target cpu-wide has no kernel 'softmax'"},
     "litert": {"kernel 'softmax' has no integer form but in the target's runtime"},
     "litert-16x8": {"kernel 'softmax' has no integer form but in the target's runtime"},
     # These kernels are the runtime's own, which computes in floats between integers.

@@ -111,7 +111,7 @@ def narrow_losses(
             steps[index] = Step(kernel_key(region)[0], (index,), f"i{storage.type.width}", 0.0, 0, 0)
 
     def sqnr(wide: Collection[Step]) -> float:
-        run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False))))
+        run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False), target)))
         return least_output_sqnr(zip(expected, map(run, samples), strict=True))
 
     best = sqnr(steps.values())

@@ -93,7 +93,7 @@ class Candidates(Generic[M]):
         """The quantization with these steps; only the latest one is kept."""
         key = tuple(steps)
         if key not in self.latest:
-            made = self.quantize(budget.widened(self.calibrated, steps, self.limits))
+            made = self.quantize(budget.widened(self.calibrated, steps, self.limits, self.quantize.platform.target))
             self.latest.clear()
             self.latest[key] = made
         return self.latest[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,17 +137,25 @@ def float_program(made: Built, folder: Path) -> tuple[Program, dict[str, Array]]
 
 def in_storage(program: Program, made: Built) -> Program:
     """The program with the ports' storage in its casts: a model in ONNX has whole integer types only."""
-    ports = [port for port in (*made.operands, *made.results) if isinstance(port, Port) and np.ndim(port.scale) == 0]
+    ports = {
+        parameters(port.scale, port.zero_point): port
+        for port in (*made.operands, *made.results)
+        if isinstance(port, Port)
+    }
     for op in list(program.entry.ops):
         kind = element_of(op.results[0]) if isinstance(op, QuantizeCastOp) else None
-        if isinstance(kind, UniformQuantizedType) and kind.is_per_layer:
-            port = next(
-                (port for port in ports if (port.scale, port.zero_point) == (kind.scale, kind.zero_point)), None
-            )
+        if isinstance(kind, UniformQuantizedType) and not kind.is_sub_channel:
+            port = ports.get(parameters(kind.scales, kind.zero_points))
             if port is not None and port.storage.type == kind.storage.type:
-                wanted = UniformQuantizedType.per_layer(port.storage, kind.scale, kind.zero_point)
+                wanted = UniformQuantizedType(replace(kind.data, storage=port.storage))
                 Rewriter.replace_value_with_new_type(op.results[0], with_element(op.results[0], wanted))
     return program
+
+
+def parameters(scales: Any, zero_points: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Scales and zero points, one of each for all channels."""
+    scale, point = np.broadcast_arrays(np.atleast_1d(scales), np.atleast_1d(zero_points))
+    return tuple(scale.tolist()), tuple(point.tolist())
 
 
 def check_weights(program: Program, row: KernelRow) -> None:

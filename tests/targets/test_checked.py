@@ -20,6 +20,7 @@ FORM = re.compile(r"(?P<runtime>\S+) (?P<version>\S+): (?P<test>tests/\S+\.py)")
 MODULES = {
     "cpu": "test_cpu_rows",
     "cpu-integer": "test_cpu_integer_rows",
+    "cpu-wide": "test_cpu_wide_rows",
     "litert": "test_litert_rows",
     "litert-16x8": "test_litert_rows",
     "onnxruntime": "test_onnxruntime_rows",

@@ -19,7 +19,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import multiplications_of
-from zeropoint.targets import Role, Target
+from zeropoint.targets import DATA, AtLeast, Role, Target
 
 FLOAT = "float"
 FLOAT_BYTES = 3
@@ -126,8 +126,10 @@ def _ranked(steps: Iterable[Step], budget: Budget) -> list[Step]:
     return sorted(steps, key=lambda step: (-gain(step), step.regions))
 
 
-def widened(program: Program, steps: Sequence[Step], budget: Budget) -> Program:
+def widened(program: Program, steps: Sequence[Step], budget: Budget, target: Target) -> Program:
     """The calibrated program with the demands of the steps: `!quant.any` of the wider storage, or `!quant.none`.
+
+    A kernel that is widened reads floats, such as the program's inputs, in its wider storage too, if the target has it.
 
     A kernel between kernels that all stay float stays float too, because rounding there would only add noise.
     """
@@ -138,12 +140,36 @@ def widened(program: Program, steps: Sequence[Step], budget: Budget) -> Program:
         if step.width == FLOAT:
             _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
         else:
-            expressed = element_of(region.outputs[0])
-            assert isinstance(expressed, AnyFloat)
-            region.output_specs = ArrayAttr[Attribute]([AnyQuantizedType.of(Storage.of(step.width), expressed)])
+            _widen(region, Storage.of(step.width), target)
     for region in _between(regions, steps):
         _keep_float(region, f"budget {budget}: {AROUND}")
     return program
+
+
+def _widen(region: QuantizeRegionOp, storage: Storage, target: Target) -> None:
+    """Demand the storage's width of the result, and of operands that no kernel makes, if a row has both."""
+
+    def demand(value: SSAValue, least: Storage) -> AnyQuantizedType:
+        expressed = element_of(value)
+        assert isinstance(expressed, AnyFloat)
+        return AnyQuantizedType.of(least, expressed)
+
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    wide = AtLeast(storage.type.width)
+    specs = list(region.input_specs)
+    for index, value in enumerate(region.inputs):
+        able = [row for row in rows if row.output.accepts(wide) and row.input_rule(index).accepts(wide)]
+        is_data = all(row.input_rule(index).role in DATA for row in able)
+        if able and is_data and isinstance(specs[index], AnyFloat) and _is_quantized_here(value):
+            specs[index] = demand(value, storage)
+    region.input_specs = ArrayAttr[Attribute](specs)
+    region.output_specs = ArrayAttr[Attribute]([demand(region.outputs[0], storage)])
+
+
+def _is_quantized_here(value: SSAValue) -> bool:
+    """Whether a value is a float that its readers quantize: an input of the program, or the result of a float op."""
+    maker = _maker(value)
+    return not isinstance(maker, QuantizeRegionOp) and not (isinstance(maker, Operation) and _is_constant(maker))
 
 
 def final(steps: Iterable[Step]) -> dict[int, Step]:

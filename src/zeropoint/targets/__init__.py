@@ -56,7 +56,18 @@ __all__ = [
     "target",
 ]
 
-TARGETS = ("cpu", "cpu-integer", "litert", "litert-16x8", "onnxruntime", "openvino", "shift_only", "stablehlo", "tosa")
+TARGETS = (
+    "cpu",
+    "cpu-integer",
+    "cpu-wide",
+    "litert",
+    "litert-16x8",
+    "onnxruntime",
+    "openvino",
+    "shift_only",
+    "stablehlo",
+    "tosa",
+)
 """The names of the built-in targets."""
 
 _TABLES = Path(__file__).parent / "tables"
