@@ -266,6 +266,7 @@ def sensitivity(
     observer: str = "output",
     recipe: Recipe | None = None,
     effort: str = "balanced",
+    mask: str | None = None,
     exact: bool = False,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Constant] | None = None,
@@ -285,5 +286,5 @@ def sensitivity(
     check_arguments(target=target, profile=profile, observer=observer, effort=effort, exact=exact, progress=progress)
     network = _loaded(model, data, shapes, constants, example)
     rules = None if recipe is None else recipe_of(recipe)
-    options = Options(str(target), profile, observer, recipe=rules, effort=effort)
+    options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)
     return run(network.program, samples(data, network.inputs), options, exact=exact, progress=display(progress))

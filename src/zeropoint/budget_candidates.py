@@ -22,7 +22,7 @@ from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.correct import Platform
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.engines import QuickestEngine, milliseconds
-from zeropoint.interp import Runnable
+from zeropoint.interp import Engine, Runnable, masked
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -80,9 +80,9 @@ class Candidates(Generic[M]):
     latest: dict[tuple[Step, ...], M] = field(default_factory=lambda: {})
 
     @cached_property
-    def engine(self) -> QuickestEngine:
-        """The engine for runs of all held samples."""
-        return QuickestEngine(len(self.held))
+    def engine(self) -> Engine:
+        """The engine for runs of all held samples, without padding."""
+        return masked(QuickestEngine(len(self.held)), self.quantize.platform.mask)
 
     @cached_property
     def _expected(self) -> list[Mapping[str, Array]]:

@@ -132,6 +132,7 @@ class Model:
         *,
         reference: Any = None,
         data: Any = None,
+        mask: str | None = None,
         timing: bool = True,
         trials: bool = True,
         progress: Progress | bool = False,
@@ -139,9 +140,10 @@ class Model:
         """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
 
         With `data`, outputs and kernels are compared with the float model: `reference`, a Model or anything that
-        `zp.load` accepts, or the one that this model was quantized from in this process. `timing` compiles the program
-        and times its kernels. `trials` measures recipe rules for the kernels that add most noise. Sections that cannot
-        be made say what they need. `progress=True` shows bars on a terminal.
+        `zp.load` accepts, or the one that this model was quantized from in this process; positions where the input
+        `mask` is 0 do not count. `timing` compiles the program and times its kernels. `trials` measures recipe rules
+        for the kernels that add most noise. Sections that cannot be made say what they need. `progress=True` shows bars
+        on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is no model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
@@ -159,6 +161,7 @@ class Model:
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
             source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
+            source = replace(source, mask=mask)
         shown = display(progress)
         found = measured_report(self.program, path.stem, source, timing=timing, trials=trials, progress=shown)
         write_report(found, path)

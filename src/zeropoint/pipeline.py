@@ -33,7 +33,7 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
-from zeropoint.interp import Engine, check_mask, has_padding, masked
+from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
@@ -376,10 +376,10 @@ def sensitivity(
     narrow, if the target has it in two widths. Raises the errors of `quantize`.
     """
     options = options or Options()
-    kept = Kept(CORRECTED)
+    kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine)
     check_used(made, options)
-    platform = _platform(named_target(options.target), engine, len(kept.entries))
+    platform = _platform(named_target(options.target), engine, len(kept.entries), options.mask)
     shown = progress or silent
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)
     if not exact:
@@ -389,5 +389,6 @@ def sensitivity(
     def decide(calibrated: Program) -> Program:
         return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, settings)
 
-    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide)
+    judged = masked(ReferenceEngine(), options.mask)
+    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide, judged)
     return Sensitivities(replace(one, exact_loss=losses.get(one.name)) for one in found)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -73,6 +77,45 @@ def test_corrections_are_judged_without_padding() -> None:
     reference = zp.load(TEXT)
     made = zp.quantize(reference, _samples(100.0), observer="minmax", corrections=["empirical_bias"], mask="mask")
     assert made.quantization.corrections.before.held > 30
+
+
+@pytest.mark.parametrize("observer", ["output", "mse"])
+def test_corrections_and_ranges_do_not_depend_on_what_is_in_the_padding(observer: str) -> None:
+    methods = ["analytic_bias", "empirical_bias", "closed_form"]
+    figures, programs = [], []
+    for padding in (0.0, 100.0):
+        data = [{**one, "x": one["x"] + np.float32(0.7) * (one["x"] < 50)} for one in _samples(padding)[:3]]
+        made = zp.quantize(zp.load(TEXT), data, observer=observer, corrections=methods, mask="mask")
+        corrections = made.quantization.corrections
+        figures.append([(one.method, one.figures) for one in corrections.attempts])
+        programs.append(str(made))
+    assert figures[0] == figures[1]
+    assert programs[0] == programs[1]
+
+
+def test_sensitivity_does_not_count_padding() -> None:
+    tables = [zp.sensitivity(zp.load(TEXT), _samples(padding), effort="none", mask="mask") for padding in (0.0, 100.0)]
+    assert tables[0] == tables[1]
+    whole = zp.sensitivity(zp.load(TEXT), _samples(100.0), effort="none", observer="minmax")
+    assert whole[-1].total < tables[0][-1].total / 5  # the padding is most of the signal
+
+
+def test_a_report_and_its_trials_do_not_count_padding(tmp_path: Path) -> None:
+    found: list[dict[str, Any]] = []
+    for padding in (0.0, 100.0):
+        made = zp.quantize(zp.load(TEXT), _samples(0.0), effort="none", mask="mask")
+        path = made.report(tmp_path / "r.json", data=_samples(padding), mask="mask", timing=False)
+        found.append(json.loads(path.read_text()))
+    assert found[0] == found[1]
+    with pytest.raises(zp.Error, match="found mask 'attention', expected the name of an input"):
+        made.report(tmp_path / "r.json", data=_samples(0.0), mask="attention", timing=False)
+
+
+def test_a_search_does_not_count_padding() -> None:
+    made = [
+        zp.quantize(zp.load(TEXT), _samples(p), effort="none", mask="mask", budget="quality=45") for p in (0.0, 100.0)
+    ]
+    assert str(made[0].quantization.spent) == str(made[1].quantization.spent)
 
 
 def test_masks_that_mean_nothing_are_refused() -> None:

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import Engine, Runnable
+from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
@@ -79,7 +79,8 @@ def _energy(array: Array) -> float:
 class _Walk:
     """The walk over the float network. `values` has the values by sample, `forms` their rounded forms.
 
-    Values that kernels moved have the forms of the value that was moved.
+    Values that kernels moved have the forms of the value that was moved. `masks` has the positions of each sample that
+    are not padding.
     """
 
     program: Program
@@ -87,6 +88,7 @@ class _Walk:
     keys: Mapping[SSAValue, str]
     engine: Engine
     count: int
+    masks: Sequence[Array] | None = None
     values: dict[SSAValue, list[Array]] = field(default_factory=dict[SSAValue, list[Array]])
     forms: dict[SSAValue, dict[Form, list[Array]]] = field(default_factory=dict[SSAValue, dict[Form, list[Array]]])
     found: dict[str, Noise] = field(default_factory=dict[str, Noise])
@@ -102,10 +104,10 @@ class _Walk:
         key = self.keys.get(value, "")
         for number, limits in enumerate(self.ranges.get(key, ())):
             found = self.found[key]
-            found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in arrays)
-            found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in arrays]
-            made = [rounded(array, limits) for array in arrays]
-            found.own[number] = [_energy(array - form) for array, form in zip(arrays, made, strict=True)]
+            shown, made = self._shown(arrays), [rounded(array, limits) for array in arrays]
+            found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
+            found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in shown]
+            found.own[number] = [_energy(array - form) for array, form in zip(shown, self._shown(made), strict=True)]
             self.forms.setdefault(value, {})[key, number] = made
         if any(not _is_kernel(use.operation) for use in value.uses):
             for form, made in self.forms.get(value, {}).items():
@@ -133,8 +135,13 @@ class _Walk:
                     else:
                         self._add(form, right, made)
 
+    def _shown(self, arrays: list[Array]) -> list[Array]:
+        """The arrays of all samples without padding."""
+        return arrays if self.masks is None else list(map(unpadded, arrays, self.masks))
+
     def _add(self, form: Form, exact: list[Array], made: list[Array]) -> None:
         """Add the noise of a reader: `exact` are its results on the float value, `made` on the rounded form."""
+        exact, made = self._shown(exact), self._shown(made)
         noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
         signal = sum(map(_energy, exact))
         if signal:
@@ -184,11 +191,13 @@ def output_noise(
 ) -> dict[str, Noise]:
     """For each key, the noise of each of its ranges on each sample; only the first samples that fit in memory are used.
 
-    Every op runs alone, over all samples at once. Raises what the engine raises.
+    Every op runs alone, over all samples at once. What a `MaskedEngine` leaves out does not count. Raises what the
+    engine raises.
     """
     program, keys = _without_references(program)
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
-    walk = _Walk(program, ranges, keys, engine, len(samples))
+    masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)
+    walk = _Walk(program, ranges, keys, engine, len(samples), masks)
     last = last_readers(program.entry)
     with np.errstate(all="ignore"):  # non-finite samples give non-finite values
         for argument, port in zip(program.entry.args, program.inputs, strict=True):

@@ -212,7 +212,7 @@ def quantize(
     for line in (_summary(result), *result.findings):
         say(line)
     held = (data, sources[0]) if validation is None else (validation, sources[1])
-    write_quantization(result, report, model_explorer, output.name, program, *held)
+    write_quantization(result, report, model_explorer, output.name, program, *held, mask)
 
 
 def _budget(limits: str | None) -> Any:

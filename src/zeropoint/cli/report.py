@@ -12,6 +12,7 @@ from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
+from zeropoint.cli.mask import MASK
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
@@ -35,6 +36,7 @@ TRIALS = click.option(
     "--data", type=INPUT_FILE, default=None, help="Data to compare on: .npz, a folder of .npy files or of images."
 )
 @PREPROCESS
+@MASK
 @click.option(
     "--stages",
     type=click.Path(path_type=Path, file_okay=False),
@@ -61,6 +63,7 @@ def report(
     reference: Path | None,
     data: Path | None,
     preprocess: str | None,
+    mask: str | None,
     stages: Path | None,
     model_explorer: Path | None,
     timing: bool,
@@ -88,6 +91,7 @@ def report(
     no_data, no_float = "no --data", "neither --reference nor --stages"
     refuse_idle(
         ("preprocess", data is None, no_data),
+        ("mask", data is None, no_data),
         *((name, reference is None, "no --reference") for name in ("shapes", "constants")),
         ("data", reference is None and stages is None, no_float),
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
@@ -100,7 +104,7 @@ def report(
         source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))
     if data is not None:
         inputs = (source.reference or source.fused or program).inputs
-        source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name)
+        source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name, mask=mask)
     document = measured_report(program, model.name, source, timing=timing, trials=trials, progress=progress())
     write_report(document, output)
     say(f"wrote {output}")
@@ -124,6 +128,7 @@ def write_quantization(
     reference: Any,
     data: Path | None,
     source: Any,
+    mask: str | None,
 ) -> None:
     """Write what is wanted of a program that was just quantized, compared with float on `source`.
 
@@ -135,7 +140,7 @@ def write_quantization(
     from zeropoint.measure import measured_report, stages_of, write_model_explorer, write_report
 
     given = None if source is None else samples(source, reference.inputs)
-    known = stages_of(result, reference, given, "" if data is None else data.name)
+    known = stages_of(result, reference, given, "" if data is None else data.name, mask)
     document = measured_report(result.integer, name, known, progress=progress())
     if report is not None:
         write_report(document, report)

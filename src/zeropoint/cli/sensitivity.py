@@ -9,6 +9,7 @@ import click
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import check_loops, limit_options
+from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
@@ -28,6 +29,7 @@ from zeropoint.cli.verbosity import progress
     help="Target whose kernels are used; a file's Python code is run.",
 )
 @OBSERVER
+@MASK
 @click.option(
     "--effort",
     type=click.Choice(["none", "fast", "balanced", "best"]),
@@ -58,6 +60,7 @@ def sensitivity(
     preprocess: str | None,
     target: str,
     observer: str,
+    mask: str | None,
     effort: str,
     exact: bool,
     worst: int | None,
@@ -73,7 +76,7 @@ def sensitivity(
     from zeropoint.options import Options, check_options
     from zeropoint.pipeline import sensitivity
 
-    options = Options(target, observer=observer, effort=effort)
+    options = Options(target, observer=observer, effort=effort, mask=mask)
     check_options(options)
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))

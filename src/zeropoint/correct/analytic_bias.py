@@ -11,6 +11,7 @@ Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -18,7 +19,8 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.empirical_bias import moved
-from zeropoint.interp import Engine
+from zeropoint.correct.rows import rows_kept
+from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
@@ -30,9 +32,17 @@ POSITIONS = 256
 
 
 def correct_biases(
-    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, target: Target, progress: Progress
+    program: Program,
+    samples: Sequence[Mapping[str, Array]],
+    engine: Engine,
+    target: Target,
+    progress: Progress,
+    mask: str | None = None,
 ) -> dict[str, str]:
-    """Replace the biases of a propagated program, in place. Returns a description per kernel name."""
+    """Replace the biases of a propagated program, in place. Returns a description per kernel name.
+
+    Positions where the input `mask` is 0 are left out of the means.
+    """
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     found = (contraction_kernel(region, program.weights, target) for region in regions)
     kernels = [kernel for kernel in found if kernel is not None]
@@ -42,20 +52,21 @@ def correct_biases(
         readers.setdefault(keys.setdefault(kernel.region.inputs[0], str(len(keys))), []).append(kernel)
     sums: dict[ContractionKernel, Array] = {}
 
-    def observe(key: str, array: Array) -> None:
+    def observe(shown: Array | None, key: str, array: Array) -> None:
         for kernel in readers[key]:
-            sums[kernel] = sums.get(kernel, np.zeros(())) + _mean_row(kernel, array)
+            sums[kernel] = sums.get(kernel, np.zeros(())) + _mean_row(kernel, array, shown)
 
     run = engine.prepare(_asking(program, keys))
     for sample in progress(samples, "means of channels"):
-        run(sample, observe=observe)
+        (shown,) = masks_of([sample], mask) or [None]
+        run(sample, observe=partial(observe, shown))
     return {kernel.name: _correct(kernel, sums[kernel] / len(samples)) for kernel in kernels if kernel in sums}
 
 
-def _mean_row(kernel: ContractionKernel, array: Array) -> Array:
-    """The mean input row, (groups, 1, terms), over evenly spaced output positions."""
-    every = kernel.geometry.positions(tuple(shape_of(kernel.op.result)))
-    positions = np.unique(np.linspace(0, every - 1, min(every, POSITIONS)).astype(np.int64))
+def _mean_row(kernel: ContractionKernel, array: Array, mask: Array | None) -> Array:
+    """The mean input row, (groups, 1, terms), over evenly spaced output positions that are not padding."""
+    kept = rows_kept(kernel, mask, tuple(shape_of(kernel.op.result)))
+    positions = kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), POSITIONS)).astype(np.int64))]
     return kernel.geometry.rows(array, positions).mean(axis=1, keepdims=True, dtype=np.float64)
 
 

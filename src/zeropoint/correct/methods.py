@@ -10,7 +10,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.walk import Step, fitting, walk
-from zeropoint.interp import Engine
+from zeropoint.interp import Engine, MaskedEngine
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -29,6 +29,16 @@ class Platform:
     programs: Engine
     kernels: Callable[[int], Engine]
     target: Target
+
+    @property
+    def mask(self) -> str | None:
+        """The input that is 0 at padding, which `programs` leaves out; None if nothing is."""
+        return self.programs.mask if isinstance(self.programs, MaskedEngine) else None
+
+    @property
+    def whole(self) -> Engine:
+        """The engine for whole programs, with padding."""
+        return self.programs.engine if isinstance(self.programs, MaskedEngine) else self.programs
 
 
 @dataclass(frozen=True)
@@ -52,13 +62,13 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
                 text = correction(kernel)(kernel, step)
                 state_facts(step.region, [*facts_of(step.region), Fact("corrected", text, "calibrated", name)])
 
-        walk(program, used, platform.kernels(len(used)), visit, progress)
+        walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask)
 
     return run
 
 
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
-    done = analytic_bias.correct_biases(program, samples, platform.programs, platform.target, progress)
+    done = analytic_bias.correct_biases(program, samples, platform.whole, platform.target, progress, platform.mask)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             kernel = contraction_kernel(op, program.weights, platform.target)

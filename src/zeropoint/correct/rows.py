@@ -13,6 +13,7 @@ import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
 from zeropoint.correct.walk import Step, Value
+from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array
 
 POSITIONS = 16384
@@ -29,17 +30,28 @@ class Chosen:
 
     @staticmethod
     def of(kernel: ContractionKernel, step: Step) -> Chosen:
-        """About `POSITIONS` random positions, fewer if rows are long. Seeded, so the same in every run."""
-        count, matrix = len(step.exact), kernel.float_weight
-        every = kernel.geometry.positions(step.exact[0].shape)
+        """About `POSITIONS` random positions that are not padding, fewer if rows are long. Seeded, so the same in every
+        run."""
+        count, matrix, shape = len(step.exact), kernel.float_weight, step.exact[0].shape
+        every = kernel.geometry.positions(shape)
         most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
         share = min(every, -(-most // count))
         generator = np.random.default_rng([every, count])
-        drawn = (np.sort(generator.choice(every, share, replace=False)) for _ in range(count))
-        return Chosen(tuple(np.arange(every) if share == every else positions for positions in drawn))
+        given = [rows_kept(kernel, mask, shape) for mask in step.masks or [None] * count]
+        drawn = (
+            rows if len(rows) <= share else np.sort(generator.choice(rows, share, replace=False)) for rows in given
+        )
+        return Chosen(tuple(drawn))
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
         return iter(enumerate(self.positions))
+
+
+def rows_kept(kernel: ContractionKernel, mask: Array | None, shape: tuple[int, ...]) -> Array:
+    """The output positions of a result of that shape that are not padding, by a mask (bool)."""
+    every = np.arange(kernel.geometry.positions(shape))
+    kept = None if mask is None else kept_positions(mask, shape)
+    return every if kept is None else np.flatnonzero(kernel.geometry.results(kept, every).any(axis=1))
 
 
 def exact_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:

@@ -20,7 +20,7 @@ the outputs of the product of these gains; `at_outputs` accumulates it backwards
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite, log10
 from typing import Any, cast
@@ -31,6 +31,7 @@ from xdsl.ir import SSAValue
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.methods import Platform, Samples
 from zeropoint.correct.walk import Step, Value, Walk, fitting
+from zeropoint.interp import masks_of, unpadded
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -83,10 +84,14 @@ def sensitivities(
     """The sensitivity of every quantized kernel of a propagated program, in program order.
 
     `reference` is the program before corrections, with the constants of the float network. Uses as many samples as fit
-    in memory. Raises what the engines raise.
+    in memory. Positions that the platform masks as padding do not count. Raises what the engines raise.
     """
     used = fitting(program, samples)
-    engine = platform.kernels(len(used))
+    engine, masks = platform.kernels(len(used)), masks_of(used, platform.mask)
+
+    def shown(array: Array, sample: int) -> Array:
+        return array if masks is None else unpadded(array, masks[sample])
+
     found: list[Sensitivity] = []
     gains: dict[QuantizeRegionOp, float] = {}
 
@@ -95,9 +100,10 @@ def sensitivities(
         for sample, exact in enumerate(step.exact):
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}
             (passed,) = run(given).values()
-            _add(sums, exact, passed, result.real(sample), result.stored[sample], result.kind)
+            real, stored = shown(result.real(sample), sample), shown(result.stored[sample], sample)
+            _add(sums, shown(exact, sample), shown(passed, sample), real, stored, result.kind)
         one = _sensitivity(step.region, sums, result.kind)
-        given = sum(map(_noise_share, step.inputs))
+        given = sum(_noise_share(value, shown) for value in step.inputs)
         gains[step.region] = one.inherited / given if given else 0.0
         found.append(one)
 
@@ -109,10 +115,10 @@ def sensitivities(
     ]
 
 
-def _noise_share(value: Value) -> float:
-    """The noise/signal of a value over all samples; 0 without signal."""
-    signal = sum(map(_energy, value.exact))
-    noise = sum(_energy(value.real(sample) - exact) for sample, exact in enumerate(value.exact))
+def _noise_share(value: Value, shown: Callable[[Array, int], Array]) -> float:
+    """The noise/signal of a value over all samples, of what is shown of each; 0 without signal."""
+    signal = sum(_energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
+    noise = sum(_energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))
     return noise / signal if signal else 0.0
 
 

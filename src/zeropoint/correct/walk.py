@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.isolate import integer_form
-from zeropoint.interp import Engine
+from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
@@ -55,6 +55,8 @@ class Step:
     exact: list[Array]
     alone: Program
     """The float kernel as a program, with inputs named by their number."""
+    masks: Sequence[Array] | None = None
+    """Where each sample is not padded (bool); None if nothing is."""
 
 
 Visitor = Callable[[Step], None]
@@ -76,7 +78,8 @@ class Walk:
     """One walk over a program, which the visitor may change.
 
     `follower` is called with a kernel and its result after it has run. `reference` is a program of the same ops that
-    provides the float network: the program itself, unless its constants have been changed.
+    provides the float network: the program itself, unless its constants have been changed. `mask` names the input
+    that is 0 at padding.
     """
 
     program: Program
@@ -84,11 +87,14 @@ class Walk:
     visitor: Visitor
     follower: Follower = ignore
     reference: Program | None = None
+    mask: str | None = None
+    masks: Sequence[Array] | None = None
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
         """All ops in order, over all samples."""
         block = self.program.entry
+        self.masks = masks_of(samples, self.mask)
         for argument, port in zip(block.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
             self.values[argument] = Value(arrays, arrays)
@@ -106,7 +112,7 @@ class Walk:
         exact = self._all(alone, [value.exact for value in inputs], count)
         if isinstance(op, QuantizeRegionOp) and is_quantized(op):
             inputs = self._as_read(op, inputs)
-            step = Step(op, inputs, exact[0], alone)
+            step = Step(op, inputs, exact[0], alone, self.masks)
             self.visitor(step)
             stored, kinds = self._quantized(op, inputs, count)
             self.follower(step, Value(exact[0], stored[0], kinds[0]))
@@ -200,10 +206,11 @@ def walk(
     engine: Engine,
     visitor: Visitor,
     progress: Progress = silent,
+    mask: str | None = None,
 ) -> None:
     """Visit the quantized kernels of a propagated program in order, with both networks run up to each.
 
     `visitor` may change the constants of its kernel and their specs; later kernels read the changed results. Raises
     what the engine raises.
     """
-    Walk(program, engine, visitor).run(samples, progress)
+    Walk(program, engine, visitor, mask=mask).run(samples, progress)

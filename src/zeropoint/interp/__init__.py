@@ -4,7 +4,7 @@ from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
-from zeropoint.interp.padding import MaskedEngine, check_mask, has_padding, masked
+from zeropoint.interp.padding import MaskedEngine, check_mask, has_padding, kept_positions, masked, masks_of, unpadded
 from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
@@ -23,6 +23,9 @@ __all__ = [
     "check_mask",
     "execute",
     "has_padding",
+    "kept_positions",
     "masked",
+    "masks_of",
     "run",
+    "unpadded",
 ]

@@ -6,7 +6,7 @@ network computes there is never read, so it should neither widen ranges nor coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,18 +25,38 @@ def unpadded(array: Array, mask: Array) -> Array:
     in order: a mask (1, 128) selects rows of (1, 128, 384), (128, 384) and (1, 12, 128, 32). An array without such
     dimensions is returned whole.
     """
-    kept, places = np.squeeze(mask), list[int]()
-    for size in kept.shape:
-        start = places[-1] + 1 if places else 0
-        place = next((d for d in range(start, array.ndim) if array.shape[d] == size), None)
-        if place is None:
-            return array
-        places.append(place)
+    kept, places = np.squeeze(mask), _places(mask, array.shape)
     if not places:
         return array
     if len(places) == 1:
         return array.compress(kept, axis=places[0])
     return np.moveaxis(array, places, range(len(places)))[kept]
+
+
+def kept_positions(mask: Array, shape: tuple[int, ...]) -> Array | None:
+    """A bool array of that shape: the elements that `unpadded` keeps; None if it keeps all."""
+    places = _places(mask, shape)
+    if not places:
+        return None
+    sizes = [size if dim in places else 1 for dim, size in enumerate(shape)]
+    return np.broadcast_to(np.squeeze(mask).reshape(sizes), shape)
+
+
+def _places(mask: Array, shape: tuple[int, ...]) -> list[int]:
+    """The dimension of a shape that each dimension of the mask other than 1 belongs to; none if one has no place."""
+    places: list[int] = []
+    for size in np.squeeze(mask).shape:
+        start = places[-1] + 1 if places else 0
+        place = next((d for d in range(start, len(shape)) if shape[d] == size), None)
+        if place is None:
+            return []
+        places.append(place)
+    return places
+
+
+def masks_of(samples: Iterable[Mapping[str, Array]], mask: str | None) -> list[Array] | None:
+    """Where the input `mask` of each sample is not 0; None without a mask."""
+    return None if mask is None else [np.asarray(sample[mask]) != 0 for sample in samples]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.calibrate import PercentileObserver, Progress
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
-from zeropoint.interp import Runnable
+from zeropoint.interp import Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -111,12 +111,19 @@ def _matched(fused: Program, graph: Graph) -> dict[Occurrence, Operation]:
 
 
 def observe(
-    fused: Program, program: Program, graph: Graph, samples: Sequence[Sample], spread: bool, progress: Progress
+    fused: Program,
+    program: Program,
+    graph: Graph,
+    samples: Sequence[Sample],
+    spread: bool,
+    progress: Progress,
+    mask: str | None = None,
 ) -> Observed:
     """Run both programs on the samples and compare every kernel.
 
     `fused` is the float program with its regions, `graph` that of `program`. With `spread`, the float values are also
-    counted. Nodes whose values cannot be matched by name and shape are left out.
+    counted. Nodes whose values cannot be matched by name and shape are left out, and positions where the input `mask`
+    is 0.
     """
     runs, ops = len(samples), _matched(fused, graph)
     made = {graph.ops[node.id][-1]: _key(occurrence) for occurrence, node in graph.by_occurrence().items()}
@@ -128,24 +135,29 @@ def observe(
     with np.errstate(all="ignore"):  # values that are not finite give noise that is not
         for sample in progress(samples, "kernels"):
             exact, given = dict(sample), dict(sample)
+            (shown,) = masks_of([sample], mask) or [None]
             exactly(sample, observe=exact.__setitem__)
             integers(sample, observe=given.__setitem__)
             for step in steps:
-                _compare(step, exact, given, sums[step.node])
+                _compare(step, exact, given, sums[step.node], shown)
             for name, observer in seen.items():
                 if name in exact and exact[name].dtype.kind == "f":
-                    observer.update(exact[name])
+                    observer.update(_shown(exact[name], shown))
     noise = {node: found for node, one in sums.items() if (found := one.noise()) is not None}
     names = {step.name: step.node for step in steps}
     counted = {names[name]: found for name, one in seen.items() if (found := Distribution.of(one)) is not None}
     return Observed(noise, counted)
 
 
-def _compare(step: _Step, exact: Sample, given: Sample, sums: _Sums) -> None:
-    """Add one sample of a kernel, if all of its values exist with the same shape."""
+def _compare(step: _Step, exact: Sample, given: Sample, sums: _Sums, mask: Array | None) -> None:
+    """Add one sample of a kernel, where it is not padding, if all of its values exist with the same shape."""
     names = (step.name, *step.reads)
     if any(name not in exact or name not in given or exact[name].shape != given[name].shape for name in names):
         return
     (passed,) = step.run({str(n): given[name] for n, name in enumerate(step.reads)}).values()
     if passed.shape == given[step.name].shape:
-        sums.add(exact[step.name], passed, given[step.name])
+        sums.add(*(_shown(array, mask) for array in (exact[step.name], passed, given[step.name])))
+
+
+def _shown(array: Array, mask: Array | None) -> Array:
+    return array if mask is None else unpadded(array, mask)

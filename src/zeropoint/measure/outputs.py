@@ -7,6 +7,7 @@ from operator import length_hint
 
 from zeropoint.calibrate import Progress
 from zeropoint.engines import QuickestEngine
+from zeropoint.interp import masked
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.report.agreement import Accumulated, Agreement
@@ -14,15 +15,22 @@ from zeropoint.report.parts import output_parts
 
 
 def compare_outputs(
-    reference: Program, program: Program, samples: Iterable[Mapping[str, Array]], progress: Progress
+    reference: Program,
+    program: Program,
+    samples: Iterable[Mapping[str, Array]],
+    progress: Progress,
+    mask: str | None = None,
 ) -> tuple[int, tuple[Agreement, ...], tuple[Agreement, ...]]:
-    """The number of samples, and the agreement of every output and of the parts of concatenated outputs."""
-    engine = QuickestEngine(length_hint(samples, 1))
+    """The number of samples, and the agreement of every output and of the parts of concatenated outputs.
+
+    Positions where the input `mask` is 0 are left out; they change the places of parts, so with a mask there are none.
+    """
+    engine = masked(QuickestEngine(length_hint(samples, 1)), mask)
     exactly, integers = engine.prepare(reference), engine.prepare(program)
     outputs = {port.name: Accumulated(port.name) for port in program.outputs}
     parts = [
         (name, part, Accumulated(f"{name}: {part.name}"))
-        for name, found in output_parts(reference).items()
+        for name, found in (output_parts(reference).items() if mask is None else ())
         for part in found
     ]
     count = 0

@@ -16,6 +16,7 @@ from zeropoint.calibrate import Kept, Progress, silent
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.errors import Error
 from zeropoint.frontend import load_model
+from zeropoint.interp import check_mask
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Port, Program
@@ -61,7 +62,8 @@ class Source:
 
     `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
     quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics
-    key. `data` has the samples of the comparison; `data_name` and `calibration` describe the samples.
+    key. `data` has the samples of the comparison; `data_name` and `calibration` describe the samples. `mask` names an
+    input that is 0 at padding, which the comparison leaves out.
     """
 
     reference: Program | None = None
@@ -74,10 +76,15 @@ class Source:
     calibration: str | None = None
     data: Iterable[Sample] | None = None
     data_name: str = "data"
+    mask: str | None = None
 
 
 def stages_of(
-    made: Quantization, reference: Program | None = None, data: Iterable[Sample] | None = None, data_name: str = "data"
+    made: Quantization,
+    reference: Program | None = None,
+    data: Iterable[Sample] | None = None,
+    data_name: str = "data",
+    mask: str | None = None,
 ) -> Source:
     """The source of a program that was quantized in this process."""
     seen = made.calibration
@@ -92,6 +99,7 @@ def stages_of(
         f"{seen.samples} samples" if seen.observations else None,
         data,
         data_name,
+        mask,
     )
 
 
@@ -120,9 +128,11 @@ def measured_report(
     """The document of an integer program. Sections whose sources are missing say what they need.
 
     `timing` compiles the program and times its kernels; `trials` measures recipe rules for the worst kernels. Raises
-    ReportError for a float program, and for a reference with other inputs or outputs. Logs the time of each step.
+    ReportError for a float program, and for a reference with other inputs or outputs; OptionError if no input has the
+    name of the mask. Logs the time of each step.
     """
     profile = _check_integers(program, name)
+    check_mask(program, source.mask)
     source = _with_fused(program, source)
     graph = graph_of(program)
     header = Header(name, __version__, _target(program), profile, source.calibration)
@@ -202,7 +212,7 @@ class _Measured:
             self.missing |= dict.fromkeys(("outputs", "noise"), "float inputs and outputs (--io float), or --stages")
             return
         watched = self.kept.watch(source.data)
-        count, outputs, parts = compare_outputs(source.reference, program, watched, self.progress)
+        count, outputs, parts = compare_outputs(source.reference, program, watched, self.progress, source.mask)
         if not count:
             raise ReportError(f"{source.data_name}: found no samples, expected one or more")
         data = f"{source.data_name}, {count} sample{'s' if count > 1 else ''}"
@@ -210,7 +220,7 @@ class _Measured:
         self.header = replace(self.header, float_bytes=constant_bytes(source.reference))
         spread = not self.found.values
         graph, own = graph_of(program), self.graph.by_occurrence()
-        seen = observe(source.fused, program, graph, self.kept.in_order, spread, self.progress)
+        seen = observe(source.fused, program, graph, self.kept.in_order, spread, self.progress, source.mask)
         ids = {node.id: own[occurrence].id for occurrence, node in graph.by_occurrence().items() if occurrence in own}
         noise = {ids[node]: found for node, found in seen.noise.items() if node in ids}
         self.found = replace(self.found, noise=noise, noise_samples=len(self.kept.entries))
@@ -256,7 +266,7 @@ class _Measured:
             return
         samples = self.kept.in_order[:SAMPLES]
         settings = source.settings or {"target": _target(self.program), "profile": self.program.profile}
-        tried = Trials(source.calibrated, settings, samples, source.distributions)
+        tried = Trials(source.calibrated, settings, samples, source.distributions, source.mask)
         worst = tried.run(worst_nodes(self.graph, self.found.noise), self.progress)
         self.found = replace(self.found, worst=worst, worst_samples=len(samples))
 

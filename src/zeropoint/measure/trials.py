@@ -20,6 +20,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
 from zeropoint.errors import Error
+from zeropoint.interp import Engine, masked
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
@@ -58,10 +59,11 @@ class Trials:
     settings: Mapping[str, object]
     samples: Sequence[Sample]
     distributions: Mapping[str, Distribution]
+    mask: str | None = None
 
     def run(self, nodes: Sequence[Node], progress: Progress) -> list[Worst]:
         """Every rule for every node, the best first."""
-        engine = QuickestEngine(len(self.samples))
+        engine = self._engine
         reference = engine.prepare(self.calibrated)
         expected = [reference(sample) for sample in self.samples]
         before = self._sqnr(self.calibrated, expected)
@@ -70,6 +72,10 @@ class Trials:
             trials = [self._trial(node, rule, before, expected) for rule in self._rules(node)]
             found.append(Worst(node.id, tuple(sorted(trials, key=_gain, reverse=True))))
         return found
+
+    @property
+    def _engine(self) -> Engine:
+        return masked(QuickestEngine(len(self.samples)), self.mask)
 
     def _rules(self, node: Node) -> Iterator[tuple[str, Callable[[], Program]]]:
         """The rules for a node: the setting as a user writes it, and the calibrated program under it."""
@@ -100,7 +106,7 @@ class Trials:
 
     def _sqnr(self, calibrated: Program, expected: Sequence[Sample]) -> float:
         passes = (*DECIDING_PASSES, *QUANTIZING_PASSES, *INTEGER_PASSES)
-        run = QuickestEngine(len(self.samples)).prepare(run_all(passes, calibrated, self.settings))
+        run = self._engine.prepare(run_all(passes, calibrated, self.settings))
         return least_output_sqnr(zip(expected, map(run, self.samples), strict=True))
 
 
