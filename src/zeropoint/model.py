@@ -285,24 +285,27 @@ class Model:
         io: str = "float",
         layout: str = "channels-last",
         onnx_format: str = "qdq",
+        onnx_weights: str = "auto",
         progress: Progress | bool = False,
     ) -> list[Path]:
         """Write a file for another runtime: .tflite, .onnx, .tosa.mlir, .stablehlo.mlir, .mlirbc. Returns the paths.
 
         The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
         `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
-        `onnx_format` is `qdq` or `qoperator`. Raises ExportError if the format cannot hold the model; no file is
-        written then. Raises OptionError for unknown options. `progress=True` shows a bar on a terminal.
+        `onnx_format` is `qdq` or `qoperator`, `onnx_weights` is `auto`, `exact`, `i8` or `u8` (`docs/export.md`).
+        Raises ExportError if the format cannot hold the model; no file is written then. Raises OptionError for unknown
+        options. `progress=True` shows a bar on a terminal.
         """
         for name, found, known in (
             ("io", io, ("float", "integer")),
             ("layout", layout, ("channels-last", "model")),
             ("onnx_format", onnx_format, ("qdq", "qoperator")),
+            ("onnx_weights", onnx_weights, ("auto", "exact", "i8", "u8")),
         ):
             one_of(name, found, known)
         check_arguments(path=path, progress=progress)
         decided = self.program if self.quantization is None else self.quantization.propagated
-        options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
+        options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
         return export_program(decided, Path(path), options, display(progress))
 
     def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:

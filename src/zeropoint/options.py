@@ -118,7 +118,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "workers": (lambda value: _is_count(value) and cast("int", value) >= -1 and value != 0, "1 or more, or -1"),
     "progress": (_is_callable, "True, False, or a function of items and a description"),
     **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask"), _TEXT),
-    **dict.fromkeys(("layout", "onnx_format", "name", "isa", "cpu", "triple"), _TEXT),
+    **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),
     **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
     **dict.fromkeys(
         ("integer_only", "resume", "layers", "exact", "inline_weights", "timing", "trials"), (_is_flag, "True or False")

@@ -16,7 +16,7 @@ from zeropoint.check_target.causes import cause_of
 from zeropoint.check_target.models import Built, Case, Port, built, signatures
 from zeropoint.check_target.runtimes import Runtime, runtimes_of
 from zeropoint.errors import Error
-from zeropoint.export import export_program
+from zeropoint.export import ExportOptions, export_program
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -108,6 +108,11 @@ def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Find
                     yield _finding(row, table, runtime, made, _variant(storages, case, per_channel, zero_points))
 
 
+def _form(row: KernelRow) -> str:
+    """The storage of the row's weights, whose kernel is to run."""
+    return "u8" if len(row.inputs) > 1 and not row.inputs[1].storage.type.signed else "i8"
+
+
 def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_points: str) -> str:
     parts = [str(storages[-1]), ("per channel" if per_channel else "per tensor") if case.weight else "", zero_points]
     return ", ".join(part for part in parts if part)
@@ -124,7 +129,7 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
             return Finding(row, made.case, variant, runtime.name, problem=problem)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"row{runtime.suffix}"
-            export_program(result.propagated, path)
+            export_program(result.propagated, path, ExportOptions(onnx_weights=_form(row)))
             theirs = runtime.open(path)(made.inputs)
         ours = Interpreter(result.quantized)(made.inputs)
     except Error as error:

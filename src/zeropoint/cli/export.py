@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.formats import IO, ONNX_FORMAT
+from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
@@ -31,14 +31,15 @@ from zeropoint.cli.verbosity import progress, say
     help="Dimension order of images at inputs and outputs.",
 )
 @ONNX_FORMAT
+@ONNX_WEIGHTS
 @limit_options
 @reports_errors
-def export(model: Path, output: Path, io: str, layout: str, onnx_format: str) -> None:
+def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, onnx_weights: str) -> None:
     """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.frontend import load_model
 
     check_output(output, tuple(FORMATS), model)
-    options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
+    options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
     for path in export_program(load_model(model), output, options, progress()):
         say(f"wrote {path}")

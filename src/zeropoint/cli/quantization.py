@@ -9,7 +9,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_sources, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.formats import IO, ONNX_FORMAT
+from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
@@ -90,6 +90,7 @@ from zeropoint.cli.verbosity import progress, say
     help="What to write: the integer program, the quantized StableHLO before it, or the kernels with their types.",
 )
 @ONNX_FORMAT
+@ONNX_WEIGHTS
 @click.option("--integer-only", is_flag=True, help="Fail if any op stays in float, and list them.")
 @click.option(
     "--save-stages",
@@ -143,6 +144,7 @@ def quantize(
     io: str,
     emit: str,
     onnx_format: str,
+    onnx_weights: str,
     integer_only: bool,
     save_stages: Path | None,
     report: Path | None,
@@ -167,7 +169,7 @@ def quantize(
     if is_text and not inline_weights:
         check_weights_file(output)
     refuse_idle(
-        ("onnx_format", output.suffix != ".onnx", output.name),
+        *((name, output.suffix != ".onnx", output.name) for name in ("onnx_format", "onnx_weights")),
         ("inline_weights", not is_text, output.name),
         ("emit", not is_text, output.name),
         ("io", is_text and emit != "integer", f"--emit {emit}"),
@@ -202,7 +204,7 @@ def quantize(
     if integer_only:
         require_integers(result)
     if not is_text:
-        settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
+        settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format, onnx_weights=onnx_weights)
         for path in export_program(result.propagated, output, settings, progress()):
             say(f"wrote {path}")
     else:

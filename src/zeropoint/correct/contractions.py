@@ -23,7 +23,7 @@ from zeropoint.interp.movement import padded
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import output_channel_axis
+from zeropoint.ir.contractions import adds_pairs, output_channel_axis, term_order, terms_by_channel
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
@@ -34,9 +34,10 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
+from zeropoint.numerics.dot_forms import without_saturation
 from zeropoint.solve.operands import product_scales
 from zeropoint.solve.weights import bias_type, weight_type
-from zeropoint.targets import Custom, Role, Target
+from zeropoint.targets import Custom, Role, Signature, Target
 
 F32_STEP = 1 << 7
 """Bound on the rounding error of an integer of up to 2^31 stored as f32 in a float program."""
@@ -177,6 +178,8 @@ class ContractionKernel:
     """Whether the weight keeps its scales: the row or its function fixes them, or the weights are in blocks."""
     is_bounded: bool
     """Whether sums have to fit an accumulator of at most 32 bits; 16-bit inputs may have one of 64."""
+    in_pairs: bool = False
+    """Whether the products of adjacent terms are added in 16 bits first."""
 
     @property
     def name(self) -> str:
@@ -273,6 +276,7 @@ class ContractionKernel:
             self.limit,
             per_channel=self.weight_type.is_per_channel,
             scale_type=self.scale_type,
+            pairs=terms_by_channel(self.op, made) if self.in_pairs else None,
         )
 
     def _channel_axis(self) -> int:
@@ -286,6 +290,7 @@ class ContractionKernel:
 
         Updates the types of the bias and of an accumulator output.
         """
+        integers = self._without_saturation(integers)
         products = accumulator_type(self.op, self.input_type, self.weight_type)
         specs, outputs = list(self.region.input_specs), self.region.output_specs.data
         scales = np.broadcast_to(kind.scales, (self.channels,)).reshape(*integers.shape[:2], 1)
@@ -296,6 +301,16 @@ class ContractionKernel:
         self._replace(2, bias)
         if outputs[0] == products:
             self.region.output_specs = ArrayAttr[Attribute]([accumulator_type(self.op, self.input_type, kind)])
+
+    def _without_saturation(self, integers: Array) -> Array:
+        """The integers (groups, outputs, terms), with those moved that saturate the sum of two adjacent products."""
+        if not self.in_pairs:
+            return integers
+        weight = self.geometry.weight(integers, self._array(1))
+        order = term_order(self.op)
+        turned = weight.transpose(order)
+        fitted = without_saturation(turned.reshape(len(turned), -1)).reshape(turned.shape)
+        return self.geometry.matrix(fitted.transpose(np.argsort(order)))
 
     def _replace(self, index: int, array: Array) -> None:
         before = self.region.inputs[index]
@@ -331,7 +346,8 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     bits = _accumulator_bits(region, target)
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
     fixed, bounded = _is_fixed(region, target), bits <= MAX_WIDTH
-    made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type, fixed, bounded)
+    pairs = adds_pairs(first) and _in_pairs(region, target)
+    made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type, fixed, bounded, pairs)
     points = made.weight_type.zero_points
     one_point = bool((points == points.reshape(-1)[0]).all())
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
@@ -347,6 +363,13 @@ def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
     rows, weight = target.by_kernel.get(region.logical_kernel.data, ()), region.input_specs.data[1]
     in_blocks = isinstance(weight, UniformQuantizedType) and weight.is_sub_channel
     return in_blocks or any(isinstance(row.relation, Custom) or row.fixed(1, row.rule(1).storage) for row in rows)
+
+
+def _in_pairs(region: QuantizeRegionOp, target: Target) -> bool:
+    """Whether the row of the region's storages adds the products of adjacent terms in 16 bits first."""
+    storages = [spec.storage for spec in region.input_specs.data if isinstance(spec, UniformQuantizedType)]
+    row = target.row(region.logical_kernel.data, Signature(tuple(storages)))
+    return row is not None and row.pair_bits is not None
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:

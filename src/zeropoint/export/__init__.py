@@ -24,12 +24,14 @@ class ExportOptions:
 
     `integer_io` makes inputs and outputs storage integers instead of floats. `channels_last` allows images at inputs
     and outputs to be [batch, height, width, channels] if the format uses that layout internally. `onnx_format` is `qdq`
-    (float ops between casts, which runtimes fuse) or `qoperator` (operators on integers).
+    (float ops between casts, which runtimes fuse) or `qoperator` (operators on integers). `onnx_weights` is the storage
+    of 8-bit weights: `exact`, `i8`, `u8`, or `auto`, which depends on the target (`export/onnx/weight_forms.py`).
     """
 
     integer_io: bool = False
     channels_last: bool = True
     onnx_format: str = "qdq"
+    onnx_weights: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,13 @@ def _onnx(program: Program, name: str, options: ExportOptions, progress: Progres
     from zeropoint.export.onnx.model import onnx_model
 
     qoperators = options.onnx_format == "qoperator"
-    made = onnx_model(program, integer_io=options.integer_io, qoperators=qoperators, progress=progress)
+    made = onnx_model(
+        program,
+        integer_io=options.integer_io,
+        qoperators=qoperators,
+        weight_form=options.onnx_weights,
+        progress=progress,
+    )
     return files_of(made, name)
 
 

@@ -24,10 +24,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.arrays import AnyArray, IntArray
 
 INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 BYTE_MAX = 255
+PAIR_LIMIT = INT16_MAX // BYTE_MAX
+"""The greatest sum of two weights of one sign whose products with any two u8 activations fit i16 together: 128."""
+
+
+def greatest_pairs(weights: AnyArray) -> AnyArray:
+    """The greatest magnitude that the weights of one sign of a pair sum to, per channel.
+
+    `weights` are (channels, terms), integers or real numbers; a pair is terms 2 j and 2 j + 1. As u8 activations may be
+    0, weights of opposite signs do not compensate each other.
+    """
+    pairs = _pairs(weights)
+    sums = np.maximum(pairs.clip(0, None).sum(axis=2), -pairs.clip(None, 0).sum(axis=2))
+    return sums.max(axis=1, initial=0)
+
+
+def without_saturation(weights: AnyArray) -> AnyArray:
+    """Integer weights (channels, terms), with the greater weight of each pair that would saturate moved towards 0."""
+    pairs = _pairs(weights)
+    signs = np.sign(pairs)
+    over = np.abs(pairs.sum(axis=2)) * (signs.prod(axis=2) > 0) - PAIR_LIMIT
+    greater = np.abs(pairs).argmax(axis=2)[..., None]
+    moved = (
+        np.take_along_axis(pairs, greater, 2) - np.take_along_axis(signs, greater, 2) * over.clip(0, None)[..., None]
+    )
+    fitted = pairs.copy()
+    np.put_along_axis(fitted, greater, moved, 2)
+    return fitted.reshape(len(weights), -1)[:, : weights.shape[1]]
+
+
+def _pairs(weights: AnyArray) -> AnyArray:
+    """(channels, terms) as (channels, pairs, 2), with 0 beside the last of an odd number of terms."""
+    even = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
+    return even.reshape(len(weights), even.shape[1] // 2, 2)
 
 
 @dataclass(frozen=True)

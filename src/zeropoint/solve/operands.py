@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import Contraction, adds_pairs, terms_by_channel, weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales
 from zeropoint.ir.quant.storage import MAX_WIDTH
@@ -124,7 +124,15 @@ def _weight_type(
         greatest_output=greatest,
         scale_type=kernel.scale_type,
         ranges=None if channels is None else _along(channels, axis),
+        pairs=_in_pairs(kernel, contraction, array),
     )
+
+
+def _in_pairs(kernel: Kernel, contraction: Contraction | None, array: Array) -> Array | None:
+    """The weights as (channels, terms) if the kernel adds the products of adjacent terms in 16 bits first."""
+    if contraction is None or kernel.row.pair_bits is None or not adds_pairs(contraction):
+        return None
+    return terms_by_channel(contraction, array)
 
 
 def _along(channels: tuple[int, Array], axis: int) -> Array:

@@ -15,6 +15,7 @@ from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
 from zeropoint.numerics.arrays import FloatArray
+from zeropoint.numerics.dot_forms import PAIR_LIMIT, greatest_pairs
 from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, held_scale, symmetric
 
 FEW_WEIGHTS = 8
@@ -35,11 +36,13 @@ def weight_type(
     greatest_output: float | None = None,
     scale_type: str = "f64",
     ranges: Array | None = None,
+    pairs: Array | None = None,
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, or per layer, so that no accumulator exceeds `limit` for any input.
 
     `ranges` has [minimum, maximum] of each channel, or one pair for all, instead of the weights' own; weights beyond
-    saturate.
+    saturate. `pairs` are the weights as (channels, terms), if the kernel adds the products of adjacent terms in i16
+    first: no such sum saturates.
 
     At scale s the accumulator of a channel is at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n
     nonzero weights is rounded by up to 1/2. So sum |w| * reach * s_in bounds the scale in the same way as a bias. The
@@ -58,6 +61,8 @@ def weight_type(
     if ranges is None and per_channel:
         scales = exact_scales(channels, np.asarray(scales, np.float64), storage.maximum)
     least = least_scales(channels, input_type, bias, limit, greatest_output)
+    if pairs is not None:
+        least = np.maximum(least, least_pair_scales(pairs))
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
     if not per_channel:
@@ -99,6 +104,14 @@ def least_scales(
     fitting = least_weight_scale((greatest + added)[short], input_type.scale, rounding[short], limit)
     least[short] = np.minimum(least[short], fitting)
     return least
+
+
+def least_pair_scales(pairs: Array) -> Array:
+    """The least scale of each channel of weights (channels, terms) at which no sum of adjacent products saturates.
+
+    Two weights of one sign are rounded by up to 1/2 each, so their real sum may reach one step less than the limit.
+    """
+    return greatest_pairs(pairs.astype(np.float64)) / (PAIR_LIMIT - 1)
 
 
 def held_weight_type(

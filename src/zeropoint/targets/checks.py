@@ -25,6 +25,7 @@ from zeropoint.targets.kernels import (
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
+PAIR_BITS = 16
 LARGEST_SQNR = 100
 """Upper limit for `least_sqnr` in dB: a value that uses all of 16 bits has 98 dB."""
 
@@ -77,7 +78,14 @@ def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
     if row.accumulator_bits is not None and row.accumulator_bits not in ACCUMULATOR_BITS:
         widths = ", ".join(map(str, ACCUMULATOR_BITS))
         return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
+    if row.pair_bits is not None and (row.pair_bits != PAIR_BITS or not _adds_pairs(row)):
+        return "pair_accumulator", f"found {row.pair_bits}, expected {PAIR_BITS}, for 8-bit activations and weights"
     return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
+
+
+def _adds_pairs(row: KernelRow) -> bool:
+    roles = [rule.role for rule in row.inputs[:2]]
+    return roles == [Role.ACTIVATION, Role.WEIGHT] and all(rule.widths == (8,) for rule in row.inputs[:2])
 
 
 def _kernel_problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:

@@ -161,7 +161,8 @@ class KernelRow:
     `inputs` are the rules of the operands in order. If there are more operands (concat), the last rule repeats. An
     operand may be missing (no bias). `output` is the rule of the first result, `more_outputs` are those of the others;
     if there are more results (split), the last rule repeats. `accumulator_bits` is the width in which products are
-    summed; `intermediate` names a narrower saturating sum, if the instruction has one. `same_storage` requires one
+    summed; `pair_bits` is the width in which the products of two adjacent terms are added first, with saturation;
+    `intermediate` describes a narrower sum, for information. `same_storage` requires one
     storage for all wildcards. `profile` is the kernel's own rounding, if it differs from the target's. `checked` names
     the runtime version and the test that confirmed the row; empty if unconfirmed. `composites` are the names of the
     `stablehlo.composite` ops that the kernel covers; None for kernels made by fusion patterns, empty if only regions in
@@ -173,6 +174,7 @@ class KernelRow:
     output: PortRule
     relation: Relation
     accumulator_bits: int | None = None
+    pair_bits: int | None = None
     intermediate: str = ""
     same_storage: bool = False
     profile: str = ""

@@ -18,7 +18,9 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.emission import Emission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
+from zeropoint.export.onnx.weight_forms import written_type
 from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.contractions import adds_pairs
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import transposed_blocks
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
@@ -39,8 +41,18 @@ def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
     )
 
 
-def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], flipped: Sequence[int] = ()) -> Tensor:
-    """A weight with dimensions reordered and those in `flipped` reversed; constants are transposed at export."""
+def _weights(
+    kernel: Kernel,
+    emit: Emission,
+    port: int,
+    order: Sequence[int],
+    flipped: Sequence[int] = (),
+    pairs: Sequence[int] | None = None,
+) -> Tensor:
+    """A weight with dimensions reordered and those in `flipped` reversed; constants are transposed at export.
+
+    `pairs` are its written dimensions in the order in which the kernel adds pairs of products (`weight_forms`).
+    """
     value, kind = kernel.region.inputs[port], kernel.specs[port]
     quantized = isinstance(kind, UniformQuantizedType)
     named = not isinstance(value.owner, Operation) or emit.name(value) != value.owner.name
@@ -51,9 +63,11 @@ def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], fl
             raise ExportError("found computed weights that are read backwards, expected constant ones", kernel.region)
         return emit.transposed(_source(kernel, emit, port), order, name)
     kind = kind if quantized else _pinned(value) or kind
+    written = np.flip(array.transpose(order), tuple(flipped))
     if isinstance(kind, UniformQuantizedType):
         kind = _turned(kind, order)
-    return emit.constant(np.flip(array.transpose(order), tuple(flipped)), kind, name)
+        kind = written_type(written, kind, kernel.specs[0], emit.weight_form, pairs) if quantized else kind
+    return emit.constant(written, kind, name)
 
 
 def _pinned(value: SSAValue) -> UniformQuantizedType | None:
@@ -124,7 +138,8 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
     if dilated:
         made = _transposed_convolution(kernel, op, source, shape, orders[1], flipped, emit)
     else:
-        weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped)
+        pairs = [0, *range(2, 2 + rank), 1] if adds_pairs(op) else None
+        weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
         window = _window(op, weights.shape[2:], rank)
         if min(window["pads"], default=0) < 0:
@@ -216,7 +231,8 @@ def fully_connected(kernel: Kernel, emit: Emission) -> None:
     plain = len(free) == 1 and len(over) == 1
     if plain:
         turned = bias is not None and list(free) < list(over)
-        weights = _weights(kernel, emit, port, [*free, *over] if turned else [*over, *free])
+        order, pairs = ([*free, *over], [0, 1]) if turned else ([*over, *free], [1, 0])
+        weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
     source = emit.transposed(_source(kernel, emit, kernel.port(op.lhs)), [*kept, *summed], name)

@@ -54,6 +54,7 @@ class Emission:
     builder: GraphBuilder
     weights: Weights
     qoperators: bool = False
+    weight_form: str = "exact"
     tensors: dict[tuple[SSAValue, Attribute], Tensor] = field(default_factory=dict[tuple[SSAValue, Attribute], Tensor])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     reals: dict[str, str] = field(default_factory=dict[str, str])
@@ -121,7 +122,12 @@ class Emission:
         scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(file_dtype(kind))
         if kind.is_per_layer:
             scales, points = scales.reshape(()), points.reshape(())
-        return self.builder.constant(f"{name}_scale", scales), self.builder.constant(f"{name}_zero_point", points)
+        # onnxruntime's option session.x64quantprecision rejects weights that share their zero points.
+        own = kind.is_per_channel
+        return (
+            self.builder.constant(f"{name}_scale", scales),
+            self.builder.constant(f"{name}_zero_point", points, shared=not own),
+        )
 
     def real(self, tensor: Tensor) -> str:
         """The real values of a tensor: its `DequantizeLinear`, shared by all readers."""

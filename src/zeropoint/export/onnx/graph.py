@@ -61,13 +61,16 @@ class GraphBuilder:
         """Require at least this opset."""
         self.opset = max(self.opset, opset)
 
-    def constant(self, name: str, array: Array) -> str:
-        """A constant; an existing one is reused if elements, shape and type are equal."""
+    def constant(self, name: str, array: Array, *, shared: bool = True) -> str:
+        """A constant; with `shared`, an existing one is reused if elements, shape and type are equal."""
         array = np.asarray(array, order="C")
         key = (array.dtype.name, array.shape, array.tobytes())
-        if key not in self.shared:
-            self.shared[key] = made = self.unique(name)
+        if not shared or key not in self.shared:
+            made = self.unique(name)
             self.constants[made] = numpy_helper.from_array(array, made)
+            if not shared:
+                return made
+            self.shared[key] = made
         return self.shared[key]
 
     def node(

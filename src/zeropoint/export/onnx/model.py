@@ -16,6 +16,7 @@ from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import Emission, Tensor
 from zeropoint.export.onnx.floats import float_op, settled
 from zeropoint.export.onnx.graph import GraphBuilder
+from zeropoint.export.onnx.weight_forms import chosen_form
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -29,13 +30,19 @@ IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool", "me
 
 
 def onnx_model(
-    program: Program, *, integer_io: bool = False, qoperators: bool = False, progress: Progress = silent
+    program: Program,
+    *,
+    integer_io: bool = False,
+    qoperators: bool = False,
+    weight_form: str = "auto",
+    progress: Progress = silent,
 ) -> ModelProto:
-    """The model, as QDQ or with QOperators.
+    """The model, as QDQ or with QOperators; `weight_form` is one of `WEIGHT_FORMS`.
 
     `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
     """
-    emit = Emission(GraphBuilder(), program.weights, qoperators)
+    target = getattr(program.module.attributes.get(TARGET), "data", None)
+    emit = Emission(GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target))
     ports = list(zip(program.inputs, program.entry.args, strict=True))
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
@@ -57,7 +64,6 @@ def onnx_model(
         kind = emit.made[value] if integer_io and value in emit.made else element_of(value)
         tensor = emit.operand(value, kind)
         emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
-    target = getattr(program.module.attributes.get(TARGET), "data", None)
     return emit.builder.finish("main", {"target": target, "profile": program.profile})
 
 
