@@ -81,6 +81,89 @@ def test_external_data_with_a_nul_in_its_name_is_refused(tmp_path: Path) -> None
     assert "is no file name" in refusal(external("a\0b"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("length", "15", "found length 15 of its external data, expected 16 bytes for shape [4]"),
+        ("length", "0", "found length 0 of its external data, expected 16 bytes for shape [4]"),
+        ("length", "9" * 30, f"found length '{'9' * 30}' of its external data, expected a number of bytes"),
+        ("length", "-16", "found length '-16' of its external data, expected a number of bytes"),
+        ("offset", "0x10", "found offset '0x10' of its external data, expected a number of bytes"),
+        ("offset", "\u0661", "found offset '\u0661' of its external data, expected a number of bytes"),
+        ("offset", "9" * 5000, "of its external data, expected a number of bytes"),
+        ("offset", "1", "'data' ends at byte 16, expected 17"),
+        ("location", "other", "found 'location' of its external data twice, expected it once"),
+    ],
+)
+def test_what_external_data_says_of_itself_is_checked(key: str, value: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(16))
+    proto = external("data")
+    proto.graph.initializer[0].external_data.add(key=key, value=value)
+    assert message in refusal(proto, tmp_path)
+
+
+@pytest.mark.filterwarnings("error")
+def test_other_entries_of_external_data_are_passed_over_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(16))
+    proto = external("data")
+    for key, value in (("length", "16"), ("offset", ""), ("checksum", "no"), ("foo", "bar")):
+        proto.graph.initializer[0].external_data.add(key=key, value=value)
+    assert load(proto, tmp_path).outputs
+
+
+X4, Y4 = "float[4] x", "float[4] y"
+NAMED_TWICE = {
+    "value 'y' twice": f"({X4}) => ({Y4}) {{ y = Relu (x) y = Neg (x) }}",
+    "value 'x' twice": f"({X4}) => ({Y4}) {{ x = Relu (x) y = Neg (x) }}",
+    "value 'w' twice": f"({X4}) => ({Y4}) <float[4] w = {{1, 2, 3, 4}}> {{ w = Relu (x) y = Neg (w) }}",
+    "input 'x' twice": f"({X4}, {X4}) => ({Y4}) {{ y = Relu (x) }}",
+    "output 'y' twice": f"({X4}) => ({Y4}, {Y4}) {{ y = Relu (x) }}",
+    "value 'a' twice": f"({X4}) => ({Y4}) <bool c = {{1}}> {{ y = If (c) <then_branch = t () => (float[4] a) "
+    "{ a = Relu (x) a = Neg (x) }, else_branch = e () => (float[4] b) { b = Neg (x) }> }",
+}
+
+
+@pytest.mark.parametrize("message", NAMED_TWICE)
+def test_a_name_with_two_meanings_is_refused(message: str, tmp_path: Path) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g {NAMED_TWICE[message]}'
+    assert f"found {message}, expected each of its own name" in refusal(parse_model(text), tmp_path)
+
+
+def test_an_initializer_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    proto = one_op("Add", {"x": (4,)}, {"w": np.ones(4, np.float32)})
+    proto.graph.initializer.append(proto.graph.initializer[0])
+    assert "found initializer 'w' twice" in refusal(proto, tmp_path)
+
+
+def test_two_versions_of_an_opset_are_refused(tmp_path: Path) -> None:
+    proto = one_op("Relu", {"x": (4,)}, {})
+    proto.opset_import.add(domain="ai.onnx", version=9)
+    assert "found opsets 17 and 9 of 'ai.onnx', expected one version" in refusal(proto, tmp_path)
+
+
+def test_an_initializer_that_is_the_default_of_an_input_is_imported(tmp_path: Path) -> None:
+    proto = one_op("Add", {"x": (4,)}, {"w": np.ones(4, np.float32)})
+    proto.graph.input.add().CopyFrom(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4]))
+    assert load(proto, tmp_path).outputs
+
+
+def test_a_function_that_reads_a_value_of_its_call_is_refused(tmp_path: Path) -> None:
+    text = refusal(parse_model(LOCAL + f"{HEAD} f0 (p) => (q) {{ q = Relu (x) }}"), tmp_path)
+    assert text == (
+        "function 'local::f0': node 'Relu': found value 'x', which nothing before it in the function defines; "
+        "the file is broken"
+    )
+    branch = "q = If (c) <then_branch = t () => (a) { a = Relu (p) }, else_branch = e () => (b) { b = Neg (z) }>"
+    assert "found value 'z'" in refusal(
+        parse_model(LOCAL + f"{HEAD} f0 (p) => (q) {{ c = Constant <value = bool {{1}}> () {branch} }}"), tmp_path
+    )
+
+
+def test_two_parameters_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = LOCAL.replace("f0 (x)", "f0 (x, x)") + f"{HEAD} f0 (p, p) => (q) {{ q = Relu (p) }}"
+    assert "found parameter of function 'local::f0' 'p' twice" in refusal(parse_model(text), tmp_path)
+
+
 def test_external_data_behind_links_in_a_circle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

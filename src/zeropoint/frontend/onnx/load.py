@@ -17,6 +17,7 @@ from zeropoint.frontend.onnx.checks import check_attributes, check_external_data
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
+from zeropoint.frontend.onnx.names import check_names
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
@@ -72,6 +73,7 @@ def _imported(
     check_text(model)
     check_versions(model)
     check_attributes(model)
+    check_names(model)
     model = inline_functions(model)
     check_external_data(model, folder)
     model = expand_qoperators(model, folder)

@@ -5,6 +5,8 @@ External data is memory-mapped and read at its first use; `raw_data` is not copi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import cast
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+from onnx.external_data_helper import uses_external_data
 from xdsl.dialects.builtin import IntegerType, Signedness, f32
 from xdsl.ir import Attribute
 
@@ -137,20 +139,48 @@ def check_external(tensor: TensorProto, folder: Path) -> None:
 def _external_place(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
     """The data file of a tensor and the offset in bytes. A model may only read files in its folder or below."""
     name = tensor.name
-    info = ExternalDataInfo(tensor)
+    entries = _external_entries(tensor)
+    location, start = entries.get("location", ""), _bytes(entries, "offset", tensor) or 0
     try:
-        path = (folder / info.location).resolve()
+        path = (folder / location).resolve()
         inside, is_file = path.is_relative_to(folder.resolve()), path.is_file()
     except (OSError, RuntimeError, ValueError) as error:  # a NUL in the name, a cycle of links
-        raise ModelError(f"tensor '{name}': external data '{info.location}' is no file name ({error})") from error
+        raise ModelError(f"tensor '{name}': external data '{location}' is no file name ({error})") from error
     if not inside:
-        raise ModelError(f"tensor '{name}': external data '{info.location}' lies outside the model's folder")
+        raise ModelError(f"tensor '{name}': external data '{location}' lies outside the model's folder")
     if not is_file:
-        raise ModelError(f"tensor '{name}': no file '{info.location}' beside the model, which holds its data")
+        raise ModelError(f"tensor '{name}': no file '{location}' beside the model, which holds its data")
     dtype, shape = _dtype_and_shape(tensor)
-    start, size, ends = int(info.offset or 0), prod(shape) * dtype.itemsize, path.stat().st_size
-    if min(start, *shape, 0) < 0:
-        raise ModelError(f"tensor '{name}': found offset {start} and shape {list(shape)}, expected no negative number")
+    if min(shape, default=0) < 0:
+        raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected no negative size")
+    size, ends = prod(shape) * dtype.itemsize, path.stat().st_size
+    if _bytes(entries, "length", tensor) not in (None, size):
+        raise ModelError(
+            f"tensor '{name}': found length {entries['length']} of its external data, expected {size} bytes for shape "
+            f"{list(shape)}"
+        )
     if start + size > ends:
-        raise ModelError(f"tensor '{name}': '{info.location}' ends at byte {ends}, expected {start + size}")
+        raise ModelError(f"tensor '{name}': '{location}' ends at byte {ends}, expected {start + size}")
     return path, start
+
+
+def _external_entries(tensor: TensorProto) -> dict[str, str]:
+    """Where a tensor's data is, by key: `location`, `offset`, `length`; others mean nothing here."""
+    found: dict[str, str] = {}
+    for entry in tensor.external_data:
+        if entry.key in found:
+            raise ModelError(
+                f"tensor '{tensor.name}': found '{entry.key}' of its external data twice, expected it once"
+            )
+        found[entry.key] = entry.value
+    return found
+
+
+def _bytes(entries: Mapping[str, str], key: str, tensor: TensorProto) -> int | None:
+    """A number of bytes; None if it is absent or empty."""
+    text = entries.get(key, "")
+    if text and not re.fullmatch("[0-9]{1,19}", text):
+        raise ModelError(
+            f"tensor '{tensor.name}': found {key} '{text:.40}' of its external data, expected a number of bytes"
+        )
+    return int(text) if text else None
