@@ -392,5 +392,37 @@ def test_a_kernel_that_is_widened_reads_the_programs_input_wide_if_the_target_ha
     assert all(isinstance(spec, UniformQuantizedType) and str(spec.storage) == "i16<-4096:4095>" for spec in specs)
 
 
+def weights_of(made: Quantization) -> list[str]:
+    return [str(region.input_specs.data[1].storage) for region in regions_of(made.propagated)]
+
+
+def test_weights_have_four_bits_where_eight_are_too_large() -> None:
+    whole = constant_bytes(quantized("quality=1").integer)
+    made, bytes_ = quantized(f"size={whole - 30}"), quantized(f"size={whole}")
+    assert made.spent is not None
+    assert bytes_.spent is not None
+    assert constant_bytes(made.integer) <= whole - 30
+    widths = weights_of(made)
+    assert {width.partition("<")[0] for width in widths} == {"i4", "i8"}
+    assert {step.width for step in made.spent.steps} == {"i8"}
+    assert sorted(made.spent.narrow) == [n for n, width in enumerate(widths) if width.startswith("i4")]
+    assert f"with {len(made.spent.steps)} i8 and {len(made.spent.narrow)} i4 kernels" in str(made.spent)
+    assert "i4 weights; the budget has no room for more" in str(explain(made.integer))
+    assert not bytes_.spent.narrow
+    reference, found = Interpreter(network()), Interpreter(made.integer)
+    pairs = [(reference(one), found(one)) for one in Parts.of(data()).held]
+    assert least_output_sqnr(pairs) == pytest.approx(made.spent.after.quality, abs=0.01)
+
+
+def test_a_size_that_four_bits_do_not_meet_is_refused() -> None:
+    with pytest.raises(BudgetError, match=r"found .* at 0 of \d+ steps, expected size=50B; ask for less"):
+        quantized("size=50")
+
+
+def test_targets_without_four_bits_keep_bytes() -> None:
+    with pytest.raises(BudgetError, match="expected size=50B"):
+        quantized("size=50", "tosa")
+
+
 def width_of(spec: object) -> int | None:
     return spec.storage.type.width if isinstance(spec, AnyQuantizedType) else None

@@ -27,6 +27,8 @@ def journal_path(work: Work | None) -> Path | None:
 
 
 M = TypeVar("M", bound=Made)
+IN_BYTES = Step("no 4-bit weights", (), "i8", 0.0, 0, 0)
+"""The step that the journal has beside the figures of all kernels in 8 bits."""
 
 
 @dataclass(eq=False)
@@ -58,6 +60,7 @@ class BudgetSearch(Generic[M]):
         candidates = Candidates(
             calibrated, exact, self.quantize, self.held, self.limits, self.integer_io, self.progress
         )
+        candidates = self._narrow_enough(candidates, journal)
 
         def verify(chosen: Sequence[Step]) -> float:
             judged = candidates.with_floats(candidates.made(chosen))
@@ -68,11 +71,24 @@ class BudgetSearch(Generic[M]):
             search = _Search(candidates, journal, measure, count)
             search.ahead([()], ranked=True)
             verifying = None if self.every is None else verify
-            spent = budget.spend(search.rank, search.figures, self.limits, verifying, search.ahead)
-        spent = replace(spent, between=budget.between(calibrated, spent.steps))
+            spent = budget.spend(search.rank, search.figures, candidates.limits, verifying, search.ahead)
+        target = self.quantize.platform.target
+        narrow = budget.narrow(calibrated, spent.steps, candidates.limits, target)
+        spent = replace(spent, between=budget.between(calibrated, spent.steps), narrow=narrow)
         made = candidates.made(spent.steps)
         journal.remove()
         return made, spent
+
+    def _narrow_enough(self, candidates: Candidates[M], journal: Journal) -> Candidates[M]:
+        """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""
+        regions, target = budget.regions_of(candidates.calibrated), self.quantize.platform.target
+        able = any(budget.takes_nibbles(region, target) for region in regions)
+        if self.limits.size is None or not able:
+            return candidates
+        bytes_alone = _Search(candidates, journal, None, 0).figures((IN_BYTES,))
+        if bytes_alone.size <= self.limits.size:
+            return candidates
+        return replace(candidates, limits=replace(self.limits, nibbles=True), latest={})
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xdsl.ir import Operation
 
-from zeropoint.ir.annotations import DEMANDS, Fact, facts_of
+from zeropoint.ir.annotations import DEMANDS, WEIGHT_BITS, Fact, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import Recipe, RecipeError
 from zeropoint.recipe.rules import numbers_of
-from zeropoint.solve.blocks import WEIGHT_BITS, unfit_blocks
+from zeropoint.solve.blocks import unfit_blocks
 from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")

@@ -1,7 +1,8 @@
 """Searches the width of every kernel under a budget of quality, size and latency.
 
-All kernels start at the narrowest width of the target. A step widens one of them: to the wider storage, if the target
-has the kernel in two widths, or from the widest one to float. The steps are ranked by the first-order share of the
+All kernels start at the narrowest storage of the target. If 8-bit weights are beyond the limit of `size`, weights start
+with 4 bits where the target has such kernels. A step widens one kernel: to 8-bit weights, to the wider storage, if the
+target has the kernel in two widths, or from the widest one to float. The steps are ranked by the first-order share of the
 kernel's noise at the outputs (`correct.sensitivity`), per byte or per multiplication if the budget limits size or
 latency. The search measures prefixes of this list:
 
@@ -25,7 +26,17 @@ search become AnyQuantizedType, and ops that stay float NoQuantizedType.
 from zeropoint.budget.budget import Budget, BudgetError, Figures
 from zeropoint.budget.journal import Journal
 from zeropoint.budget.search import Missed, Spent, record, spend
-from zeropoint.budget.steps import FLOAT, Step, between, kernel_key, regions_of, steps_of, widened
+from zeropoint.budget.steps import (
+    FLOAT,
+    Step,
+    between,
+    kernel_key,
+    narrow,
+    regions_of,
+    steps_of,
+    takes_nibbles,
+    widened,
+)
 
 __all__ = [
     "FLOAT",
@@ -38,9 +49,11 @@ __all__ = [
     "Step",
     "between",
     "kernel_key",
+    "narrow",
     "record",
     "regions_of",
     "spend",
     "steps_of",
+    "takes_nibbles",
     "widened",
 ]

@@ -21,13 +21,15 @@ class BudgetError(Error, ValueError):
 class Budget:
     """The least SQNR of every output in dB, the most bytes of constants, the most milliseconds of a run on one thread.
 
-    None where there is no limit. Without `floats`, kernels are widened to the target's wider storage only.
+    None where there is no limit. Without `floats`, kernels are widened to the target's wider storage only. With
+    `nibbles`, kernels that the target has with 4-bit weights start with these.
     """
 
     quality: float | None = None
     size: float | None = None
     latency: float | None = None
     floats: bool = True
+    nibbles: bool = False
 
     @staticmethod
     def parse(text: str) -> Budget:

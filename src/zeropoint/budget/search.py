@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
-from zeropoint.budget.steps import AROUND, FLOAT, Step, final
+from zeropoint.budget.steps import AROUND, FLOAT, NIBBLE, Step, final
 from zeropoint.ir.annotations import BUDGET, Fact, state_facts
 from zeropoint.ir.program import Program
 
@@ -17,7 +17,8 @@ from zeropoint.ir.program import Program
 class Spent:
     """The result of a search: the kernels that were widened, with the figures before and after.
 
-    `between` has the kernels that stay float only because all kernels around them do: their positions and names.
+    `between` has the kernels that stay float only because all kernels around them do: their positions and names;
+    `narrow` has those with 4-bit weights.
     `tried` has the figures of every prefix that was measured, by its length. `available` is the number of steps.
     """
 
@@ -28,6 +29,7 @@ class Spent:
     tried: Mapping[int, Figures] = field(default_factory=dict[int, Figures])
     available: int = 0
     between: Mapping[int, str] = field(default_factory=dict[int, str])
+    narrow: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def taken(self) -> dict[int, Step]:
@@ -41,11 +43,13 @@ class Spent:
             for step in dict.fromkeys(self.taken.values())
         ]
         around = [(name, f"{FLOAT}; {AROUND}") for name in self.between.values()]
-        return [Fact(name, text, "calibrated", str(self)) for name, text in (*widened, *around)]
+        nibbles = [(name, f"{NIBBLE} weights; the budget has no room for more") for name in self.narrow.values()]
+        return [Fact(name, text, "calibrated", str(self)) for name, text in (*widened, *around, *nibbles)]
 
     def __str__(self) -> str:
         widths = Counter(step.width for step in self.taken.values())
         widths[FLOAT] += len(self.between)
+        widths[NIBBLE] += len(self.narrow)
         ordered = sorted(widths, key=lambda width: width == FLOAT)
         counts = " and ".join(f"{widths[width]} {width}" for width in ordered if widths[width])
         return (

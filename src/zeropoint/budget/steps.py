@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
 from typing import Protocol
@@ -12,7 +12,16 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.budget.budget import Budget
-from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.annotations import (
+    BLOCK_SIZE,
+    DEMANDS,
+    FLOAT_REASON,
+    PINNED,
+    WEIGHT_BITS,
+    Fact,
+    facts_of,
+    state_facts,
+)
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -20,15 +29,18 @@ from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegion
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import multiplications_of
 from zeropoint.targets import DATA, AtLeast, Role, Target
+from zeropoint.targets import NIBBLE as NIBBLE_STORAGE
 
 FLOAT = "float"
+NIBBLE, BYTE = "i4", "i8"
+"""The width of a step from 4-bit weights to 8-bit ones."""
 FLOAT_BYTES = 3
 """Bytes that a weight in f32 takes more than one in 8 bits."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One widening: the regions of a kernel (by index among the regions) get `width`, `i16` or `float`.
+    """One widening: the regions of a kernel (by index among the regions) get `width`: `i8` weights, `i16`, or `float`.
 
     `share` is the share of the outputs' noise that the kernel adds to first order, from 0 to 1.
     """
@@ -49,6 +61,25 @@ def wide_storage(region: QuantizeRegionOp, target: Target) -> Storage | None:
     widest = max(given, key=lambda storage: storage.type.width, default=None)
     least = min((storage.type.width for storage in given), default=0)
     return widest if free and widest is not None and widest.type.width > least else None
+
+
+def takes_nibbles(region: QuantizeRegionOp, target: Target) -> bool:
+    """Whether the target has the kernel with 4-bit weights, and neither the model nor a recipe states their width."""
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    if len(region.inputs) < 2 or not isinstance(region.input_specs.data[1], AnyFloat):
+        return False
+    weight = region.inputs[1].owner
+    stated = PINNED in weight.attributes if isinstance(weight, Operation) else True
+    stated = stated or any(fact.name in (WEIGHT_BITS, BLOCK_SIZE) for fact in facts_of(region, DEMANDS))
+    rules = (row.input_rule(1) for row in rows)
+    return not stated and any(rule.role is Role.WEIGHT and rule.storage.type == NIBBLE_STORAGE.type for rule in rules)
+
+
+def narrow(program: Program, steps: Iterable[Step], budget: Budget, target: Target) -> dict[int, str]:
+    """The kernels of a calibrated program that have 4-bit weights with these steps: position, name."""
+    taken = final(steps)
+    regions = enumerate(regions_of(program) if budget.nibbles else ())
+    return {n: kernel_key(one)[0] for n, one in regions if n not in taken and takes_nibbles(one, target)}
 
 
 def regions_of(program: Program) -> list[QuantizeRegionOp]:
@@ -82,8 +113,8 @@ def steps_of(
 ) -> list[Step]:
     """The steps for the kernels of a calibrated program, the most important first, without those taken already.
 
-    Kernels that add no noise have no step. All steps to float come after those to the wider storage; a budget without
-    `floats` has none.
+    Kernels that add no noise have no step. Steps from 4-bit weights come first, those to float last; a budget without
+    `nibbles` or `floats` has none of these.
     """
     noise: dict[tuple[str, str], float] = {}
     for one in found:
@@ -95,6 +126,7 @@ def steps_of(
         if noise.get(kernel_key(region), 0.0) > 0:
             places.setdefault(kernel_key(region), []).append(index)
     total = sum(noise.values())
+    bytes_: list[Step] = []
     wider: list[Step] = []
     floats: list[Step] = []
     for key, indices in places.items():
@@ -103,11 +135,13 @@ def steps_of(
         products = sum(map(multiplications_of, members))
         step = Step(key[0], tuple(indices), FLOAT, noise[key] / total, weights, products)
         floats.append(step)
+        if budget.nibbles and all(takes_nibbles(region, target) for region in members):
+            bytes_.append(replace(step, width=BYTE))
         storages = [wide_storage(region, target) for region in members]
         if all(storages):
-            wider.append(Step(step.name, step.regions, f"i{storages[0].type.width}", step.share, weights, products))  # pyright: ignore[reportOptionalMemberAccess] (all of them are storages)
+            wider.append(replace(step, width=f"i{storages[0].type.width}"))  # pyright: ignore[reportOptionalMemberAccess] (all of them are storages)
     done = {(step.regions, step.width) for step in taken}
-    ranked = [*_ranked(wider, budget), *_ranked(floats if budget.floats else (), budget)]
+    ranked = [one for steps in (bytes_, wider, floats if budget.floats else ()) for one in _ranked(steps, budget)]
     return [step for step in ranked if (step.regions, step.width) not in done]
 
 
@@ -133,13 +167,17 @@ def widened(program: Program, steps: Sequence[Step], budget: Budget, target: Tar
 
     A kernel between kernels that all stay float stays float too, because rounding there would only add noise.
     """
+    nibbles = narrow(program, steps, budget, target)
     program = program.clone()
     regions = regions_of(program)
+    for index in nibbles:
+        fact = Fact(WEIGHT_BITS, str(NIBBLE_STORAGE.type.width), "user", f"budget {budget}")
+        state_facts(regions[index], [*facts_of(regions[index], DEMANDS), fact], DEMANDS)
     for index, step in final(steps).items():
         region = regions[index]
         if step.width == FLOAT:
             _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
-        else:
+        elif step.width != BYTE:
             _widen(region, Storage.of(step.width), target)
     for region in _between(regions, steps):
         _keep_float(region, f"budget {budget}: {AROUND}")

@@ -42,6 +42,8 @@ DEMANDS = "zeropoint.demands"
 """On a region: the demands of the user's recipe, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `symmetric` (true, false; of
 activations), `observer`."""
+BLOCK_SIZE, WEIGHT_BITS = "block_size", "weight_bits"
+"""Demands on the weights of a kernel: terms of a block, and the width of their storage."""
 DOT_FORM = "zeropoint.dot_form"
 """On a contraction of 8-bit integers: the form in which its products are added (`numerics.dot_forms`)."""
 FUNCTION = "zeropoint.function"

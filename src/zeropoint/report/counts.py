@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
@@ -208,12 +208,18 @@ def count_ops(program: Program) -> Counts:
 
 
 def constant_bytes(program: Program) -> int:
-    """Total bytes of the constants that the program refers to; shared constants count once."""
+    """Total bytes of the constants that the program refers to, as files store them: shared constants count once, and
+    integers of 4 bits take half a byte."""
     sizes: dict[object, int] = {}
     for op in program.module.walk():
         if isinstance(op, ConstantOp):
-            sizes[op.value] = program.weights.array(op.value).nbytes
+            array = program.weights.array(op.value)
+            sizes[op.value] = -(-array.size // 2) if _is_nibble(element_of(op.output)) else array.nbytes
     return sum(sizes.values())
+
+
+def _is_nibble(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.width.data == 4
 
 
 def multiplications(program: Program) -> int:

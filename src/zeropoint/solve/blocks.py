@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from zeropoint.ir.annotations import BLOCK_SIZE, WEIGHT_BITS
 from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales, with_least_scales
@@ -18,9 +19,6 @@ from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.ranges import held_scale, symmetric
-
-BLOCK_SIZE, WEIGHT_BITS = "block_size", "weight_bits"
-"""Demands of a recipe."""
 
 
 def demanded_storage(demands: Mapping[str, str]) -> Storage | None:

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
+from zeropoint.ir.annotations import BLOCK_SIZE, DEMANDS, FLOAT_REASON, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.locations import location_text, value_name, written_name
 from zeropoint.ir.program import Program
@@ -33,7 +33,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.accumulators import sums_fit
-from zeropoint.solve.blocks import BLOCK_SIZE, demanded_storage, unfit_blocks
+from zeropoint.solve.blocks import demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
 from zeropoint.solve.order import canonical_ranks

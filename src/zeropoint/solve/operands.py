@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import Attribute
 
-from zeropoint.ir.annotations import Fact
+from zeropoint.ir.annotations import BLOCK_SIZE, Fact
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import Contraction, adds_pairs, terms_by_channel, weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -17,7 +17,7 @@ from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import FloatArray
-from zeropoint.solve.blocks import BLOCK_SIZE, block_type, with_room
+from zeropoint.solve.blocks import block_type, with_room
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, weight_type
