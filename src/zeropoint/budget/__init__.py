@@ -2,8 +2,8 @@
 
 All kernels start at the narrowest storage of the target. If 8-bit weights are beyond the limit of `size`, weights start
 with 4 bits where the target has such kernels. A step widens one kernel: to 8-bit weights, to the wider storage, if the
-target has the kernel in two widths, or from the widest one to float. The steps are ranked by the first-order share of the
-kernel's noise at the outputs (`correct.sensitivity`), per byte or per multiplication if the budget limits size or
+target has the kernel in two widths, or from the widest one to float. The steps are ranked by the first-order share of
+the kernel's noise at the outputs (`correct.sensitivity`), per byte or per multiplication if the budget limits size or
 latency. The search measures prefixes of this list:
 
 - `quality` alone: the shortest prefix whose outputs all reach that SQNR;

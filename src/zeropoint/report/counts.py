@@ -219,7 +219,7 @@ def constant_bytes(program: Program) -> int:
 
 
 def _is_nibble(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element.width.data == 4
+    return isinstance(element, IntegerType) and element.bitwidth == 4
 
 
 def multiplications(program: Program) -> int:
