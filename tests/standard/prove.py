@@ -1,11 +1,12 @@
 """Translation validation: the arith ops that `lower-to-standard` emits for each behaviour, against exact arithmetic.
 
-    python tests/standard/prove.py [--seconds 20] [--every 1] [--exhaustive]      # make prove
+    python tests/standard/prove.py [--seconds 20] [--every 1] [--without-z3] [--exhaustive]      # make prove
 
 z3 proves, for every accumulator of 32 bits and every shift, that the emitted ops give what `exact_arithmetic.py` says.
 The product by the multiplier is an unknown function with a bound, so that a proof holds for all multipliers at once.
-`float32-rne` multiplies floats and `exact` multiplies by 53 bits, where SMT gives up. Some multipliers are compared
-instead with integers: `float32-rne` for every 1024th accumulator, or for all 2^32 with --exhaustive.
+`float32-rne` multiplies floats and `exact` multiplies by 53 bits, where SMT gives up. There, and once more for the
+others, ops and native code with given multipliers are compared with exact integers one accumulator after the other
+(`exhaustive.py`): all 2^32 with --exhaustive, otherwise 4 million of every 256 million.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from standard import exhaustive
 from standard.exact_arithmetic import FORMS, Exact, requantized
 from standard.fixed_point_programs import Case, requantization
 from zeropoint.interp import Interpreter
@@ -48,7 +50,7 @@ class Row:
 
     def __str__(self) -> str:
         verdict = "; ".join(self.failures) if self.failures else "holds"
-        return f"{self.behaviour:16}i32 -> i{self.width:<4}{self.how:48}{self.cases:6}{self.seconds:8.1f} s  {verdict}"
+        return f"{self.behaviour:16}i32 -> i{self.width:<4}{self.how:54}{self.cases:6}{self.seconds:8.1f} s  {verdict}"
 
 
 def body_of(case: Case) -> tuple[list[Operation], list[SSAValue]]:
@@ -153,71 +155,42 @@ def proofs(every: int, seconds: float) -> Iterator[Row]:
             yield Row(behaviour, width, how, len(chosen), failures, time.perf_counter() - started)
 
 
-def rounded_to_24_bits(magnitude: np.ndarray) -> np.ndarray:
-    """Integers below 2^62 as f32 rounds them: to 24 significant bits, ties to even. In integers."""
-    length = np.zeros_like(magnitude)
-    for bit in (32, 16, 8, 4, 2, 1):
-        length += np.where(magnitude >> (length + bit) > 0, bit, 0)
-    return nearest_even(magnitude, drop := np.maximum(length - 23, 0)) << drop
+def case_of_constants(behaviour: str, multiplier: float, shift: int | None, width: int) -> Case:
+    """A case with one multiplier, for as many accumulators as `exhaustive` takes at once."""
+    dtype = {"float32-rne": np.float32, "exact": np.float64}.get(behaviour, np.int64)
+    shifts = None if shift is None else np.array([shift])
+    made = Multiplier(RequantizeBehaviour(behaviour), np.array([multiplier], dtype), shifts)
+    return Case(made, 32, width, -3, -(1 << (width - 1)), (1 << (width - 1)) - 1, exhaustive.CHUNK // 2)
 
 
-def nearest_even(magnitude: np.ndarray, power: Any) -> np.ndarray:
-    """magnitude / 2^power, ties to even."""
-    kept, half = magnitude >> power, (np.int64(1) << power) >> 1
-    rest = magnitude - (kept << power)
-    return kept + ((rest > half) | ((rest == half) & (kept & 1 == 1) & (half > 0)))
+EXHAUSTED: tuple[tuple[str, float, int | None, int], ...] = (
+    ("float32-rne", 0.00317, None, 8),
+    ("float32-rne", 2.0**-9, None, 8),
+    ("float32-rne", 0.7, None, 8),
+    ("exact", 0.00317, None, 8),
+    ("exact", 2.0**-9, None, 16),
+    ("fixed16", 24013, 9, 8),
+    ("fixed16", 32767, -6, 8),
+    ("fixed32", 1518500250, 40, 8),
+    ("fixed32", 2147483647, 33, 16),
+    ("fixed32-double", 1518500250, -9, 8),
+    ("fixed32-double", 1518500250, 3, 16),
+    ("tosa-double", 1518500250, 40, 8),
+    ("tosa-double", 1073741824, 31, 16),
+    ("pot", 1, 9, 8),
+)
+"""Behaviour, multiplier, shift and width of the requantizations that are compared for accumulators one by one."""
 
 
-def float32_in_integers(x: np.ndarray, case: Case) -> np.ndarray:
-    """rne(f32(f32(x) * m)) + zero_point for m = M / 2^k with an M of 24 bits, in integers of 64 bits."""
-    fraction, exponent = np.frexp(case.multiplier.multiplier.reshape(-1)[0])
-    product = rounded_to_24_bits(rounded_to_24_bits(np.abs(x)) * int(np.ldexp(fraction, 24)))
-    rounded = nearest_even(product, np.int64(min(24 - int(exponent), 62)))
-    return np.clip(np.sign(x) * rounded + case.zero_point, case.low, case.high)
-
-
-def exact_in_integers(x: np.ndarray, case: Case) -> np.ndarray:
-    """x * Q / 2^k, ties to even, with Python's integers."""
-    fraction, exponent = np.frexp(float(case.multiplier.multiplier.reshape(-1)[0]))
-    factor, power = int(np.ldexp(fraction, 53)), 53 - int(exponent)
-
-    def one(number: int) -> int:
-        kept, rest = divmod(int(number) * factor, 1 << power)
-        up = 2 * rest > 1 << power or (2 * rest == 1 << power and kept % 2 == 1)
-        return min(max(kept + up + case.zero_point, case.low), case.high)
-
-    return np.array([one(number) for number in x])
-
-
-def differing(case: Case, chunks: Iterator[np.ndarray], reference: Callable[[np.ndarray, Case], np.ndarray]) -> int:
-    """How many accumulators the emitted ops, run by the interpreter, requantize otherwise than a reference."""
-    interpreter = Interpreter(lower_to_standard(requantization(case)))
-    count = 0
-    for x in chunks:
-        (found,) = interpreter.run_values([x.astype(np.int32).reshape(case.shape)])
-        count += int((found.reshape(-1) != reference(x, case)).sum())
-    return count
-
-
-def accumulators(step: int, size: int) -> Iterator[np.ndarray]:
-    """Every `step`-th i32, in arrays of `size`."""
-    for start in range(-(1 << 31), 1 << 31, step * size):
-        yield start + step * np.arange(size, dtype=np.int64)
-
-
-def comparisons(exhaustive: bool) -> Iterator[Row]:
-    """A row for each behaviour that multiplies otherwise, and for the sum of two scales."""
-    for behaviour, m in (("float32-rne", 0.00317), ("float32-rne", 2.0**-9), ("exact", 0.00317)):
+def comparisons(every: int) -> Iterator[Row]:
+    """A row for each of `EXHAUSTED`, of all accumulators or each `every`-th chunk, and for the sum of two scales."""
+    for behaviour, multiplier, shift, width in EXHAUSTED:
         started = time.perf_counter()
-        dtype = np.float32 if behaviour == "float32-rne" else np.float64
-        multiplier = Multiplier(RequantizeBehaviour(behaviour), np.array([m], dtype))
-        is_exact = behaviour == "exact"
-        step, size = (1 << 16, 1 << 16) if is_exact else (1, 1 << 23) if exhaustive else (1 << 10, 1 << 22)
-        case = Case(multiplier, 32, 8, -3, -128, 127, size // 2)
-        count = differing(case, accumulators(step, size), exact_in_integers if is_exact else float32_in_integers)
-        how = "all 2^32 x" if step == 1 else f"every {step}-th x"
-        failures = (f"{count} differ",) if count else ()
-        yield Row(behaviour, 8, f"{how}, m = {m:.6g}", 1, failures, time.perf_counter() - started)
+        of_ops, of_native = exhaustive.differing(case_of_constants(behaviour, multiplier, shift, width), every)
+        how = "all 2^32 x" if every == 1 else f"every {every}-th 2^22 x"
+        how += f", M = {multiplier:.6g}" + ("" if shift is None else f", shift {shift}") + ": ops, native"
+        found = (f"{of_ops} of the ops differ" * (of_ops > 0), f"{of_native} in native code" * (of_native > 0))
+        yield Row(behaviour, width, how, 2, tuple(filter(None, found)), time.perf_counter() - started)
     yield weighted_sum()
 
 
@@ -243,10 +216,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20, help="for each query of z3")
     parser.add_argument("--every", type=int, default=1, help="prove each n-th shift only")
-    parser.add_argument("--exhaustive", action="store_true", help="float32-rne: all 2^32 accumulators; minutes each")
+    parser.add_argument("--exhaustive", action="store_true", help="all 2^32 accumulators: a minute each")
+    parser.add_argument("--without-z3", action="store_true", help="only compare accumulators one by one")
     arguments = parser.parse_args()
     failed = False
-    for row in itertools.chain(proofs(arguments.every, arguments.seconds), comparisons(arguments.exhaustive)):
+    proved = () if arguments.without_z3 else proofs(arguments.every, arguments.seconds)
+    for row in itertools.chain(proved, comparisons(1 if arguments.exhaustive else 64)):
         print(row, flush=True)
         failed |= bool(row.failures)
     sys.exit(failed)

@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from standard import exact_arithmetic, prove
-from standard.fixed_point_programs import Case
-from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from standard import exact_arithmetic, exhaustive, prove
+from standard.exact_arithmetic import Exact
+from standard.fixed_point_programs import Case, requantization
+from zeropoint.interp import Interpreter
+from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.standard import lower_to_standard
 
 
 def test_all_pairs_of_a_weighted_sum_are_exact() -> None:
     assert not prove.weighted_sum().failures
 
 
-@pytest.mark.parametrize("behaviour", ["float32-rne", "exact"])
-def test_float_multipliers_compute_what_integers_do(behaviour: str) -> None:
-    dtype = np.float32 if behaviour == "float32-rne" else np.float64
-    multiplier = Multiplier(RequantizeBehaviour(behaviour), np.array([0.00317], dtype))
-    case = Case(multiplier, 32, 8, -3, -128, 127, 1 << 10)
-    reference = prove.exact_in_integers if behaviour == "exact" else prove.float32_in_integers
-    around = (np.arange(1 << 11, dtype=np.int64) - (1 << 10)) * 61
-    assert prove.differing(case, iter([around, around * 17 + 1]), reference) == 0
+def in_python(case: Case, x: int) -> int:
+    """The stored integer of an accumulator in Python's integers; for `float32-rne`, in NumPy's floats of 32 bits."""
+    multiplier = case.multiplier
+    if multiplier.behaviour is RequantizeBehaviour.FLOAT32_RNE:
+        rounded = int(np.rint(np.float32(x) * multiplier.multiplier[0]))
+    elif multiplier.behaviour is RequantizeBehaviour.EXACT:
+        rounded = round(Fraction(x) * Fraction(float(multiplier.multiplier[0])))
+    else:
+        assert multiplier.shift is not None
+        of = Exact(lambda a: a * int(multiplier.multiplier[0]), lambda condition, a, b: a if condition else b)
+        shift, bounds = int(multiplier.shift[0]), (case.low, case.high)
+        return exact_arithmetic.requantized(multiplier.behaviour.value, of, x, shift, case.zero_point, bounds)
+    return min(max(rounded + case.zero_point, case.low), case.high)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.parametrize("constants", prove.EXHAUSTED, ids=str)
+def test_what_is_compiled_to_c_is_exact_and_what_the_interpreter_runs(
+    constants: tuple[str, float, int | None, int],
+) -> None:
+    """On runs of accumulators at both ends of 32 bits, around 0, around the results' bounds, and anywhere."""
+    count, case = 128, prove.case_of_constants(*constants)
+    case = replace(case, count=count // 2)
+    exact, ops = exhaustive.compiled(case)
+    interpreter = Interpreter(lower_to_standard(requantization(case)))
+    edge = int((case.high + 3.5) / float(case.multiplier.real[0]))
+    places = [-(1 << 31), (1 << 31) - count, -count // 2, min(edge, (1 << 31) - count), max(-edge, -(1 << 31))]
+    places += np.random.default_rng(0).integers(-(1 << 31), (1 << 31) - count, 40).tolist()
+    for first in places:
+        found = [np.empty(count, np.int32), np.empty(count, np.int32)]
+        exact(first, found[0])
+        ops(first, found[1])
+        x = np.arange(first, first + count)
+        np.testing.assert_array_equal(found[0], [in_python(case, int(each)) for each in x])
+        (expected,) = interpreter.run_values([x.astype(np.int32).reshape(case.shape)])
+        np.testing.assert_array_equal(found[1], expected.reshape(-1))
 
 
 @pytest.mark.parametrize("behaviour", exact_arithmetic.FORMS)
