@@ -49,7 +49,7 @@ class Expression:
         low, high = min(low, self.low), max(high, self.high)
         if low >= -(1 << 63) and high < 1 << 63:
             return f"(int64_t){self.text}"
-        assert low >= -(1 << 127) and high < 1 << 127
+        assert max(-low, high) < 1 << 127
         return f"(__int128){self.text}"
 
     def _with(self, sign: str, other: Expression | int, *bounds: int) -> Expression:
