@@ -42,12 +42,14 @@ class Ranges:
     """The ranges of a program's values, computed on demand.
 
     `rules` has a function for each kind of op. `known` has the ranges found so far. An input has the range of its type
-    unless `known` has a narrower one.
+    unless `known` has a narrower one. `stated` has results whose numbers, before any wrapping, are bounded by more than
+    the rule of their op knows (`normalized_rows.py`).
     """
 
     weights: Weights
     rules: Mapping[type[Operation], Rule]
     known: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
+    stated: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
 
     def of(self, value: SSAValue) -> Interval:
         """The range of an integer value. Operands are visited with an explicit stack, because programs are deep."""
@@ -74,6 +76,11 @@ class Ranges:
         """The number that a splat constant repeats; None otherwise."""
         return splat_value(value, self.weights)
 
+    def computed(self, op: Operation) -> Interval:
+        """The range of the numbers that an op with a rule computes, before they wrap around."""
+        stated = self.stated.get(op.results[0])
+        return self.rules[type(op)](self, op) if stated is None else stated
+
     def _needed(self, value: SSAValue) -> list[SSAValue]:
         """The operands whose ranges the rule of a value may need."""
         if isinstance(value, OpResult) and type(value.op) in self.rules and len(value.op.results) == 1:
@@ -85,6 +92,6 @@ class Ranges:
         rule = self.rules.get(type(value.op)) if isinstance(value, OpResult) and len(value.op.results) == 1 else None
         if rule is None or element_dtype(element_of(value)).kind not in "biu" or not isinstance(value, OpResult):
             return whole
-        found = rule(self, value.op)
+        found = self.computed(value.op)
         # A result that may exceed its type wraps around, so it can be any value of the type.
         return found if found.is_bounded and found.within(whole.least, whole.greatest) else whole

@@ -85,11 +85,11 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
 
 
 def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
-    """operand * 2^amount for a constant amount; otherwise the range of the type."""
-    amount = ranges.splat(op.rhs)
-    if amount is None or not 0 <= amount < 63:
-        return type_range(element_of(op.result))
-    return ranges.of(op.lhs).times(1 << int(amount))
+    """operand * 2^amount for amounts from 0 to less than the width; otherwise the range of the type."""
+    amounts, whole = ranges.of(op.rhs).hull, type_range(element_of(op.result))
+    if not amounts.within(0, whole.greatest.bit_length() - 1):
+        return whole
+    return joined(ranges.of(op.lhs).times(1 << amount) for amount in (amounts.least, amounts.greatest))
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:

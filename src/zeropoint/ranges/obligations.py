@@ -73,7 +73,7 @@ def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
     """The obligation of an op that computes its result in one step."""
 
     def found(ranges: Ranges, op: Operation) -> list[Obligation]:
-        return [Obligation(op, what, ranges.rules[type(op)](ranges, op), _width(op))]
+        return [Obligation(op, what, ranges.computed(op), _width(op))]
 
     return found
 

@@ -22,6 +22,7 @@ from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.weights import Weights
 from zeropoint.ranges import contraction, elementwise, fixed_point, movement, scattered
 from zeropoint.ranges.analysis import Ranges, Rule
+from zeropoint.ranges.normalized_rows import row_bounds
 
 RULES: Mapping[type[Operation], Rule] = {
     hlo.AbsOp: elementwise.absolute,
@@ -75,4 +76,8 @@ RULES: Mapping[type[Operation], Rule] = {
 
 def ranges_of(program: Program | Weights) -> Ranges:
     """The ranges of a program's values, or of a program being built with the given weights."""
-    return Ranges(program if isinstance(program, Weights) else program.weights, RULES)
+    if isinstance(program, Weights):
+        return Ranges(program, RULES)
+    found = Ranges(program.weights, RULES)
+    row_bounds(found, program.entry)
+    return found
