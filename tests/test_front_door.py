@@ -17,6 +17,7 @@ import pytest
 import safetensors
 
 import zeropoint as zp
+from zeropoint.ir.tensors import element_dtype
 from zeropoint.ir.text import print_program
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
@@ -138,6 +139,24 @@ def test_a_model_with_a_batch_axis_takes_data_of_any_size() -> None:
     rows = np.arange(28, dtype=np.float32).reshape(7, 4)
     for data in (rows, {"x": rows}, list(rows), iter([rows[:2], rows[2:]]), [(row, 0) for row in rows]):
         np.testing.assert_array_equal(model(data)["y"], 2 * rows)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f64"])
+def test_inputs_and_outputs_keep_the_float_type_of_the_model(kind: str, tmp_path: Path) -> None:
+    text = TEXT.replace("xf32", f"x{kind}")
+    model = zp.quantize(text, ROWS)
+    assert [str(port.type) for port in (*model.inputs, *model.outputs)] == [f"tensor<1x4x{kind}>"] * 2
+    assert "1 integer op, 0 float ops" in str(model)
+    assert model.explain().float_ops == ()
+    row = ROWS[:1].astype(element_dtype(model.inputs[0].type.element_type))
+    found = model(x=row)["y"]
+    assert found.dtype == row.dtype
+    np.testing.assert_array_equal(model.native()(x=row)["y"], found)
+    np.testing.assert_array_equal(model.interpreted()(x=row)["y"], found)
+    assert zp.compare(text, model, ROWS).outputs[0].sqnr > 40
+    assert zp.quantize(text, ROWS, io="integer").outputs[0].type.element_type.bitwidth == 8
+    with pytest.raises(zp.Error, match=f"found values of {kind}, expected f32, which LiteRT quantizes"):
+        zp.quantize(text, ROWS, target="litert").export(tmp_path / "net.tflite")
 
 
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])

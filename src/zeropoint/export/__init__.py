@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from xdsl.dialects.builtin import AnyFloat, Float32Type
+
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
 from zeropoint.progress import Progress, silent
+from zeropoint.solve import is_quantized
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
 
@@ -123,6 +127,8 @@ def export_program(
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     found = FORMATS[suffix]
     _check_stage(program, path)
+    if found.targets:
+        _check_floats(program, found.name)
     encoded = found.encode(program, path.name, options or ExportOptions(), progress)
     written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
     write_together(written)
@@ -147,3 +153,16 @@ def _check_stage(program: Program, path: Path) -> None:
             "found a program without quantized kernels, expected at least one quant.region; write it with quantize "
             "--emit kernels, and see zeropoint explain if every op stays float"
         )
+
+
+def _check_floats(program: Program, name: str) -> None:
+    """Raise ExportError for a quantized kernel on floats other than f32: casts of runtimes take no others."""
+    for op in program.entry.ops:
+        if not isinstance(op, QuantizeRegionOp) or not is_quantized(op):
+            continue
+        for value in (*op.inputs, *op.outputs):
+            element = element_of(value)
+            if isinstance(element, AnyFloat) and not isinstance(element, Float32Type):
+                raise ExportError(
+                    f"found values of {element}, expected f32, which {name} quantizes; cast the model", op
+                )

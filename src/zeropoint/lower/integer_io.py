@@ -15,7 +15,7 @@ quantized type, with signed storage even if the target stores them unsigned.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -24,8 +24,8 @@ from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp, XorOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.stablehlo import ConvertOp, UniformDequantizeOp, UniformQuantizeOp, XorOp
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.lower.context import LoweringError, quantized_element, storage_element, stored_element
 
 
@@ -34,7 +34,8 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
 
     Raises LoweringError unless all uses quantize it to one type.
     """
-    users = [use.operation for use in argument.uses]
+    users = [use.operation for value in _converted(argument) for use in value.uses]
+    users = [user for user in users if not isinstance(user, ConvertOp)]
     quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
     types = {quantized_element(user.result) for user in quantizes}
     if len(quantizes) != len(users) or len(types) != 1:
@@ -51,6 +52,12 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
             for integers in _signed(use.operation):
                 integers.replace_all_uses_with(argument)
     return quantized
+
+
+def _converted(argument: BlockArgument) -> list[SSAValue]:
+    """A float argument, and its conversions to f32, in which casts express values."""
+    converts = [use.operation for use in argument.uses if isinstance(use.operation, ConvertOp)]
+    return [argument, *(convert.result for convert in converts if isinstance(element_of(convert.result), AnyFloat))]
 
 
 def _other_reader(users: list[Operation]) -> str | None:
@@ -73,6 +80,8 @@ def _signed(cast: StorageCastOp) -> list[SSAValue]:
 
 def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuantizedType]:
     dequantize = value.owner
+    if isinstance(dequantize, ConvertOp):  # from f32 to the float type of the model
+        dequantize = dequantize.operand.owner
     if isinstance(dequantize, UniformDequantizeOp) and isinstance(cast := dequantize.operand.owner, StorageCastOp):
         quantized = quantized_element(dequantize.operand)
         assert quantized is not None

@@ -1,14 +1,16 @@
-"""Reuse the program's casts between quantized values and floats, instead of adding inverse casts."""
+"""The edges between quantized values and floats: casts of the program that are reused, conversions of float types."""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.stablehlo import ConvertOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of, with_element
 
 
 def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | None:
@@ -17,6 +19,15 @@ def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | 
     if isinstance(made, DequantizeCastOp | UniformDequantizeOp) and element_of(made.operands[0]) == spec:
         return made.operands[0]
     return None
+
+
+def in_element(value: SSAValue, element: Attribute, builder: Builder, location: LocationAttr) -> SSAValue:
+    """A float value in another float type: casts express values in f32, a model may be in f16, bf16 or f64."""
+    if element_of(value) == element:
+        return value
+    made = ConvertOp(value, with_element(value, element))
+    made.location = location
+    return builder.insert(made).result
 
 
 def cast_constant(value: SSAValue, spec: UniformQuantizedType) -> SSAValue:

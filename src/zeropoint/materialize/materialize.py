@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import (
@@ -62,7 +62,7 @@ from zeropoint.materialize import (
     xnnpack,
 )
 from zeropoint.materialize.derived import derived
-from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
+from zeropoint.materialize.edges import cast_constant, in_element, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
@@ -135,7 +135,8 @@ class _Materialization:
         if value in self.quantized:
             return self.quantized[value]
         if (value, spec) not in self.quantizes:
-            op = UniformQuantizeOp(value, with_element(value, spec))
+            given = in_element(value, spec.expressed_type, builder, location_of(value))
+            op = UniformQuantizeOp(given, with_element(value, spec))
             op.location = location_of(value)
             self.quantizes[value, spec] = builder.insert(op).result
         return self.quantizes[value, spec]
@@ -176,18 +177,17 @@ class _Materialization:
             result = self.quantized[output]
             take_over_casts(output, result)
             if output.first_use is not None:
-                output.replace_all_uses_with(self._released(result, region))
+                output.replace_all_uses_with(self._released(result, region, element_of(output)))
         Rewriter.erase_op(region)
 
-    def _released(self, result: SSAValue, region: QuantizeRegionOp) -> SSAValue:
-        """The value for the float users of a result: dequantized if it is quantized."""
+    def _released(self, result: SSAValue, region: QuantizeRegionOp, element: Attribute) -> SSAValue:
+        """The value for the float users of a result, which expect `element`: dequantized if it is quantized."""
         if not isinstance(element_of(result), UniformQuantizedType):
             return result
+        builder = Builder(InsertPoint.before(region))
         made = UniformDequantizeOp(result)
         made.location = region.location
-        assert region.parent is not None
-        region.parent.insert_op_before(made, region)
-        return made.result
+        return in_element(builder.insert(made).result, element, builder, region.location)
 
 
 def _leave_in_float(region: QuantizeRegionOp) -> None:

@@ -31,7 +31,7 @@ from zeropoint.measure.trials import SAMPLES, Trials, worst_nodes
 from zeropoint.measure.values import calibrated_values, observed_values
 from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
 from zeropoint.quantization import Quantization
-from zeropoint.report.counts import EDGES, constant_bytes
+from zeropoint.report.counts import constant_bytes, is_edge
 from zeropoint.report.document import Document, Graph, Header, Parts, SectionNote, document, graph_of
 from zeropoint.version import __version__
 
@@ -158,7 +158,7 @@ def _check_integers(program: Program, name: str) -> str:
         raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
     for op in program.entry.ops:
         quantized = any(isinstance(element_or_self(result.type), UniformQuantizedType) for result in op.results)
-        lowered = isinstance(op, (ConstantOp, *EDGES)) or FLOAT_REASON in op.attributes
+        lowered = isinstance(op, ConstantOp) or is_edge(op) or FLOAT_REASON in op.attributes
         if isinstance(op, QuantizeRegionOp) or (quantized and not lowered):
             raise ReportError(
                 f"{name}: found {describe(op)} of quantized types, expected an integer program: quantize without --emit"

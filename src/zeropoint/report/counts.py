@@ -18,6 +18,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     CaseOp,
     ConstantOp,
+    ConvertOp,
     ConvolutionOp,
     DotGeneralOp,
     IfOp,
@@ -82,7 +83,16 @@ def is_float(op: Operation) -> bool:
 
 def is_not_integer(op: Operation) -> bool:
     """Whether an op produces floats, or works on quantized values with a reason for not being an integer op."""
-    return (is_float(op) or FLOAT_REASON in op.attributes) and not isinstance(op, EDGES)
+    return (is_float(op) or FLOAT_REASON in op.attributes) and not is_edge(op)
+
+
+def is_edge(op: Operation) -> bool:
+    """Whether an op converts between floats and integers; or between f32, in which casts express, and the model's
+    float type beside them."""
+    if not isinstance(op, ConvertOp):
+        return isinstance(op, EDGES)
+    users = [use.operation for use in op.result.uses]
+    return isinstance(op.operand.owner, EDGES) or (bool(users) and all(isinstance(user, EDGES) for user in users))
 
 
 def _computing(program: Program) -> list[Operation]:
@@ -121,7 +131,7 @@ def _kernel_around(op: Operation) -> str | None:
         found = pending.pop()
         if isinstance(found, UniformQuantizeOp):
             return next((fact.value for fact in facts_of(found) if fact.name == "kernel"), None)
-        if found not in seen and is_float(found) and not isinstance(found, EDGES):
+        if found not in seen and is_float(found) and not is_edge(found):
             seen.add(found)
             pending += [use.operation for result in found.results for use in result.uses]
     return None
@@ -201,7 +211,7 @@ class Ops:
 def count_ops(program: Program) -> Counts:
     """The op counts of a program."""
     ops = [inner for op in _computing(program) for inner in _with_bodies(op)]
-    edges = sum(isinstance(op, EDGES) for op in ops)
+    edges = sum(map(is_edge, ops))
     floats = sum(is_not_integer(op) for op in ops)
     rescales = sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops)
     return Counts(len(ops) - edges - floats, floats, edges, rescales)

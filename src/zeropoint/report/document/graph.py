@@ -22,7 +22,7 @@ from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import EDGES, is_not_integer, why_float
+from zeropoint.report.counts import is_edge, is_not_integer, why_float
 from zeropoint.report.expressed import decided_type, expressed_type
 
 Occurrence = tuple[str, int]
@@ -133,7 +133,7 @@ def _ends_accumulator(op: Operation) -> bool:
     made = op.operand.owner
     if isinstance(made, StorageCastOp):
         made = made.input.owner
-    return isinstance(made, Operation) and FACTS not in made.attributes and not isinstance(made, EDGES)
+    return isinstance(made, Operation) and FACTS not in made.attributes and not is_edge(made)
 
 
 class _Builder:
@@ -184,7 +184,7 @@ class _Builder:
         for op in self.ops:
             if op not in self.key:
                 made = op.operands[0].owner if op.operands else None
-                belongs = isinstance(op, EDGES) and isinstance(made, Operation) and made in self.key
+                belongs = is_edge(op) and isinstance(made, Operation) and made in self.key
                 self.key[op] = self.key[made] if belongs and isinstance(made, Operation) else op
 
     def _graph(self) -> Graph:

@@ -41,7 +41,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.stablehlo import ConstantOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import EDGES, is_float, why_float
+from zeropoint.report.counts import is_edge, is_float, why_float
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 
@@ -206,15 +206,20 @@ def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
 
 def _float_ops(block: Block) -> Iterator[FloatOp]:
     """Ops that compute in float. All ops of a region that stays float count; those of an undecided region do not."""
-    skipped = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp, *EDGES)
     for op in block.ops:
         reason = op.attributes.get(FLOAT_REASON)
         if isinstance(op, QuantizeRegionOp):
             if isinstance(reason, StringAttr):
-                inside = [inner for inner in op.body.block.ops if is_float(inner) and not isinstance(inner, skipped)]
+                inside = [inner for inner in op.body.block.ops if _computes(inner)]
                 yield from (FloatOp(inner.name, _name(inner), reason.data) for inner in inside)
-        elif is_float(op) and not isinstance(op, skipped):
+        elif _computes(op):
             yield FloatOp(op.name, _name(op), why_float(op))
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an op computes floats, rather than holding, observing, returning or casting them."""
+    is_other = isinstance(op, ConstantOp | ReturnOp | StatisticsOp | StatisticsRefOp) or is_edge(op)
+    return is_float(op) and not is_other
 
 
 def _missing(block: Block) -> Iterator[Missing]:
