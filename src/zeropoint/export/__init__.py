@@ -13,11 +13,10 @@ from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
 from zeropoint.progress import Progress, silent
-from zeropoint.solve import is_quantized
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
 
@@ -158,7 +157,8 @@ def _check_stage(program: Program, path: Path) -> None:
 def _check_floats(program: Program, name: str) -> None:
     """Raise ExportError for a quantized kernel on floats other than f32: casts of runtimes take no others."""
     for op in program.entry.ops:
-        if not isinstance(op, QuantizeRegionOp) or not is_quantized(op):
+        specs = (*op.input_specs, *op.output_specs) if isinstance(op, QuantizeRegionOp) else ()
+        if not isinstance(op, QuantizeRegionOp) or not any(isinstance(spec, UniformQuantizedType) for spec in specs):
             continue
         for value in (*op.inputs, *op.outputs):
             element = element_of(value)
