@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log10
+from math import inf
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.noise import decibels, energy
 from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
@@ -73,8 +74,7 @@ def energies_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> Ener
     found: Energies = {}
     for name, array in wanted.items():
         real = array.astype(np.float64)
-        error = float(((given[name].astype(np.float64) - real) ** 2).sum())
-        found[name] = float((real**2).sum()), error
+        found[name] = energy(real), energy(given[name].astype(np.float64) - real)
     return found
 
 
@@ -86,7 +86,7 @@ def least_sqnr(samples: Iterable[Energies]) -> float:
         for name, (signal, noise) in energies.items():
             power[name] = power.get(name, 0.0) + signal
             error[name] = error.get(name, 0.0) + noise
-    return min((_decibels(power[name], error[name]) for name in power), default=inf)
+    return min((decibels(power[name], error[name]) for name in power), default=inf)
 
 
 def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
@@ -116,9 +116,3 @@ def narrow_losses(
 
     best = sqnr(steps.values())
     return {one.name: best - sqnr([other for other in steps.values() if other is not one]) for one in steps.values()}
-
-
-def _decibels(power: float, error: float) -> float:
-    if not error:
-        return inf
-    return 10 * log10(power / error) if power else -inf

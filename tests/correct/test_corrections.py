@@ -12,7 +12,9 @@ from hypothesis import given
 from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.calibrate import silent
-from zeropoint.correct import EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
+from zeropoint.cli.effort import EFFORTS
+from zeropoint.cli.quantization import quantize as quantize_command
+from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
 from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -225,6 +227,11 @@ def test_few_samples_are_fitted_and_judged_at_once() -> None:
     parts = Parts.of(samples(3))
     assert parts.fitted == parts.held
     assert parts.judges == "3 samples of the calibration data"
+
+
+def test_the_command_line_offers_the_efforts_there_are() -> None:
+    assert list(PRESETS) == list(EFFORTS)
+    assert next(option.default for option in quantize_command.params if option.name == "effort") == DEFAULT_EFFORT
 
 
 def test_efforts_and_corrections_are_checked() -> None:

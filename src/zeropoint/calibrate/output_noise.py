@@ -32,6 +32,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
+from zeropoint.numerics.noise import energy
 from zeropoint.progress import Progress, silent
 
 MEMORY = 480 << 20
@@ -71,8 +72,8 @@ def rounded(array: Array, limits: Range) -> Array:
 
 def _energy(array: Array) -> float:
     """The sum of squares, without infinities and NaN: an infinity is stored as the end of any range."""
-    total = float(np.square(array, dtype=np.float64).sum())
-    return total if np.isfinite(total) else float(np.square(array[np.isfinite(array)], dtype=np.float64).sum())
+    total = energy(array)
+    return total if np.isfinite(total) else energy(array[np.isfinite(array)])
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.data import PREPROCESS, data_sources, loaded
+from zeropoint.cli.effort import effort_option
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import is_given, refuse_idle
@@ -15,7 +16,7 @@ from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
-from zeropoint.cli.report import check_report, write_quantization
+from zeropoint.cli.report import MODEL_EXPLORER, check_report, write_quantization
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
@@ -60,13 +61,7 @@ from zeropoint.cli.verbosity import progress, say
     help="Limits separated by commas: quality=DB, size=BYTES, latency=MS. A search widens kernels, or keeps them in "
     "float, to meet them.",
 )
-@click.option(
-    "--effort",
-    type=click.Choice(["none", "fast", "balanced", "best"]),
-    default="balanced",
-    show_default=True,
-    help="How many corrections to try, to bring the outputs closer to float.",
-)
+@effort_option("How many corrections to try, to bring the outputs closer to float.")
 @click.option(
     "--correct",
     "corrections",
@@ -106,13 +101,7 @@ from zeropoint.cli.verbosity import progress, say
     metavar="FILE",
     help="Also write a page about the result, REPORT.html (docs/report.md), compared on --validation or --data.",
 )
-@click.option(
-    "--model-explorer",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    metavar="DIR",
-    help="Also write the program's graph and node data for Google's Model Explorer.",
-)
+@MODEL_EXPLORER
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @click.option(
     "--workers",

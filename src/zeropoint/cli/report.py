@@ -17,6 +17,13 @@ from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
+MODEL_EXPLORER = click.option(
+    "--model-explorer",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Also write the program's graph and node data for Google's Model Explorer.",
+)
 TIMING = click.option("--timing/--no-timing", default=True, show_default=True, help="Compile and time every kernel.")
 TRIALS = click.option(
     "--trials/--no-trials",
@@ -44,13 +51,7 @@ TRIALS = click.option(
     metavar="DIR",
     help="The folder of quantize --save-stages: weight scales, and recipe rules to try.",
 )
-@click.option(
-    "--model-explorer",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    metavar="DIR",
-    help="Also write the program's graph and node data for Google's Model Explorer.",
-)
+@MODEL_EXPLORER
 @TIMING
 @TRIALS
 @SHAPE

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
+from zeropoint.cli.effort import effort_option
 from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
@@ -30,13 +31,7 @@ from zeropoint.cli.verbosity import progress
 )
 @OBSERVER
 @MASK
-@click.option(
-    "--effort",
-    type=click.Choice(["none", "fast", "balanced", "best"]),
-    default="balanced",
-    show_default=True,
-    help="Corrections to apply first, as in quantize.",
-)
+@effort_option("Corrections to apply first, as in quantize.")
 @click.option(
     "--exact",
     is_flag=True,

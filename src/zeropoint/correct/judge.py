@@ -14,6 +14,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
+from zeropoint.numerics.noise import decibels
 
 MOST_RATIO = 1e3
 
@@ -57,7 +58,7 @@ class Noise:
         """
         shares = self._shares
         most = float(shares.max()) if shares.size else 0.0
-        return float(-10 * np.log10(most)) if most else float("inf")
+        return decibels(1.0, most)
 
     @property
     def mean(self) -> float:
@@ -92,13 +93,13 @@ class Noise:
         if not self.mean < other.mean or self.sqnr < other.sqnr:
             return False
         # The totals can improve by chance on few samples, and a single sample may dominate them.
-        gains = [_decibels(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
+        gains = [_gain(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
         if len(gains) < 2:
             return True
         return float(np.mean(gains)) > float(np.std(gains, ddof=1)) / len(gains) ** 0.5
 
 
-def _decibels(ours: float, theirs: float) -> float:
+def _gain(ours: float, theirs: float) -> float:
     """The gain theirs/ours in dB, limited to `MOST_RATIO` in case one of the two is almost zero."""
     if ours == theirs:
         return 0.0

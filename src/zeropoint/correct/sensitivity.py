@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf, isfinite, log10
+from math import isfinite
 from typing import Any, cast
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress, silent
@@ -36,6 +35,7 @@ from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.noise import NoiseSums, decibels, energy
 
 BYTE = 8
 
@@ -64,18 +64,16 @@ class Sensitivity:
         return {key: None if isinstance(v, float) and not isfinite(v) else v for key, v in fields.items()}
 
 
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
-
-
 @dataclass
-class _Sums:
-    signal: float = 0.0
-    total: float = 0.0
-    inherited: float = 0.0
-    added: float = 0.0
+class _Sums(NoiseSums):
     inside: float = 0.0
-    count: int = 0
+    """Results that are not at a bound of their storage."""
+
+    def count(self, stored: Array, kind: UniformQuantizedType | None) -> None:
+        """Add the stored results of one sample."""
+        if kind is not None:
+            inside = (stored > kind.storage.minimum) & (stored < kind.storage.maximum)
+            self.inside += float(inside.sum())
 
 
 def sensitivities(
@@ -101,7 +99,8 @@ def sensitivities(
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}
             (passed,) = run(given).values()
             real, stored = shown(result.real(sample), sample), shown(result.stored[sample], sample)
-            _add(sums, shown(exact, sample), shown(passed, sample), real, stored, result.kind)
+            sums.add(shown(exact, sample), shown(passed, sample), real)
+            sums.count(stored, result.kind)
         one = _sensitivity(step.region, sums, result.kind)
         given = sum(_noise_share(value, shown) for value in step.inputs)
         gains[step.region] = one.inherited / given if given else 0.0
@@ -117,8 +116,8 @@ def sensitivities(
 
 def _noise_share(value: Value, shown: Callable[[Array, int], Array]) -> float:
     """The noise/signal of a value over all samples, of what is shown of each; 0 without signal."""
-    signal = sum(_energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
-    noise = sum(_energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))
+    signal = sum(energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
+    noise = sum(energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))
     return noise / signal if signal else 0.0
 
 
@@ -138,26 +137,12 @@ def _gains_to_outputs(program: Program, gains: Mapping[QuantizeRegionOp, float])
     return found
 
 
-def _add(
-    sums: _Sums, exact: Array, passed: Array, real: Array, stored: Array, kind: UniformQuantizedType | None
-) -> None:
-    sums.signal += _energy(exact)
-    sums.total += _energy(real - exact)
-    sums.inherited += _energy(passed - exact)
-    sums.added += _energy(real - passed)
-    sums.count += exact.size
-    if kind is not None:
-        storage = kind.storage
-        sums.inside += float(((stored > storage.minimum) & (stored < storage.maximum)).sum())
-
-
 def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedType | None) -> Sensitivity:
     power = sums.signal or 1.0
     rounding = 0.0
     if kind is not None and kind.is_per_layer and kind.storage.type.width <= BYTE:
         rounding = min(sums.inside * kind.scale**2 / 12, sums.added)
-    left = sums.total - rounding
-    gain = 10 * log10(sums.total / left) if left > 0 and sums.total > 0 else inf if sums.total > 0 else 0.0
+    gain = decibels(sums.total, max(sums.total - rounding, 0.0)) if sums.total > 0 else 0.0
     name = location_text(region.location) or region.logical_kernel.data
     shares = sums.total / power, sums.inherited / power, sums.added / power
     return Sensitivity(name, region.logical_kernel.data, *shares, gain)
@@ -178,7 +163,7 @@ def sensitivity_table(found: Sequence[Sensitivity]) -> str:
     every = sum(one.at_outputs for one in found if isfinite(one.at_outputs)) or 1.0
     for one in found:
         exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
-        shares = (_decibels(share) for share in (one.total, one.inherited, one.added))
+        shares = (f"{decibels(1.0, share):.2f}" for share in (one.total, one.inherited, one.added))
         share = f"{100 * one.at_outputs / every:.1f} %"
         rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", exact))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -188,7 +173,3 @@ def sensitivity_table(found: Sequence[Sensitivity]) -> str:
         padded = (text.ljust(width) if n < 2 else text.rjust(width) for n, (text, width) in enumerate(cells))
         lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
-
-
-def _decibels(share: float) -> str:
-    return f"{-10 * log10(share):.2f}" if share > 0 else "inf"

@@ -27,6 +27,7 @@ from zeropoint.interp import Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.noise import NoiseSums
 from zeropoint.report.document import Graph, Noise
 from zeropoint.report.document.graph import Occurrence, occurrences
 from zeropoint.report.layers import observed_at
@@ -34,28 +35,11 @@ from zeropoint.report.layers import observed_at
 Sample = Mapping[str, Array]
 
 
-@dataclass
-class _Sums:
-    signal: float = 0.0
-    total: float = 0.0
-    inherited: float = 0.0
-    added: float = 0.0
-
-    def add(self, exact: Array, passed: Array, given: Array) -> None:
-        self.signal += _energy(exact)
-        self.total += _energy(given - exact)
-        self.inherited += _energy(passed - exact)
-        self.added += _energy(given - passed)
-
-    def noise(self) -> Noise | None:
-        """Relative to the signal; None if that is 0 or not finite."""
-        if not self.signal or not np.isfinite(self.signal):
-            return None
-        return Noise(self.total / self.signal, self.inherited / self.signal, self.added / self.signal)
-
-
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
+def _noise(sums: NoiseSums) -> Noise | None:
+    """Noise relative to the signal; None if that is 0 or not finite."""
+    if not sums.signal or not np.isfinite(sums.signal):
+        return None
+    return Noise(sums.total / sums.signal, sums.inherited / sums.signal, sums.added / sums.signal)
 
 
 @dataclass(frozen=True)
@@ -130,7 +114,7 @@ def observe(
     exactly = QuickestEngine(runs).prepare(observed_at(fused, {op: _key(occurrence) for occurrence, op in ops.items()}))
     integers = QuickestEngine(runs).prepare(observed_at(program, made))
     steps = _steps(ops, fused, graph, runs)
-    sums = {step.node: _Sums() for step in steps}
+    sums = {step.node: NoiseSums() for step in steps}
     seen = {step.name: PercentileObserver(100.0) for step in steps} if spread else {}
     with np.errstate(all="ignore"):  # values that are not finite give noise that is not
         for sample in progress(samples, "kernels"):
@@ -143,13 +127,13 @@ def observe(
             for name, observer in seen.items():
                 if name in exact and exact[name].dtype.kind == "f":
                     observer.update(_shown(exact[name], shown))
-    noise = {node: found for node, one in sums.items() if (found := one.noise()) is not None}
+    noise = {node: found for node, one in sums.items() if (found := _noise(one)) is not None}
     names = {step.name: step.node for step in steps}
     counted = {names[name]: found for name, one in seen.items() if (found := Distribution.of(one)) is not None}
     return Observed(noise, counted)
 
 
-def _compare(step: _Step, exact: Sample, given: Sample, sums: _Sums, mask: Array | None) -> None:
+def _compare(step: _Step, exact: Sample, given: Sample, sums: NoiseSums, mask: Array | None) -> None:
     """Add one sample of a kernel, where it is not padding, if all of its values exist with the same shape."""
     names = (step.name, *step.reads)
     if any(name not in exact or name not in given or exact[name].shape != given[name].shape for name in names):

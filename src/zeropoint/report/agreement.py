@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.noise import decibels
 from zeropoint.report.counts import Ops
 from zeropoint.report.tables import preformatted, rendered
 
@@ -63,16 +64,8 @@ class Accumulated:
     def result(self) -> Agreement:
         norm = float(np.sqrt(self.signal) * np.sqrt(self.power))
         cosine = self.product / norm if norm else float(self.signal == self.power)
-        return Agreement(
-            self.name, self._sqnr(), cosine, self.max_error, self.same / self.samples if self.ranked else None
-        )
-
-    def _sqnr(self) -> float:
-        if self.noise == 0:
-            return inf
-        if not isfinite(self.noise):
-            return -inf
-        return 10 * float(np.log10(self.signal / self.noise)) if self.signal else -inf
+        top1 = self.same / self.samples if self.ranked else None
+        return Agreement(self.name, decibels(self.signal, self.noise), cosine, self.max_error, top1)
 
 
 @dataclass(frozen=True)

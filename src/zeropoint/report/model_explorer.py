@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite, log10
+from math import isfinite
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -21,6 +21,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.numerics.noise import decibels
 from zeropoint.report.document import Document, Graph, Node, graph_of
 
 GOOD, MIDDLE, BAD = "#eef2f7", "#fbc77a", "#d8432b"
@@ -39,7 +40,7 @@ def _noise(part: str) -> Callable[[Document, str], float | None]:
     def of(document: Document, node: str) -> float | None:
         found = document.noise.get(node)
         share = None if found is None else getattr(found, part)
-        return None if share is None else -10 * log10(share) if share > 0 else inf
+        return None if share is None else decibels(1.0, share)
 
     return of
 

@@ -14,6 +14,7 @@ import numpy as np
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import dequantize, quantize
+from zeropoint.numerics.noise import decibels
 from zeropoint.numerics.ranges import asymmetric
 
 ASSUMED = 64
@@ -94,7 +95,7 @@ def loss(function: Function, points: Array, changed: Noisy) -> float:
     if noise <= ROUNDINGS * (width / STEPS) ** 2 / 12:
         return np.inf
     signal = float(expected.var()) or float((expected**2).mean())
-    return float(10 * np.log10(signal / noise)) if signal else -np.inf
+    return decibels(signal, noise)
 
 
 def normalized_loss(function: Function, points: Array, changed: Noisy, variances: Array) -> float:
@@ -109,7 +110,7 @@ def normalized_loss(function: Function, points: Array, changed: Noisy, variances
     if not np.isfinite(noise):
         return -np.inf
     lost = float(np.minimum(noise / variances.astype(np.float64), 1.0).mean())
-    return float(-10 * np.log10(lost)) if lost else np.inf
+    return decibels(1.0, lost)
 
 
 def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:

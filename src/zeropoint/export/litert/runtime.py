@@ -13,6 +13,7 @@ import numpy as np
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import METADATA
+from zeropoint.export.ports import check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.litert_schema import schema
@@ -87,10 +88,7 @@ class LiteRTEngine:
     def prepare(self, program: Program) -> LiteRTFile:
         """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
         file = LiteRTFile(self.path, reference=self.reference)
-        for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
-            expected = [port.name for port in ports]
-            if sorted(found) != sorted(expected):
-                raise ExportError(f"{self.path}: found {kind} {list(found)}, expected {expected}")
+        check_ports(self.path, file, program)
         return file
 
 

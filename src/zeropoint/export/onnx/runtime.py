@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.graph import METADATA
+from zeropoint.export.ports import check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -87,10 +88,7 @@ class OnnxEngine:
     def prepare(self, program: Program) -> OnnxFile:
         """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
         file = OnnxFile(self.path)
-        for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
-            expected = [port.name for port in ports]
-            if sorted(found) != sorted(expected):
-                raise ExportError(f"{self.path}: found {kind} {list(found)}, expected {expected}")
+        check_ports(self.path, file, program)
         return file
 
 

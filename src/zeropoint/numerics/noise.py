@@ -1,0 +1,44 @@
+"""Noise: the energy of what differs from exact values, and its ratio to the signal in decibels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, log10
+
+import numpy as np
+
+from zeropoint.numerics.arrays import AnyArray
+
+
+def energy(values: AnyArray) -> float:
+    """The sum of squares, in f64."""
+    return float(np.square(values, dtype=np.float64).sum())
+
+
+def decibels(signal: float, noise: float) -> float:
+    """10 log10(signal / noise): inf without noise, else -inf without signal or if the noise is not finite."""
+    if noise == 0:
+        return inf
+    ratio = signal / noise if isfinite(noise) else 0.0
+    return 10 * log10(ratio) if ratio else -inf
+
+
+@dataclass
+class NoiseSums:
+    """Energies at the result of a kernel, over all samples.
+
+    For the float result y, the result q in the quantized network, and the result f(x) of the float kernel on the
+    quantized inputs: of y (signal), q - y (total), f(x) - y (inherited) and q - f(x) (added).
+    """
+
+    signal: float = 0.0
+    total: float = 0.0
+    inherited: float = 0.0
+    added: float = 0.0
+
+    def add(self, exact: AnyArray, passed: AnyArray, given: AnyArray) -> None:
+        """Add one sample: y, f(x) and q as real numbers of one shape."""
+        self.signal += energy(exact)
+        self.total += energy(given - exact)
+        self.inherited += energy(passed - exact)
+        self.added += energy(given - passed)
