@@ -33,8 +33,7 @@ MAY_IMPORT = {
     "export": {"ir", "numerics", "targets", "materialize"},
     "measure": {
         *("ir", "calibrate", "codegen", "engines", "bit_widths", "frontend", "interp", "passes", "pipeline", "recipe"),
-        "quantization",
-        *("report", "targets"),
+        *("quantization", "numerics", "report", "targets"),
     },
     "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
 }
