@@ -561,7 +561,7 @@ def test_every_stage_can_be_saved_edited_and_gone_on_from() -> None:
     done("quantize model.onnx --data data.npz -o whole.mlir --effort none --save-stages stages")
     names = ("1-fused", "2-calibrated", "3-propagated", "4-corrected", "5-quantized", "6-integer")
     assert sorted(path.name for path in Path("stages").glob("*.mlir")) == [f"{name}.mlir" for name in names]
-    rest = "propagate,move-rescales,express-accumulators,materialize,integer-program"
+    rest = "propagate,move-rescales,split-composites,express-accumulators,materialize,integer-program"
     for stage, passes in (("2-calibrated", rest), ("4-corrected", "materialize,integer-program")):
         done(f"opt stages/{stage}.mlir -p {passes} -o resumed.mlir")
         for suffix in ("mlir", "safetensors"):

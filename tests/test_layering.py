@@ -61,6 +61,7 @@ TOP = {
     "progress",
     "quantization",
     "specializations",
+    "split_composites",
     "timing",
     "verification",
     "version",

@@ -52,6 +52,7 @@ from zeropoint.solve import (
 )
 from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.split_channels import split_channels
+from zeropoint.split_composites import split_composites
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -194,6 +195,7 @@ CALIBRATED_PASSES = (
 DECIDING_PASSES = (
     PROPAGATE,
     MOVE_RESCALES,
+    Pass(split_composites, "split a user's composites of contractions, quotients and reductions into kernels"),
     Pass(
         express_accumulators,
         "keep the accumulator of a contraction that only float ops read, if the target can",

@@ -94,6 +94,10 @@ def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bo
         variances = row_variances(op)
         if variances is not None and _is_open_float(variances) and asks(variances):
             yield variances, f"{_result_name(op.results[0])}.variances"
+        for inner in op.body.block.ops if isinstance(op, QuantizeRegionOp) else ():
+            for value in inner.results:
+                if value is not variances and _is_open_float(value) and asks(value):
+                    yield value, f"{_result_name(op.results[0])}.{inner.name.partition('.')[2]}"
         for result in op.results:
             is_activation = result in varying or isinstance(op, QuantizeRegionOp)
             if is_activation and _is_open_float(result) and (every_result or _is_asked(result, asks)):
@@ -132,9 +136,9 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
 
     These values are the arguments of `@main` and results of float ops that a region reads, and the results of regions,
     unless `asks` declines them or their spec decides them already; and the variances of the rows that a region
-    normalizes (`row_variances`), if `asks` wants them. Values computed from constants alone are never
-    observed, because their range is known. A value that has statistics keeps them. With `every_result`, meant for
-    programs without regions, every used float argument and every float result is observed.
+    normalizes (`row_variances`) and other values inside of regions, if `asks` wants them. Values computed from
+    constants alone are never observed, because their range is known. A value that has statistics keeps them. With
+    `every_result`, meant for programs without regions, every used float argument and every float result is observed.
 
     Keys are the names of the original model, with `#index` if an op has several results, and a number if two points
     have the same name. The same program always gives the same keys.

@@ -8,8 +8,8 @@ becomes
 %a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
-The kernel is float as a whole if an op has no integer form, such as a quotient of two values, or a contraction, whose
-result covers far less than the range that its operand types allow. Only statistics would tell the range of its result.
+A kernel with another op, such as a quotient of two values, or a contraction, whose result covers far less than the
+range that its operand types allow, is split before (`split_composites.py`), or else float as a whole.
 
 A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
 sum, difference or product of two values covers every result that the operand types allow. An op that computes a result
@@ -28,31 +28,20 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.functions import evaluate_chain, is_function
+from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType, dequantize
 from zeropoint.ir.stablehlo import (
     AddOp,
-    BroadcastInDimOp,
     ConstantOp,
-    MaximumOp,
-    MinimumOp,
     MultiplyOp,
-    ReshapeOp,
-    ReverseOp,
-    SliceOp,
     SubtractOp,
-    TransposeOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.ranges import asymmetric
-
-ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
-EXTREMES = (MaximumOp, MinimumOp)
-MOVEMENTS = (BroadcastInDimOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
-BYTE = 8
+from zeropoint.solve.composed import EXTREMES, MOVEMENTS, sources, why_not_derived
 
 
 def derived(kernel: Kernel) -> list[SSAValue] | str:
@@ -85,33 +74,17 @@ class _Plan:
     @staticmethod
     def of(kernel: Kernel) -> _Plan | str:
         """The plan of a kernel; the reason if it has an op of another kind."""
-        name = kernel.region.logical_kernel.data
-        kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
-        kinds += [kind for _, kind in kernel.returned]
-        storage = kernel.output_type.storage
-        fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
-        if not fits or (storage.type.width != BYTE and not all(isinstance(op, MOVEMENTS) for op in kernel.body)):
-            return f"kernel '{name}' is computed in integers only if all its ports have one 8-bit storage"
-        sources: dict[SSAValue, SSAValue] = {argument: argument for argument in kernel.arguments}
-        steps: list[Operation] = []
-        for op in kernel.body:
-            if splat_value(op.results[0], kernel.weights) is not None:
-                continue
-            read = [operand for operand in op.operands if operand in sources]
-            result, roots = op.results[0], {sources[operand] for operand in read}
-            if is_function(op) and len(roots) == 1:
-                sources[result] = next(iter(roots))
-            elif read and len(read) == len(op.operands) and isinstance(op, (*ARITHMETIC, *EXTREMES, *MOVEMENTS)):
-                sources[result] = result
-            else:
-                return f"kernel '{name}' has an op without an integer form, {op.name}"
-            steps.append(op)
+        reason = why_not_derived(kernel.region, kernel.weights)
+        found = sources(kernel.region, kernel.weights)
+        if reason is not None or isinstance(found, str):
+            return reason or str(found)
+        steps = [op for op in kernel.body if op.results[0] in found]
         results: list[_Result] = []
         for value, kind in kernel.returned:
             assert kind is not None
             last, bounds, steps = _without_bounds(kernel, value, steps)
             results.append(_Result(last, bounds, kind))
-        return _Plan(sources, tuple(results), tuple(steps))
+        return _Plan(found, tuple(results), tuple(steps))
 
 
 def _without_bounds(

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import (
+    COMPOSITE,
     DEMANDS,
     FLOAT_REASON,
     FUNCTION,
@@ -66,7 +67,7 @@ from zeropoint.materialize.edges import cast_constant, in_element, quantized_bef
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.solve import is_quantized
+from zeropoint.solve import drop_inside, is_quantized
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
@@ -102,7 +103,9 @@ def _any_kernel(kernel: Kernel) -> list[SSAValue]:
         return found
     # Kernels of one's own have no runtime that computes them in integers.
     own = kernel.region.logical_kernel.data not in FUSED | WRITTEN and elementwise.why_float(kernel) is not None
-    return elementwise.encased_results(kernel, found if own else None)
+    stated = kernel.region.attributes.get(FLOAT_REASON)
+    reason = stated.data if isinstance(stated, StringAttr) else found
+    return elementwise.encased_results(kernel, reason if own else None)
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
@@ -110,6 +113,8 @@ def _covered(region: QuantizeRegionOp) -> Fact:
     names = dict.fromkeys(location_text(op.location) for op in region.body.block.ops)
     function = region.attributes.get(FUNCTION)
     kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
+    whole = region.attributes.get(COMPOSITE)
+    kernel += f" of {whole.data}" if isinstance(whole, StringAttr) else ""
     return Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
 
 
@@ -154,6 +159,7 @@ class _Materialization:
 
     def replace(self, region: QuantizeRegionOp) -> None:
         """Emit the quantized ops of a region before it."""
+        drop_inside(region)
         builder = Builder(InsertPoint.before(region))
         kernel = Kernel(region, builder, self.weights)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
@@ -192,6 +198,7 @@ class _Materialization:
 
 def _leave_in_float(region: QuantizeRegionOp) -> None:
     """Inline a float region; each of its ops carries the reason why it stays float."""
+    drop_inside(region)
     for op in inline_region(region):
         if not isinstance(op, ConstantOp):
             carry(region, op, FLOAT_REASON)

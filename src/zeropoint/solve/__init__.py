@@ -2,6 +2,8 @@
 
 from zeropoint.solve.check import check_fully_quantized, check_kernels, unquantized_ports, violations
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.solve.composed import is_composed, why_not_derived
+from zeropoint.solve.constraints import drop_inside
 from zeropoint.solve.errors import MissingStatistics, PropagationError
 from zeropoint.solve.move_rescales import move_rescales, rescale_count
 from zeropoint.solve.propagate import is_quantized, propagate
@@ -16,6 +18,8 @@ __all__ = [
     "PropagationError",
     "check_fully_quantized",
     "check_kernels",
+    "drop_inside",
+    "is_composed",
     "is_quantized",
     "is_rescale",
     "move_rescales",
@@ -24,4 +28,5 @@ __all__ = [
     "unquantized_ports",
     "violations",
     "wanted_statistics",
+    "why_not_derived",
 ]

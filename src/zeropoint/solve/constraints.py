@@ -48,6 +48,7 @@ from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.classes import real_range
+from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
@@ -324,7 +325,8 @@ def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
         if isinstance(op, QuantizeRegionOp):
             _read_specs(op, constraints)
             _read_variances(op, constraints, program.weights)
-            _drop_inside(op)
+            if not is_composed(op, program.weights):
+                drop_inside(op)
             _read_table(op, constraints, program.weights)
     return constraints
 
@@ -347,8 +349,11 @@ def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights:
         constraints.variances[region] = tuple(point for point in points if point > least)
 
 
-def _drop_inside(region: QuantizeRegionOp) -> None:
-    """Remove annotations and simulated quantizations inside a region: the RFC does not consider constraints there."""
+def drop_inside(region: QuantizeRegionOp) -> None:
+    """Remove annotations and simulated quantizations inside a region: the RFC does not consider constraints there.
+
+    Composites keep theirs until they are split (`split_composites.py`).
+    """
     for op in list(region.body.block.ops):
         identity = isinstance(op, StatisticsOp | StatisticsRefOp | CoupledRefOp)
         value = op.operands[0] if identity else _simulated(op)

@@ -4,6 +4,7 @@ A value needs statistics if a kernel reads or produces it and its parameters are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
 excluded value. Three kinds of values are observed to judge the width of an operand (`function_widths`): the variances
 of the rows of a normalization, and the operands of functions and the quotients of two values, also if they stay float.
+The values inside of a user's composites are observed, too: parts of it may become kernels (`composed.py`).
 These are not observed in a model that states all ranges that kernels need: such a model needs no data.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
@@ -19,6 +20,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.normalizations import row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.kernels import Kernel, KernelChoice
 from zeropoint.solve.ports import PortGraph
@@ -29,10 +31,16 @@ from zeropoint.targets.logical_kernels import FUNCTIONS
 
 
 def _values(program: Program) -> list[SSAValue]:
-    """All values of the entry function, and the variances of rows inside of normalizations."""
+    """All values of the entry function, the variances of rows inside of normalizations, the values of composites."""
     block = program.entry
     inside = [variances for op in block.ops if (variances := row_variances(op)) is not None]
-    return [*block.args, *(result for op in block.ops for result in op.results), *inside]
+    return [*block.args, *(result for op in block.ops for result in op.results), *inside, *_inner(program)]
+
+
+def _inner(program: Program) -> list[SSAValue]:
+    """The values inside of a user's composites."""
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return [value for region in regions for value in inner_values(region, program.weights)]
 
 
 def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue], bool]]:
@@ -47,6 +55,8 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
         constraints = take_constraints(copy, target.scale_type)
         asked = _wanted(copy, target, constraints)
+        if asked:
+            asked += _inner(copy)
         if target.least_sqnr and asked:
             asked += [*variances, *(value for value in _judged(copy) if not _is_stated(value, constraints))]
         wanted = {original[value] for value in asked if value in original}
