@@ -1,4 +1,4 @@
-"""A composite of the user's with a contraction or a quotient is split into integer kernels; other ops stay float alone."""
+"""A composite of the user's with a contraction or a quotient becomes integer kernels; other ops stay float alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import zeropoint as zp
 from solve.own_targets import row, table
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
-from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.report.counts import float_ops
-from zeropoint.solve import is_quantized
 
 T = "tensor<4x8xf32>"
 BODIES = {

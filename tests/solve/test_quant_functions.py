@@ -10,7 +10,6 @@ import pytest
 from solve.graphs import ACT, TOY, Graph, row
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
-    AnyQuantizedType,
     CalibratedQuantizedType,
     QuantizedType,
     QuantizeRegionOp,
@@ -52,6 +51,9 @@ def power_of_two(inputs, outputs):
     return changed, [0] if made is not None else []
 
 
+BIASES = np.array([-1, -0.5, 0.5, 1], np.float32)
+
+
 def dense(relation: Custom) -> KernelRow:
     return KernelRow("fully_connected", (ACT, WEIGHT, BIAS), ACT, relation, 32)
 
@@ -60,7 +62,7 @@ def chain(count: int = 3) -> Program:
     graph = Graph()
     value = graph.args[0]
     for _ in range(count):
-        value = graph.dense(value, RANDOM.normal(size=(4, 4)).astype(np.float32), np.zeros(4, np.float32))
+        value = graph.dense(value, RANDOM.normal(size=(4, 4)).astype(np.float32), BIASES)
         value = graph.kernel("same", value)
     return graph.finish(value)
 
@@ -79,8 +81,8 @@ def test_a_function_sees_calibrated_ranges_any_for_what_nobody_observed_and_the_
     propagate(chain(1), Target("t", "fixed32", (*TOY.rows, dense(Custom(watched, "watched")))))
     first, last = seen[0], seen[-2]  # the last of all asks what follows from the output
     assert first[0][0] == "!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>"
-    assert first[0][1] == "!quant.any<i8<-127:127>:f32>"
-    assert first[0][2] == "!quant.any<i32:f32>"
+    assert {i[1] for i, _ in seen} == {last[0][1]}  # the default of a constant is decided in every call
+    assert first[0][2] == "!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>"
     assert last[0][0].startswith("!quant.uniform<i8:f32, ")
     assert last[0][1].startswith("!quant.uniform<i8<-127:127>:f32:1, {")
     assert last[0][2].startswith("!quant.uniform<i32:f32:0, {")
@@ -121,8 +123,6 @@ def test_a_derived_output_that_does_not_hold_what_was_observed_still_decides_its
 
 def test_a_weight_whose_sums_would_overflow_is_refused_by_name() -> None:
     def tiny(inputs, outputs):
-        if isinstance(inputs[1], AnyQuantizedType):
-            return [], []
         inputs[1] = UniformQuantizedType.per_layer(Storage.of("i8", -127), 1e-9)
         return [1], []
 
@@ -143,3 +143,11 @@ def test_a_bias_that_is_not_at_the_scale_of_the_products_is_refused() -> None:
     table = Target("t", "fixed32", (*TOY.rows, dense(Custom(other, "other"))))
     with pytest.raises(PropagationError, match=r"other: found .* for bias, expected the scales of the products"):
         propagate(graph.finish(value), table)
+
+
+def test_a_storage_may_be_written_with_its_range() -> None:
+    assert Storage.of("i8<-127:127>") == Storage.of("i8", -127)
+    assert Storage.of("u8<1:255>") == Storage.of("u8", 1)
+    for wrong in ("i8<-129:127>", "i8<5:5>", "i8<-127>", "i8<-127:128>"):
+        with pytest.raises(ValueError, match="found storage type"):
+            Storage.of(wrong)

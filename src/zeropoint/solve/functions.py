@@ -1,9 +1,9 @@
 """QuantFn: a Python function that derives the types of some ports of a kernel from the types of others.
 
 It sees the types of the RFC: `!quant.uniform` for decided ports, `!quant.calibrated` for open ports with an observed
-range, `!quant.any` for other open ports, and None for ports that are never quantized. Once the input is decided, a
-constant weight has its default type (one scale per output channel if the row allows it) and the bias has the scale of
-the products. Other constant operands have their range. The function may set any of them.
+range, `!quant.any` for other open ports, and None for ports that are never quantized. A constant weight always has its
+default type (one scale per output channel if the row allows it). Once the input is decided, the bias has the scale of
+the products; before, it has its range, as other constant operands do. The function may set any of them.
 
 Source: the RFC on quantization transformations, section "Target Constraints": QuantFn(inputs, outputs) returns the
 indices of the ports that it updated.
@@ -54,18 +54,22 @@ def constant_port(
     weights: Weights,
     pinned: UniformQuantizedType | None = None,
 ) -> QuantizedType:
-    """The type of a constant operand as a function sees it, given the types of the operands `before` it and its pin."""
-    value, storage = kernel.region.inputs[index], kernel.storage(index)
-    needed = {Role.WEIGHT: 1, Role.BIAS: 2}.get(kernel.row.input_rule(index).role, 0)
+    """The type of a constant operand as a function sees it, given the types of the operands `before` it and its pin.
+
+    Before the input is decided, the weight's scales leave the room in the accumulator that an input at scale 1 needs.
+    """
+    value, storage, role = kernel.region.inputs[index], kernel.storage(index), kernel.row.input_rule(index).role
+    needed = {Role.WEIGHT: 1, Role.BIAS: 2}.get(role, 0)
     known = [found for found in before[:needed] if isinstance(found, UniformQuantizedType)]
-    if needed and len(known) == needed:
-        made = operand_type(kernel, index, known, None, weights, pinned)
+    if role is Role.WEIGHT or (needed and len(known) == needed):
+        given = known[0] if known else UniformQuantizedType.per_layer(kernel.storage(0), 1.0)
+        made = operand_type(kernel, index, known or [given], given, weights, pinned)
         assert isinstance(made, QuantizedType)
         return made
     if pinned is not None and not needed:
         return pinned
     array = constant_array(value, weights)
-    if needed or array is None or not array.size:
+    if array is None or not array.size:
         return open_type(value, storage, None, None)
     return open_type(value, storage, float(array.min()), float(array.max()))
 
@@ -119,7 +123,9 @@ def checked_constant(
     """
     role, named = kernel.row.input_rule(index).role, kernel.row.port_name(index)
     if role is Role.WEIGHT:
-        held = operand_type(kernel, index, before, None, weights, made)
+        given = before[0]
+        assert isinstance(given, UniformQuantizedType)
+        held = operand_type(kernel, index, before, given, weights, made)
         if held != made:
             raise PropagationError(
                 f"{source}: found {made} for {named}, expected scales at which the sums fit the accumulator of "

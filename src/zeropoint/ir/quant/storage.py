@@ -29,6 +29,7 @@ FLOAT_STORAGE: tuple[type[Attribute], ...] = (Float8E5M2Type, Float8E4M3FNType, 
 """The float formats that may store quantized values."""
 
 _SIGNED_SPELLING = re.compile(r"(s|u)i([0-9]+)")
+_RANGED_SPELLING = re.compile(r"([^<>]+)<(-?[0-9]+):(-?[0-9]+)>")
 _FLOAT_SPELLINGS: dict[str, Attribute] = {str(kind()): kind() for kind in FLOAT_STORAGE}
 
 
@@ -47,10 +48,17 @@ class Storage:
 
     @staticmethod
     def of(text: str, minimum: int | None = None, maximum: int | None = None) -> Storage:
-        """`Storage.of("i8")` is the whole range of i8, `Storage.of("i8", -127)` the narrow one.
+        """`Storage.of("i8")` is the whole range of i8, `Storage.of("i8<-127:127>")` or `Storage.of("i8", -127)` the
+        narrow one.
 
-        Raises ValueError for a text that is not a storage type.
+        Raises ValueError for a text that is not a storage type, and for a range in it that the type does not hold.
         """
+        if ranged := _RANGED_SPELLING.fullmatch(text):
+            low, high = int(ranged[2]), int(ranged[3])
+            least, greatest = Storage.of(ranged[1]).range
+            if not least <= low < high <= greatest:
+                raise ValueError(f"found storage type '{text}', expected a range inside {least}:{greatest}")
+            return Storage.of(ranged[1], low, high)
         found = _SIGNED_SPELLING.fullmatch(text)
         if text in _FLOAT_SPELLINGS:
             whole = storage_of(_FLOAT_SPELLINGS[text])
