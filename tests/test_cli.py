@@ -990,7 +990,7 @@ def test_run_says_where_an_op_that_it_cannot_run_and_an_unranked_input_are(tmp_p
     assert f"{constant}:4:8: the interpreter cannot run: quant.qcast" in " ".join(result.stderr.split())
     unranked = tmp_path / "unranked.mlir"
     unranked.write_text("func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n  return %x : tensor<*xf32>\n}\n")
-    np.savez(tmp_path / "x.npz", x=np.zeros((1, 3), np.float32))
+    np.savez(tmp_path / "x.npz", other=np.zeros((1, 3), np.float32))
     arguments = ["--input", str(tmp_path / "x.npz"), "-o", str(tmp_path / "o.npz")]
     result = CliRunner().invoke(main, ["run", str(unranked), *arguments])
     assert result.exit_code == 2

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from zeropoint.cli import main
 from zeropoint.frontend import ModelError, load_model
-from zeropoint.ir.files import save_program
+from zeropoint.ir.files import load_program, save_program
+from zeropoint.passes import PASSES
 
 ADD = """func.func @main(%x: tensor<2x3xf32> {zeropoint.name = "image"}) -> tensor<2x3xf32> {
   %0 = stablehlo.add %x, %x : tensor<2x3xf32>
@@ -91,3 +94,34 @@ def test_weights_file_that_is_foreign(tmp_path: Path) -> None:
 def test_shape_that_is_not_the_programs(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="found shape 4x3 for 'image', expected image=2x3"):
         load_model(write(ADD, tmp_path), {"image": (4, 3)})
+
+
+UNRANKED = """func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {
+  %q = quant.qcast %x : tensor<*xf32> to tensor<*x!quant.uniform<i8:f32, 0.5:3>>
+  %d = quant.dcast %q : tensor<*x!quant.uniform<i8:f32, 0.5:3>> to tensor<*xf32>
+  func.return %d : tensor<*xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("passes", ["", "lower-quant-ops"])
+def test_unranked_inputs_have_the_rank_of_the_data_that_is_run(passes: str, tmp_path: Path) -> None:
+    path, output = write(UNRANKED, tmp_path), tmp_path / "o.npz"
+    if passes:
+        save_program(PASSES[passes](load_program(path), {}), path)
+    data = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 2, 3)
+    np.savez(tmp_path / "x.npz", x=data)
+    ran = CliRunner().invoke(main, ["run", str(path), "--input", str(tmp_path / "x.npz"), "-o", str(output)])
+    assert ran.exit_code == 0, ran.stderr
+    np.testing.assert_array_equal(np.load(output)["result0"], np.rint(data / 0.5) * 0.5)
+    assert load_model(path, {"x": (5,)}).outputs[0].type.get_shape() == (5,)
+
+
+def test_an_unranked_output_that_does_not_follow_is_refused_by_its_op(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<2xf32>, %n: tensor<?xindex>) -> tensor<*xf32> {
+  %r = tensor.reshape %x(%n) : (tensor<2xf32>, tensor<?xindex>) -> tensor<*xf32>
+  func.return %r : tensor<*xf32>
+}
+"""
+    with pytest.raises(ModelError, match=r"model.mlir:2:8: tensor.reshape: found a result of tensor<\*xf32>"):
+        load_model(write(text, tmp_path))

@@ -122,19 +122,32 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
     return model.interpreted() if engine == "interp" else model
 
 
+def _ranked(model: Path, shapes: Any, constants: Any, source: Any) -> Any:
+    """The program of a model. Unranked inputs have the shape of a sample: of the data, without the leading axis."""
+    from zeropoint.calibrate import shapes_in
+    from zeropoint.frontend import load_model
+    from zeropoint.frontend.ranks import UnrankedInputs
+
+    try:
+        return load_model(model, shapes, constants)
+    except UnrankedInputs as error:
+        found = {name: shape[1:] for name, shape in shapes_in(source, error.names).items()}
+        return load_model(model, {**found, **shapes}, constants)
+
+
 def _run_samples(
     model: Path, data: tuple[Path, str | None], output: Path, fixed: tuple[Any, Any], engine: str, threads: int
 ) -> None:
     """Run the model, with `fixed` shapes and constants, on every sample of a file or folder and its preprocessing."""
     from zeropoint.calibrate import samples
-    from zeropoint.frontend import load_model
     from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
 
     check_output(output, (".npz",), model, data[0])
-    loaded = _engine(Model(load_model(model, *fixed)), engine, threads)
+    source = data_source(*data)
+    loaded = _engine(Model(_ranked(model, *fixed, source)), engine, threads)
     check_loops(loaded.program)
-    outputs = loaded.run_samples(samples(data_source(*data), loaded.inputs, fill=True), progress=progress())
+    outputs = loaded.run_samples(samples(source, loaded.inputs, fill=True), progress=progress())
 
     def write(temporary: Path) -> None:
         import numpy as np

@@ -13,6 +13,7 @@ from zeropoint.errors import UnreadableFile
 from zeropoint.frontend.constants import Constant, with_constants
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.jax import named_as_in_text
+from zeropoint.frontend.ranks import UnrankedInputs, with_ranks
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
@@ -26,7 +27,8 @@ def load_stablehlo(
 ) -> Program:
     """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it if there is one.
 
-    `shapes` may repeat the shapes of inputs; they cannot change them. `constants` turns inputs into constants.
+    `shapes` gives unranked inputs theirs, and may repeat those of others, which it cannot change. `constants` turns
+    inputs into constants.
 
     Raises ModelError for text that does not parse or verify; OSError if the file cannot be read.
     """
@@ -48,10 +50,12 @@ def _imported(
 ) -> Program:
     try:
         expanded = legalize_real_math(legalize_chlo(read()))
-        program = with_constants(named_as_in_text(expanded), constants)
+        program = with_constants(with_ranks(named_as_in_text(expanded), shapes), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:
         raise ModelError(str(error)) from error
+    except UnrankedInputs as error:
+        raise UnrankedInputs(error.names, error.types, str(error.place or source)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
         raise ModelError(f"{source}:{line}:{column}: {error.msg}") from error
