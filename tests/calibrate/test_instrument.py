@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
-from zeropoint.calibrate import instrument, stats_keys
+from zeropoint.calibrate import asks_all, instrument, stats_keys
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
 
@@ -35,7 +35,8 @@ def test_instrumenting_twice_is_instrumenting_once(regions):
 
 def test_a_result_that_its_kernel_fixes_need_not_be_asked(regions):
     def asks(program: Program) -> Callable[[SSAValue], bool]:
-        return lambda value: getattr(value.owner, "logical_kernel", StringAttr("")).data != "elementwise_unary"
+        every, fixed = asks_all(program), StringAttr("elementwise_unary")
+        return lambda value: every(value) and getattr(value.owner, "logical_kernel", None) != fixed
 
     asked = instrument(regions, asks=asks)
     assert stats_keys(asked) == ["x", "y", "sum"]

@@ -1,4 +1,4 @@
-// RUN: split-composites{target=cpu}
+// RUN: -p 'split-composites{target=cpu}'
 // A composite with a contraction becomes kernels of the target; the range inside is the observed one.
 
 // CHECK-LABEL: func.func @main

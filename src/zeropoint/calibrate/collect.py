@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
+from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.candidates import Kept, OutputObserver
@@ -40,7 +41,11 @@ INSIDE_OBSERVER = "mse"
 
 
 class CalibrationError(Error, ValueError):
-    """The samples do not determine a range: there are none, or a value is never finite."""
+    """The samples do not determine a range: there are none, or a value is never finite. `op` is the request for it."""
+
+    def __init__(self, message: str, op: Operation | None = None):
+        super().__init__(message)
+        self.op = op
 
 
 def stats_keys(program: Program) -> list[str]:
@@ -99,7 +104,8 @@ def collect(
         count = spread.count
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
-    observations = {key: _observation(key, state, count) for key, state in states.items()}
+    requests = {op.stats_key.data: op for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
+    observations = {key: _observation(requests[key], state, count) for key, state in states.items()}
     chosen = _judged(program, states, kept, engine or ReferenceEngine(), progress or silent)
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
@@ -141,12 +147,13 @@ def _judged(
     return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 
 
-def _observation(key: str, observer: Observer, samples: int) -> Observation:
+def _observation(request: StatisticsRefOp, observer: Observer, samples: int) -> Observation:
     observation = Observation.of(observer)
     if not observation.count and observation.not_finite:
         raise CalibrationError(
-            f"'{key}': found {observation.not_finite} values in {samples} samples, all NaN or infinite; "
-            f"expected finite ones; check the model's weights and that the inputs are scaled as it expects"
+            f"'{request.stats_key.data}': found {observation.not_finite} values in {samples} samples, all NaN or "
+            f"infinite; expected finite ones; check the model's weights and that the inputs are scaled as it expects",
+            request,
         )
     return observation
 
@@ -165,7 +172,9 @@ def state_ranges(program: Program, report: Report) -> Program:
     for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
         key = reference.stats_key.data
         if key not in report.observations:
-            raise CalibrationError(f"found no statistics of '{key}', expected them for every quant.stats_ref")
+            raise CalibrationError(
+                f"found no statistics of '{key}', expected them for every quant.stats_ref", reference
+            )
         observation = report.observations[key]
         stated = StatisticsOp(reference.arg, (observation.minimum, observation.maximum))
         stated.location = reference.location

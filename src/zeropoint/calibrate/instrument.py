@@ -107,7 +107,7 @@ def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bo
 def _result_name(result: OpResult) -> str:
     op = result.op
     kind = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else op.name
-    name = location_text(op.location) or kind
+    name = location_text(op.location) or result.name_hint or kind
     return name if len(op.results) == 1 else f"{name}#{result.index}"
 
 
@@ -140,8 +140,8 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     constants alone are never observed, because their range is known. A value that has statistics keeps them. With
     `every_result`, meant for programs without regions, every used float argument and every float result is observed.
 
-    Keys are the names of the original model, with `#index` if an op has several results, and a number if two points
-    have the same name. The same program always gives the same keys.
+    Keys are the names of the original model, or else those of the values in the text, with `#index` if an op has
+    several results, and a number if two points have the same name. The same program always gives the same keys.
     """
     program = program.clone()
     block = program.entry

@@ -260,7 +260,7 @@ class _Grouping:
         source = op.operands[0]
         number = self.values.splat(op.init_values[0]) if isinstance(op, hlo.ReduceWindowOp) else 0.0
         if number is None:
-            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
+            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
         low, high, interior = padding_around(op)
         constant = constant_op(np.array(number, element_dtype(element_of(source))), self.program.weights)
         pad = hlo.PadOp(source, constant.output, low, high, interior)
@@ -277,7 +277,7 @@ class _Grouping:
 
     def _operands_of_move(self, op: Operation) -> None:
         if isinstance(op, hlo.PadOp) and self.values.splat(op.padding_value) is None:
-            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
+            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
         if isinstance(op, hlo.IotaOp):
             scalar_type(op.output)
         source = op.operands[0] if isinstance(op, hlo.ReshapeOp) else None

@@ -21,7 +21,11 @@ ValueMap = Callable[[SSAValue, int], SSAValue]
 
 
 class RecursionInProgram(Error, ValueError):
-    """A function calls itself, so its calls cannot be inlined."""
+    """A function calls itself, so its calls cannot be inlined. `op` is such a call."""
+
+    def __init__(self, message: str, op: Operation):
+        super().__init__(message)
+        self.op = op
 
 
 def check_calls(program: Program) -> None:
@@ -58,7 +62,7 @@ def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], aro
             if called in (*around, name):
                 path = " -> ".join(f"@{step}" for step in (*around, name, called))
                 raise RecursionInProgram(
-                    f"{describe(op)}: found functions that call themselves ({path}), expected none"
+                    f"{describe(op)}: found functions that call themselves ({path}), expected none", op
                 )
             size += _size(called, functions, sizes, (*around, name))
         sizes[name] = size

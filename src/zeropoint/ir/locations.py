@@ -110,9 +110,11 @@ def describe(op: Operation) -> str:
 
 
 def value_name(value: SSAValue) -> str:
-    """The name of the op that defines the value, or of the block argument."""
+    """The name of the op that defines the value, or of the block argument; without one, the op's kernel or kind."""
     if isinstance(value, OpResult):
-        text = location_text(value.op.location) or value.op.name
+        kernel = value.op.attributes.get("logical_kernel")
+        kind = kernel.data if isinstance(kernel, StringAttr) else value.op.name
+        text = location_text(value.op.location) or kind
         return text if len(value.op.results) == 1 else f"{text}#{value.index}"
     assert isinstance(value, BlockArgument)
     return location_text(value.location) or _input_name(value) or f"argument {value.index}"
@@ -125,6 +127,13 @@ def written_name(value: SSAValue) -> str:
     else:
         named = isinstance(value, OpResult) and bool(location_text(value.op.location))
     return value_name(value) if named or value.name_hint is None else f"%{value.name_hint}"
+
+
+def named_kernel(kernel: str, output: SSAValue) -> str:
+    """A kernel with the name of its (first) output, if that has one: `convolution 'conv1'`, `tanh '%y'`."""
+    name = written_name(output)
+    unnamed = isinstance(output, OpResult) and name == value_name(output) and not location_text(output.op.location)
+    return kernel if unnamed else f"{kernel} '{name.partition('#')[0]}'"
 
 
 def _input_name(argument: BlockArgument) -> str | None:

@@ -72,7 +72,7 @@ class ConvertFakeQuant(RewritePattern):
         try:
             quantized = fake_quant_type(op, self.compat)
         except (ValueError, VerifyException) as error:
-            raise LoweringError(f"{describe(op)}: {error}") from error
+            raise LoweringError(f"{describe(op)}: {error}", op) from error
         stored = QuantizeCastOp(op.inputs, with_scalar(op.inputs.type, quantized))
         real = DequantizeCastOp(stored.result, op.outputs.type)
         stored.location = real.location = op.location

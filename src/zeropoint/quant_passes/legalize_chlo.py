@@ -52,6 +52,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, tensor_of, with_element
 from zeropoint.ir.weights import Weights
+from zeropoint.quant_passes.errors import LoweringError
 
 
 class Builder:
@@ -85,7 +86,9 @@ class Builder:
 def _spread_operands(op: Operation, placements: Sequence[Sequence[int]], build: Builder) -> list[SSAValue]:
     shape = shape_of(op.results[0])
     if DYNAMIC_INDEX in shape or any(DYNAMIC_INDEX in shape_of(operand) for operand in op.operands):
-        raise ValueError(f"{describe(op)}: found a dynamic shape, expected static ones; fix the shapes of the inputs")
+        raise LoweringError(
+            f"{describe(op)}: found a dynamic shape, expected static ones; fix the shapes of the inputs", op
+        )
     return [build.spread(value, shape, dims) for value, dims in zip(op.operands, placements, strict=True)]
 
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
 from zeropoint.ir.constants import is_constant
-from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.locations import named_kernel, written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -48,8 +48,7 @@ def regions_of(program: Program) -> list[QuantizeRegionOp]:
 
 def region_name(region: QuantizeRegionOp) -> str:
     """Kernel and location: `convolution 'conv1'`."""
-    location = location_text(region.location)
-    return f"{region.logical_kernel.data} '{location}'" if location else region.logical_kernel.data
+    return named_kernel(region.logical_kernel.data, region.outputs[0])
 
 
 def unquantized_ports(program: Program) -> list[str]:
@@ -109,7 +108,7 @@ def check_kernels(program: Program, target: Target) -> Program:
         raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}", first)
     given = program.module.attributes.get(TARGET)
     if isinstance(given, StringAttr) and given.data != target.name:
-        raise PropagationError(f"found a program for target {given}, expected '{target.name}'")
+        raise PropagationError(f"found a program for target {given}, expected '{target.name}'", program.main)
     return program
 
 
@@ -124,7 +123,7 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
     for index, value in enumerate(region.inputs):
         if index in types and _made_type(value) not in (None, types[index]):
             port = _port_name(region, "input", index)
-            yield f"{name}: {port} is read as {types[index]}, '{value_name(value)}' is not of that type"
+            yield f"{name}: {port} is read as {types[index]}, '{written_name(value)}' is not of that type"
     if is_rescale(region):
         if types.get(0) == types.get(OUTPUT):
             yield f"{name}: changes nothing"

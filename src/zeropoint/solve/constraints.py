@@ -29,7 +29,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, demanded_by, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.element_types import OPEN
-from zeropoint.ir.locations import location_of, value_name, written_name
+from zeropoint.ir.locations import location_of, written_name
 from zeropoint.ir.normalizations import epsilon, row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -88,7 +88,8 @@ class Constraints:
         try:
             self.of(value).state(stated, salience, source)
         except ValueError as error:
-            raise PropagationError(f"'{value_name(value)}': {error}") from error
+            op = value.owner if isinstance(value.owner, Operation) else None
+            raise PropagationError(f"'{written_name(value)}': {error}", op) from error
 
     def holds(self, stated: Attribute) -> bool:
         """Whether the target can have a type."""
@@ -153,7 +154,7 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     if isinstance(op, CoupledRefOp):
         found = constraints.of(root(op.arg))
         found.coupled = op.coupled_key.data
-        found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{value_name(op.res)}'"))
+        found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{written_name(op.res)}'"))
         return op.arg
     value = _simulated(op)
     if value is None:
@@ -178,7 +179,7 @@ def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
         scales = held_scale(pinned.scales, constraints.scale_type)
         pinned = UniformQuantizedType(replace(pinned.data, scales=tuple(scales.tolist())))
         op.attributes[PINNED] = pinned
-    constraints.state(op.output, pinned, "user", rule or f"constant '{value_name(op.output)}'")
+    constraints.state(op.output, pinned, "user", rule or f"constant '{written_name(op.output)}'")
 
 
 def _stated_range(op: StatisticsOp) -> tuple[float, float]:
@@ -201,7 +202,7 @@ def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
             op,
         )
     rule = demanded_by(op)
-    source = rule or f"quant.stats '{value_name(op.res)}'"
+    source = rule or f"quant.stats '{written_name(op.res)}'"
     constraints.of(value).observe(low, high, "calibrated" if rule is None else "user", source)
     if op.axis_stats is not None and op.axis is not None:
         constraints.of(value).channels = _channels(op, op.axis.value.data, inline_array(op.axis_stats), value)
@@ -240,13 +241,13 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
 
 def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> None:
     """Record the range of a type that another target's kernel fixed."""
-    source = f"{op.name} '{value_name(op.results[0])}'"
+    source = f"{op.name} '{written_name(op.results[0])}'"
     constraints.observe_range(root(value), element_of(op.operands[0]), "calibrated", source)
 
 
 def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
     """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself asks for it."""
-    source = f"{op.name} '{value_name(op.results[0])}'"
+    source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("wants", str(wanted), "user", source)])
     assert op.parent is not None
@@ -257,7 +258,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
 def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:
     element = _element(quantized)
     if isinstance(element, QuantizedType):
-        constraints.state(value, element, "user", demanded_by(op) or f"{op.name} '{value_name(op.results[0])}'")
+        constraints.state(value, element, "user", demanded_by(op) or f"{op.name} '{written_name(op.results[0])}'")
 
 
 def _element(quantized: SSAValue) -> Attribute:
@@ -285,7 +286,7 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
 
     `!quant.none` and `!quant.any` apply to the port alone, not to the value (see `kernels.py`).
     """
-    source = demanded_by(region) or f"specs of {region.logical_kernel.data} '{value_name(region.outputs[0])}'"
+    source = demanded_by(region) or f"specs of {region.logical_kernel.data} '{written_name(region.outputs[0])}'"
     for value, spec in _ports(region):
         if isinstance(spec, UniformQuantizedType | CalibratedQuantizedType):
             constraints.state(value, spec, "user", source)

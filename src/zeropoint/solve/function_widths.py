@@ -35,7 +35,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.functions import evaluate_chain, function_name, is_function
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import named_kernel
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
@@ -406,8 +406,7 @@ def _name(region: QuantizeRegionOp) -> str:
     """The last function of a region and its location: `log 'features'`."""
     kernel = region.logical_kernel.data
     steps = [function_name(op) for op in region.body.block.ops if is_function(op) and kernel not in NORMALIZATIONS]
-    location = location_text(region.location)
-    return f"{steps[-1] if steps else kernel} '{location}'"
+    return named_kernel(steps[-1] if steps else kernel, region.outputs[0])
 
 
 def _scaled(factor: float) -> Function:

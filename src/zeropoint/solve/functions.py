@@ -129,13 +129,15 @@ def checked_constant(
         if held != made:
             raise PropagationError(
                 f"{source}: found {made} for {named}, expected scales at which the sums fit the accumulator of "
-                f"{kernel.row.accumulator_bits} bits, at least those of {held}"
+                f"{kernel.row.accumulator_bits} bits, at least those of {held}",
+                kernel.region,
             )
     elif role is Role.BIAS:
         wanted = operand_type(kernel, index, before, None, weights)
         if made != wanted:
             raise PropagationError(
                 f"{source}: found {made} for {named}, expected the scales of the products, {wanted}; leave the bias "
-                f"alone, and it has these"
+                f"alone, and it has these",
+                kernel.region,
             )
     return made

@@ -28,7 +28,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.locations import value_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
@@ -84,7 +84,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
             continue
         name, times = part
         why = f"only floats read it, and at one scale '{name}' would be {times:.3g} times coarser than its range wants"
-        handed_on = f"it hands on '{value_name(op.results[0])}', which stays float"
+        handed_on = f"it hands on '{written_name(op.results[0])}', which stays float"
         for number, region in enumerate(behind.separated()):
             found.setdefault(region, why if kernel is not None and not number else handed_on)
     return found
@@ -96,7 +96,7 @@ def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, fl
     if not isinstance(op, ConcatenateOp) and kernel not in PASSES_ELEMENTS:
         return None
     steps = [
-        (step, value_name(value) or f"operand {index}")
+        (step, written_name(value) or f"operand {index}")
         for index, value in enumerate(op.operands)
         if 0 < (step := _alone(program, value, specs.graph)) < inf
     ]
@@ -152,7 +152,7 @@ def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, flo
     for index, value in joined:
         own = float(held_scale(_own_step(program, kernel, index, value, specs.graph), kernel.scale_type))
         if own > 0 and scale > PART_TOLERANCE * own:
-            parts.append((scale / own, value_name(value) or f"operand {index}"))
+            parts.append((scale / own, written_name(value) or f"operand {index}"))
     times, name = max(parts, default=(0.0, ""))
     return (name, times) if parts else None
 

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import BLOCK_SIZE, DEMANDS, FLOAT_REASON, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
-from zeropoint.ir.locations import location_text, value_name, written_name
+from zeropoint.ir.locations import named_kernel, written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -85,8 +85,7 @@ class Kernel:
     @property
     def name(self) -> str:
         """Kernel and location, for messages: `convolution 'conv1'`."""
-        location = location_text(self.region.location)
-        return f"{self.row.kernel} '{location}'" if location else self.row.kernel
+        return named_kernel(self.row.kernel, self.region.outputs[0])
 
     def ports(self) -> Iterator[tuple[int, SSAValue]]:
         """The operands and results whose parameters propagation decides, with their indices."""
@@ -294,11 +293,11 @@ class KernelChoice:
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):
             if isinstance(spec, NoQuantizedType):
-                return f"{value_name(region.outputs[0])}: its specs say not to quantize it"
+                return f"{written_name(region.outputs[0])}: its specs say not to quantize it"
         for value in (*region.outputs, *region.inputs):
             known = self.constraints.get(value)
             if known is not None and known.float_reason is not None:
-                return f"'{value_name(value)}' stays float, {known.float_reason}"
+                return f"'{written_name(value)}' stays float, {known.float_reason}"
         return self.widths.floats.get(region)
 
     def _unfit(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:

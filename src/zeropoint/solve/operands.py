@@ -64,7 +64,8 @@ def operand_type(
         if fixed is not None and made != fixed:
             raise PropagationError(
                 f"{kernel.name}: its row fixes the weight at {fixed}, expected a scale at which the sums fit the "
-                f"accumulator of {kernel.row.accumulator_bits} bits, at least that of {made}"
+                f"accumulator of {kernel.row.accumulator_bits} bits, at least that of {made}",
+                region,
             )
         return made
     if kernel.row.tied(index) and output is not None:
@@ -97,7 +98,9 @@ def _weight_type(
     if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
         if pinned is not None:
             return pinned
-        raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
+        raise PropagationError(
+            f"{kernel.name}: found a weight without output channels, expected a contraction's", kernel.region
+        )
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
     # A 64-bit accumulator needs no headroom; only its bias is limited to 32 bits.

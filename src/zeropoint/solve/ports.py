@@ -19,7 +19,7 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
-from zeropoint.ir.locations import value_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import middle, real_range
@@ -148,7 +148,7 @@ class PortGraph:
             pinned = self.constraints.of(other).pinned
             if known.pinned is not None and pinned is not None and known.pinned != pinned:
                 raise PropagationError(
-                    f"'{value_name(other)}' and '{value_name(value)}' are coupled by key '{known.coupled}': found "
+                    f"'{written_name(other)}' and '{written_name(value)}' are coupled by key '{known.coupled}': found "
                     f"pinned types {pinned} and {known.pinned}, expected one",
                     value.owner if isinstance(value.owner, Operation) else None,
                 )
@@ -157,7 +157,7 @@ class PortGraph:
     def _node(self, number: int, kernel: Kernel, port: int, value: SSAValue) -> Node:
         root = self.find(number)
         if root not in self.nodes:
-            self.nodes[root] = Node(kernel.position, kernel.storage(port), value_name(value), kernel.name)
+            self.nodes[root] = Node(kernel.position, kernel.storage(port), written_name(value), kernel.name)
         return self.nodes[root]
 
     def _fill_nodes(self) -> None:
@@ -171,7 +171,7 @@ class PortGraph:
                 self._fill_port(at_port, self._read(value, kernel, index).within(at_port.storage), kernel, index)
                 at_value = self._node(self.value_nodes[value], kernel, index, value)
                 self._fill_value(
-                    at_value, self._known(value, kernel, index).within(at_value.storage), value_name(value)
+                    at_value, self._known(value, kernel, index).within(at_value.storage), written_name(value)
                 )
                 if self.is_quantized_by_readers(value):
                     continue
@@ -259,7 +259,7 @@ class PortGraph:
             return
         if index < 0 and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
             node.zero_point, node.zero_point_by = middle(kernel.storage(index)), "the recipe"
-        node.widen(known.minimum, known.maximum, known.facts, value_name(kernel.value(index)))
+        node.widen(known.minimum, known.maximum, known.facts, written_name(kernel.value(index)))
 
     def _fill_value(self, node: Node, known: ValueConstraint, name: str) -> None:
         if known.pinned is None:

@@ -32,7 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, facts_name, state_facts
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.locations import describe, value_name
+from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp
@@ -86,9 +86,10 @@ class _Settlement:
         for array in arrays:
             if array is not None and not np.isfinite(array).all():
                 raise PropagationError(
-                    f"{region.logical_kernel.data} '{value_name(region.outputs[0])}': found NaN or infinities in a "
+                    f"{kernel.name}: found NaN or infinities in a "
                     f"constant of shape {array.shape}, expected finite numbers, or -inf in a mask whose sum only "
-                    f"softmax reads; write a finite number, or keep the op float by a recipe (quantize: false)"
+                    f"softmax reads; write a finite number, or keep the op float by a recipe (quantize: false)",
+                    region,
                 )
         greatest = tuple(
             greatest_real(self._port_type(kernel, index, value), array)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
-from zeropoint.ir.locations import value_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.constraints import Constraints
@@ -45,7 +45,7 @@ def narrow_ranges(program: Program, constraints: Constraints) -> None:
         if taken is not None:
             low, high = max(observed[0], taken[0]), min(observed[1], taken[1])
             if observed != (low, high) and low <= high:
-                _narrow(known, low, high, [value_name(use.operation.results[0]) for use in value.uses])
+                _narrow(known, low, high, [written_name(use.operation.results[0]) for use in value.uses])
 
 
 def _observed(known: ValueConstraint) -> Range | None:

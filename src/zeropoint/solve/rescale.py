@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import RESCALE, Fact, state_facts
-from zeropoint.ir.locations import value_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
 
 RESCALE_KERNEL = "rescale"
@@ -40,7 +40,7 @@ def rescale_region(
     if isinstance(value.owner, Operation):
         region.location = value.owner.location
     has, wants = demands
-    region.attributes[RESCALE] = StringAttr(f"'{value_name(value)}': {has}; {wants}")
+    region.attributes[RESCALE] = StringAttr(f"'{written_name(value)}': {has}; {wants}")
     state_facts(region, [Fact("has", has, "kernel", str(given)), Fact("wants", wants, "kernel", str(wanted))])
     return region
 

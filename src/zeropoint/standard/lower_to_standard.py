@@ -100,7 +100,8 @@ def lower_to_standard(program: Program) -> Program:
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
         if len(function.body.blocks) != 1:
             raise LoweringError(
-                f"found @{function.sym_name.data} with {len(function.body.blocks)} blocks, expected one"
+                f"found @{function.sym_name.data} with {len(function.body.blocks)} blocks, expected one",
+                function,
             )
         _lower_block(function.body.block, program)
         function.update_function_type()

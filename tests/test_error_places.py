@@ -1,0 +1,110 @@
+"""Every error of a pass has the line and the column of the op at fault, and the name of the value in the text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import zeropoint as zp
+from zeropoint.cli import main
+
+T, Q = "tensor<4xf32>", "tensor<4x!quant.uniform<i8:f32, 0.5>>"
+CHANNELS = "tensor<4x!quant.uniform<i8:f32:0, {0.5, 0.5, 0.25, 1.0}>>"
+
+
+def stats(name: str, value: str, low: str = "-1.0", high: str = "1.0") -> str:
+    return f'%{name} = "quant.stats"(%{value}) {{layerStats = dense<[{low}, {high}]> : tensor<2xf32>}} : ({T}) -> {T}'
+
+
+TANH = f"%y = stablehlo.tanh %x : {T}"
+CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    # pass: (pipeline, the body with the line at fault marked, the message)
+    "a range that is not finite": (
+        "fuse,propagate",
+        (f">{stats('s', 'x', '0x7FC00000')}", f"%y = stablehlo.tanh %s : {T}"),
+        "'%x': found the range [nan, 1] in quant.stats '%s'",
+    ),
+    "no statistics": ("fuse,propagate", (stats("s", "x"), f">%y = stablehlo.abs %x : {T}"), ""),
+    "no statistics of an inner value": (
+        "fuse,propagate",
+        (
+            stats("s", "x"),
+            f"%t = stablehlo.reverse %s, dims = [0] : {T}",
+            f">%z = stablehlo.multiply %t, %s : {T}",
+            f"%y = stablehlo.tanh %z : {T}",
+        ),
+        "found no statistics for '%t', expected quant.stats after it for multiply '%z'",
+    ),
+    "NaN in a constant": (
+        "fuse,propagate",
+        (
+            stats("s", "x"),
+            f"%c = stablehlo.constant dense<[0.0, 1.0, 0x7FC00000, 1.0]> : {T}",
+            f">%z = stablehlo.add %s, %c : {T}",
+            stats("y", "z"),
+        ),
+        "add '%z': found NaN or infinities in a constant",
+    ),
+    "ports without parameters": (
+        "fuse,check-fully-quantized",
+        (f">{TANH}",),
+        "found 2 ports without parameters, expected none: tanh '%y': input has f32",
+    ),
+    "an integer op of another target": (
+        "propagate{target=tosa}",
+        (
+            f"%q = stablehlo.uniform_quantize %x : ({T}) -> {Q}",
+            f">%a = stablehlo.abs %q : {Q}",
+            f"%y = stablehlo.uniform_dequantize %a : ({Q}) -> {T}",
+        ),
+        'stablehlo.abs: found a quantized op of target "cpu"',
+    ),
+    "storage without an integer form": (
+        "lower",
+        (
+            f"%q = stablehlo.uniform_quantize %x : ({T}) -> {CHANNELS}",
+            f">%a = stablehlo.add %q, %q : {CHANNELS}",
+            f"%y = stablehlo.uniform_dequantize %a : ({CHANNELS}) -> {T}",
+        ),
+        "stablehlo.add: found per-channel operands",
+    ),
+    "statistics that a file lacks": (
+        "state-statistics{file=FILE}",
+        (f'>%y = "quant.stats_ref"(%x) {{statsKey = "here"}} : ({T}) -> {T}',),
+        "found no statistics of 'here'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pass_reports_the_line_of_the_op_at_fault(tmp_path: Path, name: str) -> None:
+    passes, body, message = CASES[name]
+    lines = [line.removeprefix(">") for line in body]
+    file, statistics = tmp_path / "m.mlir", tmp_path / "s.json"
+    statistics.write_text('{"format": "zeropoint statistics 1", "values": {}, "samples": 1}')
+    attributes = 'module attributes {zeropoint.target = "cpu"} {'
+    file.write_text(
+        "\n".join([attributes, f"func.func @main(%x: {T}) -> {T} {{", *lines, f"return %y : {T}", "}", "}"])
+    )
+    ran = CliRunner().invoke(main, ["opt", str(file), "-p", passes.replace("FILE", str(statistics))])
+    assert ran.exit_code == 2
+    line = 3 + next(number for number, text in enumerate(body) if text.startswith(">"))
+    column = lines[line - 3].index(" = ") + 4
+    assert f"{file}:{line}:{column}: " in ran.stderr
+    assert message in ran.stderr
+    assert "argument 0" not in ran.stderr
+    assert "'quant." not in ran.stderr.replace("quant.stats '%s'", "")
+
+
+def test_calibration_names_values_as_the_text_does_and_has_the_line_of_one_that_is_never_finite() -> None:
+    text = f"""func.func @main(%x: {T}) -> {T} {{
+  %l = stablehlo.log %x : {T}
+  %y = stablehlo.multiply %l, %x : {T}
+  return %y : {T}
+}}"""
+    with pytest.raises(zp.Error, match=r"'y': found 32 values in 8 samples, all NaN or infinite") as caught:
+        zp.quantize(text, -np.ones((8, 4), np.float32), effort="none")
+    assert "elementwise_unary" not in str(caught.value)
