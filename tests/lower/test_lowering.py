@@ -280,16 +280,32 @@ def test_integer_io_keeps_names_and_notes_what_the_integers_express() -> None:
     assert Interpreter(result).run_values([stored])[0].tolist() == [5, 7, -3, 127]
 
 
-def test_a_dynamic_dimension_to_which_zero_points_are_broadcast_is_refused_by_name() -> None:
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_zero_points_are_spread_over_dynamic_dimensions(rows: int) -> None:
     given, scalar, out = q("?x6", 0.5, 3), q("", 0.5, 3), q("?", 0.5, 3)
-    body = f"""%i = stablehlo.constant() <{{value = dense<3> : tensor<i8>}}> : () -> {scalar}
-      %r = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1]
-        : ({given}, {scalar}) -> {out} loc("the op")"""
-    assert refusal(body, {"x": given}, out) == (
-        "stablehlo.reduce 'the op': found the dynamic dimension 0 in tensor<?x6xi32>, expected a static one, because "
-        "integers such as zero points are broadcast to it; fix the shapes of the inputs"
-    )
+    summed = f"""%i = stablehlo.constant() <{{value = dense<3> : tensor<i8>}}> : () -> {scalar}
+      %r = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : ({given}, {scalar}) -> {out}"""
     signed, unsigned = q("6x?", 0.5), q("6x?", 0.25, 3, "u8")
+    stored = np.random.default_rng(rows).integers(-128, 128, (rows, 6)).astype(np.int8)
+    (found,) = Interpreter(integer_program(program(summed, {"x": given}, out, "fixed32"))).run_values([stored])
+    np.testing.assert_array_equal(found, np.clip((stored.astype(int) - 3).sum(axis=1) + 3, -128, 127))
+    weights, sums = q("6x4", 0.25), q("?x4", 0.125, 0, "i32")
+    body = f"%r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({given}, {weights}) -> {sums}"
+    product = integer_program(program(body, {"x": given, "w": weights}, sums, "fixed32"))
+    other = np.random.default_rng(9).integers(-128, 128, (6, 4)).astype(np.int8)
+    (found,) = Interpreter(product).run_values([stored, other])
+    np.testing.assert_array_equal(found, (stored.astype(int) - 3) @ other)
     body = f"%r = stablehlo.uniform_quantize %x : ({signed}) -> {unsigned}"
-    message = refusal(body, {"x": signed}, unsigned)  # only the return makes the integers unsigned
-    assert message.startswith("func.return: found the dynamic dimension 1 in tensor<6x?xi8>")
+    (found,) = Interpreter(integer_program(program(body, {"x": signed}, unsigned, "fixed32"))).run_values([stored.T])
+    np.testing.assert_array_equal(found, np.clip(2 * stored.T.astype(int) + 3, 0, 255))
+
+
+def test_a_sum_along_a_dynamic_dimension_is_refused_by_name() -> None:
+    given, scalar, out = q("?x6", 0.5), q("", 0.5), q("6", 0.5)
+    body = f"""%i = stablehlo.constant() <{{value = dense<0> : tensor<i8>}}> : () -> {scalar}
+      %r = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [0]
+        : ({given}, {scalar}) -> {out} loc("the op")"""
+    message = refusal(body, {"x": given}, out)
+    assert message.startswith(
+        "stablehlo.reduce 'the op': found a sum along the dynamic dimension 0 of tensor<?x6x!quant"
+    )

@@ -9,7 +9,16 @@ from typing import TypeVar
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, LocationAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    TensorType,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op
@@ -20,10 +29,14 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     ClampOp,
+    ConcatenateOp,
     ConvertOp,
     ConvolutionOp,
     DotGeneralOp,
+    DynamicBroadcastInDimOp,
+    GetDimensionSizeOp,
     MultiplyOp,
+    ReshapeOp,
     SubtractOp,
     UniformQuantizeOp,
     XorOp,
@@ -184,7 +197,7 @@ class Lowering:
     def insert(self, op: OperationT) -> OperationT:
         """Insert an op at the op that is being lowered, with its location.
 
-        Raises ValueError for a broadcast to a dynamic shape: StableHLO has it with a shape computed at run time only.
+        Raises ValueError for a broadcast to a dynamic shape, which needs sizes from run time (`spread`).
         """
         if isinstance(op, BroadcastInDimOp) and DYNAMIC_INDEX in (shape := shape_of(op.result)):
             raise ValueError(
@@ -213,12 +226,37 @@ class Lowering:
         scalar = self.constant(np.array(number, dtype))
         if not shape_of(like):
             return scalar
-        return self.insert(BroadcastInDimOp(scalar, with_element(like, element_type), [])).result
+        return self.spread(scalar, like, [])
 
     def channels(self, like: SSAValue, array: Array, axis: int) -> SSAValue:
         """`array`, of one number per index of `axis`, broadcast to the shape of `like`."""
-        constant = self.constant(array)
-        return self.insert(BroadcastInDimOp(constant, with_element(like, element_of(constant)), [axis])).result
+        return self.spread(self.constant(array), like, [axis])
+
+    def spread(self, value: SSAValue, like: SSAValue, dims: Sequence[int]) -> SSAValue:
+        """Integers broadcast along `dims` to the shape of `like`, whose dynamic sizes are read at run time."""
+        result = with_element(like, element_of(value))
+        if DYNAMIC_INDEX not in shape_of(like):
+            return self.insert(BroadcastInDimOp(value, result, dims)).result
+        sizes = [self._size(like, number) for number in range(len(shape_of(like)))]
+        shape = self.insert(ConcatenateOp(sizes, 0)).result
+        made = DynamicBroadcastInDimOp.create(
+            operands=[value, shape],
+            result_types=[result],
+            properties={"broadcast_dimensions": DenseArrayBase.from_list(i64, list(dims))},
+        )
+        return self.insert(made).results[0]
+
+    def _size(self, value: SSAValue, dimension: int) -> SSAValue:
+        """The size of a dimension, as a tensor of one element."""
+        size = shape_of(value)[dimension]
+        if size != DYNAMIC_INDEX:
+            return self.constant(np.array([size], np.int32))
+        read = GetDimensionSizeOp.create(
+            operands=[value],
+            result_types=[TensorType(i32, [])],
+            properties={"dimension": IntegerAttr(dimension, i64)},
+        )
+        return self.insert(ReshapeOp(self.insert(read).results[0], TensorType(i32, [1]))).result
 
     def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
         """Convert integers to a type that can represent them."""

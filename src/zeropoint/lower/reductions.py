@@ -25,26 +25,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     CompareOp,
     MaximumOp,
     MinimumOp,
+    ReduceOp,
     ReturnOp,
     SelectAndScatterOp,
 )
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import binary_body, body_op
-from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.lower.arithmetic import change_multiplier, less_zero_point, requantized, rescaled_accumulator
 from zeropoint.lower.bodies import PARTS, Reduction, lower_by_body
 from zeropoint.lower.context import (
     Lowering,
+    LoweringError,
     check_width,
     is_widening,
     quantized_element,
@@ -78,6 +82,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
     if form is None:
         lowered = lower_by_body(lowering, op)
         return None if lowered is None else lowered[0]
+    _check_sizes(op, form)
     same = all(quantized_element(value) == form.body for value in form.values)
     if form.combine is not AddOp and same:
         stored = [lowering.stored(value) for value in form.values]
@@ -90,6 +95,19 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
         Rewriter.erase_op(made)
         made = _made(lowering, op, form, [_in_word(lowering, value, i64) for value in centred], i64)
     return _finished(lowering, op, form, lowering.insert(made).results[0])
+
+
+def _check_sizes(op: Reduction, form: _Form) -> None:
+    """Raise LoweringError for a sum along a dimension of unknown size: nothing bounds it."""
+    if isinstance(op, ReduceOp) and form.combine is AddOp:
+        shape = shape_of(op.inputs[0])
+        axis = next((axis for axis in array_values(op.dimensions) if shape[axis] == DYNAMIC_INDEX), None)
+        if axis is not None:
+            raise LoweringError(
+                f"{describe(op)}: found a sum along the dynamic dimension {axis} of {op.inputs[0].type}, expected a "
+                f"static one, whose size bounds the integers; fix the shapes of the inputs",
+                op,
+            )
 
 
 def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue:

@@ -24,7 +24,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.contractions import Contraction
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
+from zeropoint.ir.stablehlo import AddOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import shape_of, with_element, with_shape
 from zeropoint.lower.context import Correction, Lowering, quantized_element
@@ -93,7 +93,7 @@ def corrected_after(lowering: Lowering, op: DotGeneralOp, sources: tuple[SSAValu
         if partner:
             sums = _sum_over_terms(lowering, op, stored[side], side)
             scaled = lowering.combined(MultiplyOp, sums, lowering.filled(sums, partner))
-            total = lowering.combined(SubtractOp, total, _spread(lowering, op, scaled, side))
+            total = lowering.combined(SubtractOp, total, _spread(lowering, op, scaled, side, total))
     return lowering.shifted(total, terms(op) * points[0] * points[1], None)
 
 
@@ -115,8 +115,8 @@ def _sum_over_terms(lowering: Lowering, op: DotGeneralOp, value: SSAValue, side:
     return lowering.insert(made).results[0]
 
 
-def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int) -> SSAValue:
-    """The sums of an operand at every element of the result."""
+def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, like: SSAValue) -> SSAValue:
+    """The sums of an operand at every element of the result, which has the shape of `like`."""
     batching, contracting = _dimensions(op, side)
     source = (op.lhs, op.rhs)[side]
     left_batching, left_contracting = _dimensions(op, 0)
@@ -129,4 +129,4 @@ def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int) -> 
         elif dim not in contracting:
             places.append(start)
             start += 1
-    return lowering.insert(BroadcastInDimOp(sums, with_shape(sums, shape_of(op.result)), places)).result
+    return lowering.spread(sums, like, places)

@@ -25,7 +25,7 @@ def constant(ranges: Ranges, op: hlo.ConstantOp) -> Interval:
     return of_array(array)
 
 
-def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp) -> Interval:
+def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp | hlo.DynamicBroadcastInDimOp) -> Interval:
     """Dimension d of the operand is dimension `broadcast_dimensions[d]` of the result."""
     dims, rank = array_values(op.broadcast_dimensions), len(shape_of(op.result))
     order = sorted(range(len(dims)), key=dims.__getitem__)

@@ -38,6 +38,7 @@ RULES: Mapping[type[Operation], Rule] = {
     hlo.DivideOp: elementwise.divide,
     hlo.DotGeneralOp: contraction.contraction,
     hlo.DynamicSliceOp: movement.first_operand,
+    hlo.DynamicBroadcastInDimOp: movement.broadcast_in_dim,
     hlo.DynamicUpdateSliceOp: movement.either,
     hlo.GatherOp: movement.first_operand,
     hlo.IotaOp: movement.iota,
