@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,9 +111,28 @@ def test_corrections_leave_a_fixed_weight_at_its_scale(tmp_path: Path) -> None:
         ("fixed_scale(1/64, 0, 0), fixed_scale(1/32, 0, 0)", "found two fixed scales of input 0, expected one"),
         ("fixed_scale(1/64, 0, 0), free", "found relation 'fixed_scale(1/64, 0, 0), free'"),
         ("fixed_scale(1/64, 1, 1)", "found zero point 1, expected that of the weight port, 0"),
+        ("same_scale(0), same_scale(1), fixed_scale(1, 0)", "with one same_scale(PORTS) of other ports"),
         ("free", "found a bias port, expected multiplier_accumulator_scale, fixed_scale or a function"),
     ],
 )
 def test_what_cannot_be_fixed_is_refused(tmp_path: Path, relation: str, sentence: str) -> None:
     with pytest.raises(TargetError, match=sentence.replace("(", r"\(").replace(")", r"\)")):
         dense(tmp_path, relation)
+
+
+def test_some_ports_may_share_their_scale_and_others_have_fixed_ones(tmp_path: Path) -> None:
+    relation = "same_scale(0, out), fixed_scale(1/64, 5, 1)"
+    columns = 'name = "multiply"\ninputs = ["act i8", "act i8"]\noutput = "act i8"'
+    mine = table(tmp_path, f'[[kernel]]\n{columns}\nrelation = "{relation}"', "cpu")
+    assert relation_text(mine.rows[0].relation) == relation
+    graph = Graph(inputs=3)
+    x, y, z = graph.args
+    value = graph.kernel("multiply", graph.kernel("multiply", x, y), z)
+    found = propagate(graph.finish(value), replace(mine, rows=mine.rows[:1]))
+    check_kernels(found, mine)
+    for region in kernels(found):
+        first, second = region.input_specs
+        assert first == region.output_specs.data[0] != second
+        assert second == UniformQuantizedType.per_layer(I8, 1 / 64, 5)
+    with pytest.raises(TargetError, match="found input 0 in same_scale and in fixed_scale, expected one of them"):
+        table(tmp_path, f'[[kernel]]\n{columns}\nrelation = "same_scale(0, out), fixed_scale(1/64, 0, 0)"', "cpu")

@@ -211,7 +211,7 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
         group = [port for port in types if port in relation and row.rule(port).role is not Role.OTHER]
         if len({types[port] for port in group}) > 1:
             yield f"{', '.join(map(row.port_name, sorted(group)))} differ, expected the same scale and zero point"
-    elif isinstance(relation, FixedScale):
+    if isinstance(relation, FixedScale | SameScale):
         for port, found in types.items():
             wanted = row.fixed(port, found.storage)
             if wanted not in (None, found):

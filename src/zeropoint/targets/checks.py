@@ -175,10 +175,13 @@ def _group_problem(relation: SameScale, row: KernelRow) -> tuple[str, str] | Non
     ports = relation.group or (*results, *(i for i, rule in enumerate(row.inputs) if rule.role in DATA))
     rules = {port: row.rule(port) for port in ports}
     for port, rule in rules.items():
+        if relation.fixed is not None and port in relation.fixed:
+            found = f"found {row.port_name(port)} in same_scale and in fixed_scale"
+            return "relation", f"{found}, expected one of them; list the ports of same_scale"
         if rule.role not in DATA:
             found = f"found {row.port_name(port)} of role '{rule.role.value}'"
             return "relation", f"{found} in the group, expected activations"
     kinds = {(rule.storage, rule.zero_point, rule.wildcard) for rule in rules.values()}
     if len(kinds) > 1:
         return "relation", "found ports of different storage or zero point in one group, expected the same for all"
-    return None
+    return None if relation.fixed is None else _fixed_problem(relation.fixed, row)

@@ -106,9 +106,10 @@ class MultiplierScale:
 
 @dataclass(frozen=True)
 class SameScale:
-    """The ports of `group` (all data ports if empty) have the same scale and zero point."""
+    """The ports of `group` (all data ports if empty) have the same scale and zero point; `fixed` fixes other ports."""
 
     group: tuple[int, ...] = ()
+    fixed: FixedScale | None = None
 
     def __contains__(self, port: int) -> bool:
         return not self.group or port in self.group
@@ -221,7 +222,8 @@ class KernelRow:
 
     def fixed(self, port: int, storage: Storage) -> UniformQuantizedType | None:
         """The type that `fixed_scale` gives a port with that storage; None if the row does not fix it."""
-        parts = self.relation.parts if isinstance(self.relation, FixedScale) else ()
+        relation = self.relation.fixed if isinstance(self.relation, SameScale) else self.relation
+        parts = relation.parts if isinstance(relation, FixedScale) else ()
         found = next((part for part in parts if port in part.ports), None)
         return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
 

@@ -28,6 +28,7 @@ from zeropoint.targets.kernels import (
 
 _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<high>-?\d+)>)?")
 _FIXED = re.compile(r"fixed_scale\([^(),]+,[^()]+\)")
+_PARTS = re.compile(r"\w+\([^()]*\)")
 _CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
 PORT_FORM = (
     "'ROLE STORAGE [zp=N] [per_channel] [blocks] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
@@ -115,13 +116,20 @@ def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
     }
     if name in plain and not parts:
         return plain[name]
-    if name == "same_scale":
+    if name == "same_scale" and "(" not in (arguments or ""):
         return SameScale(tuple(_port_index(part) for part in parts))
-    fixed = _FIXED.findall(text.replace(" ", ""))
-    if fixed and ",".join(fixed) == text.replace(" ", ""):
+    calls = _PARTS.findall(text.replace(" ", ""))
+    fixed = [call for call in calls if _FIXED.fullmatch(call)]
+    ties = [call for call in calls if call.startswith("same_scale(")]
+    if fixed and len(fixed) + len(ties) == len(calls) and len(ties) < 2 and ",".join(calls) == text.replace(" ", ""):
         first, *others = map(_fixed_scale, fixed)
-        return replace(first, others=tuple(others))
-    raise ValueError(f"found relation '{text}', expected one of: {RELATIONS}")
+        made = replace(first, others=tuple(others))
+        group = [part for tie in ties for part in tie.removeprefix("same_scale(").removesuffix(")").split(",")]
+        return SameScale(tuple(map(_port_index, group)), made) if ties else made
+    raise ValueError(
+        f"found relation '{text}', expected one of: {RELATIONS}; fixed_scale may stand several times, and with one "
+        f"same_scale(PORTS) of other ports"
+    )
 
 
 def _fixed_scale(text: str) -> FixedScale:
@@ -173,8 +181,9 @@ def relation_text(relation: Relation) -> str:
     match relation:
         case FixedScale():
             return ", ".join(map(_fixed_text, relation.parts))
-        case SameScale(group):
-            return f"same_scale({_ports_text(group)})" if group else "same_scale"
+        case SameScale(group, fixed):
+            same = f"same_scale({_ports_text(group)})" if group else "same_scale"
+            return same if fixed is None else f"{same}, {relation_text(fixed)}"
         case MultiplierScale():
             return "multiplier_scale"
         case MultiplierAccumulatorScale():
