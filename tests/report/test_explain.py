@@ -265,6 +265,6 @@ def test_an_input_of_several_types_has_a_row_for_each(tmp_path: Path, stage: str
     made = quantize(parse_program(READ_TWICE), None, Options(str(target)))
     found = [value for value in explain(getattr(made, stage)).values if value.kind == "input"]
     assert [value.type for value in found] == ["!quant.uniform<i8:f32, 3.125000e-02:3>", found[1].facts[-1].value]
-    assert [value.facts[-1].source for value in found] == ["kernel fully_connected", "asymmetric range"]
+    assert [value.facts[-1].source for value in found] == ["kernel fully_connected '%t'", "asymmetric range"]
     assert found[1].facts[0].name == "range"
     assert found[1].read_by == ("sum",)
