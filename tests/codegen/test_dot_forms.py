@@ -123,3 +123,79 @@ def test_the_proof_is_an_obligation_of_the_op() -> None:
 def test_forms_that_saturate_or_do_not_exist_are_refused(form: str, isa: str, greatest: int, message: str) -> None:
     with pytest.raises((CodegenError, InvalidProgram), match=message):
         choose_dot_forms(product(weights(greatest), form), isa)
+
+
+def of_activations(zero: int, other: int = 0, terms: int = 8) -> Program:
+    """A batch of products of two activations, less their zero points, requantized."""
+    left, right = f"tensor<2x5x{terms}x", f"tensor<2x{terms}x6x"
+
+    def less(name: str, kind: str, number: int) -> str:
+        return f"""%{name}w = stablehlo.convert %{name} : ({kind}i8>) -> {kind}i32>
+          %{name}z = stablehlo.constant dense<{number}> : {kind}i32>
+          %{name}c = stablehlo.subtract %{name}w, %{name}z : {kind}i32>"""
+
+    return parse_program(f"""func.func @main(%x: {left}i8>, %w: {right}i8>) -> tensor<2x5x6xi8> {{
+      {less("x", left, zero)}
+      {less("w", right, other)}
+      %y = stablehlo.dot_general %xc, %wc, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+         : ({left}i32>, {right}i32>) -> tensor<2x5x6xi32>
+      %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
+      %n = stablehlo.constant dense<40> : tensor<1xi32>
+      %q = "fxpmath.requantize"(%y, %m, %n) <{{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+           storage_max = 127 : i64}}> : (tensor<2x5x6xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<2x5x6xi8>
+      return %q : tensor<2x5x6xi8> }}""")
+
+
+@pytest.mark.parametrize(
+    ("isa", "form"),
+    [("avx512-vnni", "u8s8_quads"), ("neon-dotprod", "s8s8_quads"), ("avx2", "u8s8_pairs_split")],
+)
+@pytest.mark.parametrize("zero", [0, -128, 127])
+def test_products_of_two_activations_have_a_form(isa: str, form: str, zero: int) -> None:
+    program = choose_dot_forms(of_activations(zero), isa)
+    assert named(program) == form
+    ranges = ranges_of(program)
+    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    shown = obligations(ranges, op)
+    assert [each.what for each in shown][1:] == ["sums of two products"] * form.startswith("u8s8_pairs")
+    assert all(each.holds for each in shown)
+
+
+@pytest.mark.parametrize("zero", [0, -128, 127, 3])
+def test_products_of_two_activations_obey_their_form(zero: int) -> None:
+    plain = of_activations(zero)
+    x = RANDOM.integers(-128, 128, (2, 5, 8)).astype(np.int8)
+    w = RANDOM.integers(-128, 128, (2, 8, 6)).astype(np.int8)
+    x[0, 0], x[0, 1], w[0, :, 0], w[0, :, 1] = 127, -128, 127, -128
+    expected = Interpreter(plain).run_values([x, w])[0]
+    for form in FORMS:
+        if form == "u8s8_pairs":
+            continue
+        program = plain.clone()
+        for op in program.entry.ops:
+            if isinstance(op, Contraction):
+                op.attributes[DOT_FORM] = StringAttr(form)
+        np.testing.assert_array_equal(Interpreter(program).run_values([x, w])[0], expected)
+        if form in forms_of(HERE[0]):
+            feed = {port.name: array for port, array in zip(program.inputs, (x, w), strict=True)}
+            np.testing.assert_array_equal(next(iter(NativeProgram(program, isa=HERE[0])(feed).values())), expected)
+
+
+def test_pairs_of_activations_saturate_in_the_interpreter_and_are_refused() -> None:
+    """Two products of 255 by 127 do not fit i16."""
+    program = of_activations(-128)
+    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    x, w = np.full((2, 5, 8), 127, np.int8), np.full((2, 8, 6), 127, np.int8)
+    exact = Interpreter(program).run_values([x, w])[0]
+    op.attributes[DOT_FORM] = StringAttr("u8s8_pairs")
+    assert not obligations(ranges_of(program), op)[1].holds
+    assert (Interpreter(program).run_values([x, w])[0] < exact).all()
+    with pytest.raises(CodegenError, match="found weights up to 128, expected at most 64 in dot form 'u8s8_pairs'"):
+        NativeProgram(program, isa=HERE[0])
+
+
+@pytest.mark.parametrize(("other", "terms"), [(1, 8), (0, 6)])
+def test_products_that_kernels_do_not_multiply_as_bytes_have_no_form(other: int, terms: int) -> None:
+    program = choose_dot_forms(of_activations(0, other, terms), "avx2")
+    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    assert DOT_FORM not in op.attributes

@@ -7,23 +7,28 @@ becomes, for avx2 and weights up to 127,
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_pairs_split"} : ...
 ```
+In a product of two activations, such as attention's, the second one is read as weights up to 128. The zero point of the
+first may be subtracted before (`convert(x) - z`); that of the second must be 0.
+
 A form that the program names already is kept, if the instruction set has it and no sum in it can saturate. Native code
 emits the form that is named, and the interpreter adds the products in it (`numerics.dot_forms`).
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from xdsl.dialects.builtin import StringAttr, i8
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.contractions import Contraction, multiplies_bytes
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.dot_forms import FORMS, dot_form
 
@@ -36,7 +41,7 @@ def forms_of(isa: InstructionSet) -> tuple[str, ...]:
 
 
 def choose_dot_forms(program: Program, isa: str) -> Program:
-    """A copy whose contractions of 8-bit activations with constant weights name their form.
+    """A copy whose contractions of 8-bit activations, with constant weights or with each other, name their form.
 
     Raises CodegenError for a form that the program names and that the instruction set lacks, or that may saturate.
     """
@@ -50,9 +55,8 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
     for op in program.entry.walk():
         if type(op) is not ConvolutionOp and type(op) is not DotGeneralOp:  # faster than isinstance
             continue
-        weights = _weights(op, program.weights)
-        if weights is not None:
-            greatest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
+        greatest = _greatest(op, program.weights)
+        if greatest is not None:
             fitting = (name for name in forms_of(isa) if greatest <= FORMS[name].weight_limit)
             named = op.attributes.get(DOT_FORM)
             if isinstance(named, StringAttr):
@@ -61,10 +65,14 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
                 op.attributes[DOT_FORM] = StringAttr(next(fitting))
 
 
-def _weights(op: Contraction, weights: Weights) -> Array | None:
-    """The constant weights of a product of 8-bit integers; None for other contractions."""
-    bytes_ = element_of(op.lhs) == element_of(op.rhs) == i8
-    return constant_array(op.rhs, weights) if bytes_ else None
+def _greatest(op: Contraction, weights: Weights) -> int | None:
+    """The greatest |weight| of a product of 8-bit integers; 128 for a product of two activations; None for others."""
+    constant = constant_array(op.rhs, weights)
+    if constant is None:
+        return 128 if multiplies_bytes(op, partial(splat_value, weights=weights)) else None
+    if element_of(op.lhs) != i8 or element_of(op.rhs) != i8:
+        return None
+    return max(int(constant.max(initial=0)), -int(constant.min(initial=0)))
 
 
 def _check(op: Contraction, name: str, isa: InstructionSet, greatest: int) -> None:

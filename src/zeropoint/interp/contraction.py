@@ -12,11 +12,12 @@ input features. In padding and between dilated elements, a product has the facto
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type, StringAttr, f32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.interp.binding import Binary, Scope
 from zeropoint.interp.convolution import Convolution, Product
@@ -33,7 +34,8 @@ from zeropoint.interp.exactness import (
 )
 from zeropoint.interp.representation import reduced
 from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.contractions import stored_zero
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithm
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics.dot_forms import dot_form
@@ -69,7 +71,8 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
         return float_contraction(form, result, rhs)
     form_name = op.attributes.get(DOT_FORM)
     if isinstance(form_name, StringAttr):
-        return wrapped(_in_form(form, result, form_name.data), element_of(op.result))
+        zero = stored_zero(op.lhs, lambda value: _number(value, scope))
+        return wrapped(_in_form(form, result, form_name.data, zero or 0), element_of(op.result))
     lhs = element_dtype(element_of(op.lhs))
     # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
@@ -81,9 +84,22 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     return wrapped(run, element_of(op.result))
 
 
-def _in_form(form: Contraction, result: DType, name: str) -> Binary:
-    """Sums of 8-bit products with the intermediate sums of an instruction. Raises ValueError for an unknown name."""
-    products = dot_form(name).products
+def _number(value: SSAValue, scope: Scope) -> float | None:
+    """The number that a constant, or the broadcast of one, repeats."""
+    while isinstance(value.owner, BroadcastInDimOp):
+        value = value.owner.operand
+    array = scope.constant(value)
+    if array is None or array.size == 0 or (array != (first := array.reshape(-1)[0])).any():
+        return None
+    return float(first)
+
+
+def _in_form(form: Contraction, result: DType, name: str, zero: int) -> Binary:
+    """Sums of 8-bit products with the intermediate sums of an instruction, of a left operand less its zero point.
+
+    Raises ValueError for an unknown name.
+    """
+    products = partial(dot_form(name).products, zero=zero)
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = form.weights(rhs.astype(np.int64))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import Array, shape_of
+import numpy as np
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, SubtractOp
+from zeropoint.ir.tensors import Array, element_of, shape_of
 
 Contraction = ConvolutionOp | DotGeneralOp
 
@@ -59,3 +63,29 @@ def adds_pairs(op: Contraction) -> bool:
 def weights_by_channel(weights: Array, axis: int) -> Array:
     """Weights with output channels along `axis`, as a matrix of shape (channels, terms)."""
     return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+
+
+def stored_zero(value: SSAValue, number: Callable[[SSAValue], float | None]) -> int | None:
+    """The z of `convert(x) - z` for an x of i8, 0 for x itself; None for other values.
+
+    `number` gives the number that a constant repeats, or None.
+    """
+    zero: float | None = 0
+    if isinstance(op := value.owner, SubtractOp):
+        zero, value = number(op.rhs), op.lhs
+    if isinstance(op := value.owner, ConvertOp):
+        value = op.operand
+    return None if zero is None or element_of(value) != i8 else int(zero)
+
+
+def multiplies_bytes(op: Contraction, number: Callable[[SSAValue], float | None]) -> bool:
+    """Whether it is a product of two computed values of i8 that kernels multiply as bytes.
+
+    The right one has zero point 0, and one dimension of each is summed over and one stays, besides those of the batch.
+    """
+    if not isinstance(op, DotGeneralOp) or element_of(op.result) != i32 or stored_zero(op.lhs, number) is None:
+        return False
+    dimensions, lhs, rhs = op.dot_dimension_numbers.data, shape_of(op.lhs), shape_of(op.rhs)
+    summed, batch = dimensions.lhs_contracting_dimensions, len(dimensions.lhs_batching_dimensions)
+    plain = len(summed) == 1 and len(lhs) == len(rhs) == batch + 2 and lhs[summed[0]] % 4 == 0
+    return plain and stored_zero(op.rhs, number) == 0

@@ -80,16 +80,17 @@ class DotForm:
         single = INT16_MAX // (2 * BYTE_MAX)
         return 2 * single if self.split else single
 
-    def products(self, x: IntArray, weights: IntArray) -> IntArray:
+    def products(self, x: IntArray, weights: IntArray, zero: int = 0) -> IntArray:
         """x @ weights in this form: [..., m, k] by [..., k, n], of integers of 8 bits; the sums are i64.
 
+        `x` is less its zero point `zero`, which the instruction does not see: it is taken off the sums, as the offset.
         Pairs are terms 2 j and 2 j + 1. Their sums saturate to i16, as the instruction's do.
         """
-        moved, w = x.astype(np.int64) + self.offset, weights.astype(np.int64)
+        moved, w = x.astype(np.int64) + (zero + self.offset), weights.astype(np.int64)
         parts = [w >> 1, w - (w >> 1)] if self.split else [w]
         add = _paired if self.pairs else np.matmul
         total = sum((add(moved, part) for part in parts), start=np.int64(0))
-        return np.asarray(total - self.offset * w.sum(axis=-2, keepdims=True))
+        return np.asarray(total - (zero + self.offset) * w.sum(axis=-2, keepdims=True))
 
 
 def _paired(x: IntArray, w: IntArray) -> IntArray:

@@ -7,18 +7,20 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.values import Values
+from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.dot_forms import DotForm, dot_form
 
 
 class Constants:
@@ -109,3 +111,11 @@ class Body:
     def constant_view(self, array: Array) -> View:
         """The view of an array in the weights."""
         return self._constants.view(array)
+
+
+def named_form(body: Body) -> DotForm | None:
+    """The form that the kernel's contraction names; None for sums of windows and of 16-bit numbers."""
+    for op in body.kernel.body.block.ops:
+        if isinstance(name := op.attributes.get(DOT_FORM), StringAttr):
+            return dot_form(name.data)
+    return None

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.codegen.graph import Kernel, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers, Residual
@@ -19,13 +18,11 @@ from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of, magnitudes
 from zeropoint.codegen.patterns.windows import Piece, Windows
-from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
-from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Multiplier, Requantization
 from zeropoint.numerics.arrays import IntArray
-from zeropoint.numerics.dot_forms import DotForm, dot_form
 
 
 def schedule_contraction(body: Body) -> None:
@@ -48,7 +45,7 @@ class _Contraction:
         self.body, self.match, self.other = body, match, other
         self.values, self.isa, self.graph = body.values, body.isa, body.graph
         self.name = match.name
-        self.form = _form(body)
+        self.form = named_form(body)
 
     # One method for each form of weights: a matrix, windows, a pool.
 
@@ -284,14 +281,6 @@ class _Contraction:
             assert isinstance(arithmetic, Floats)
             packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
         return self.graph.parameters(packed)
-
-
-def _form(body: Body) -> DotForm | None:
-    """The form that the kernel's contraction names; None for sums of windows and of 16-bit numbers."""
-    for op in body.kernel.body.block.ops:
-        if isinstance(name := op.attributes.get(DOT_FORM), StringAttr):
-            return dot_form(name.data)
-    return None
 
 
 def _of_channels(multiplier: Multiplier, channels: slice) -> Multiplier:

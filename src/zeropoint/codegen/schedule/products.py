@@ -12,7 +12,7 @@ from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of, reach_of_product
-from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import copy, fill
 from zeropoint.numerics import Requantization
 
@@ -29,7 +29,9 @@ def schedule_product(body: Body) -> None:
     else:
         reach, pairs = reach_of_product(left.shape[dims.term], channels, left.itemsize), left.itemsize == 2
         epilogue = Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
-        arithmetic = Integers(2 if isa.weight_limit < 128 and not pairs else 1, epilogue, pairs=pairs)
+        form = named_form(body)
+        split = isa.weight_limit < 128 if form is None else form.split
+        arithmetic = Integers(2 if split and not pairs else 1, epilogue, pairs=pairs)
         kernel = _kernel(body, dims, (left, right, target), arithmetic, 4 // left.itemsize)
         packed, steps = _packed_bytes(body, name, kernel, right, match, match.output)
     sizes = target.shape[:batch]
