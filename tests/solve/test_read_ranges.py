@@ -18,9 +18,11 @@ from zeropoint.ir.stablehlo import (
     ConvolutionOp,
     MaximumOp,
     MultiplyOp,
+    NegateOp,
     PadOp,
     ReduceWindowOp,
     SliceOp,
+    SubtractOp,
     TransposeOp,
 )
 from zeropoint.ir.tensors import shape_of, with_shape
@@ -73,6 +75,27 @@ def max_pool_behind_a_low_padding(net: Network, value: SSAValue) -> SSAValue:
     return max_pool(net, padded)
 
 
+def max_pool_of_a_function_of_a_padding(
+    function: Callable[[Network, SSAValue], SSAValue],
+) -> Callable[[Network, SSAValue], SSAValue]:
+    def make(net: Network, value: SSAValue) -> SSAValue:
+        value = convolved(net, value)
+        padded = net.insert(PadOp(value, net.constant(np.array(500.0)), [0, 0, 1, 1], [0, 0, 1, 1]))
+        return max_pool(net, function(net, padded))
+
+    make.__name__ = function.__name__
+    return make
+
+
+def negated(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(NegateOp(value))
+
+
+def falling_square(net: Network, value: SSAValue) -> SSAValue:
+    """9 - x^2 falls on both sides."""
+    return net.insert(SubtractOp(net.splat(9.0, value), net.insert(MultiplyOp(value, value))))
+
+
 def samples(count: int, seed: int) -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(seed)
     made = random.normal(0, 1, (count, 2, *SHAPE)).astype(np.float32)
@@ -102,7 +125,15 @@ def test_a_padding_of_minus_infinity_is_calibrated_without_warnings() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "litert"])
 @pytest.mark.parametrize(
-    "selected", [slice_of_a_kernel, slice_of_an_input, max_pool_of_very_negative_values, max_pool_behind_a_low_padding]
+    "selected",
+    [
+        slice_of_a_kernel,
+        slice_of_an_input,
+        max_pool_of_very_negative_values,
+        max_pool_behind_a_low_padding,
+        max_pool_of_a_function_of_a_padding(negated),
+        max_pool_of_a_function_of_a_padding(falling_square),
+    ],
 )
 def test_elements_that_nothing_reads_do_not_make_the_others_coarse(
     selected: Callable[[Network, SSAValue], SSAValue], target: str

@@ -7,7 +7,9 @@
 A kernel that only moves or selects elements commutes with a clamp: `clamp(slice(x)) = slice(clamp(x))`, and
 `clamp(maximum(a, b)) = maximum(clamp(a), clamp(b))`. So such a reader needs no more of its operand than the range of
 its result: a slice or a gather drops the other elements, a max pool never returns values below its own minimum, and
-padding with a very negative number before a max pool hides behind it. All other readers need the observed range.
+padding with a very negative number before a max pool hides behind it. If the result of a continuous function of one
+value is narrowed, its operand needs only the range in which the function reaches that: what is outside saturates at the
+same bound (a negation between the padding and the max pool). All other readers need the observed range.
 
 Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range
 (`ports.py`).
@@ -15,14 +17,17 @@ Ranges that the model or the user states are kept. Each reader of a float value 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
+from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.value_constraint import STRENGTH, ValueConstraint
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -30,21 +35,28 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 Range = tuple[float, float]
 CALIBRATED = STRENGTH["calibrated"]
 """The strength of an observed range; stronger ones are kept."""
+POINTS = 1025
+"""Points at which a function is evaluated to find where it reaches a range."""
+REFINED = 3
+"""How often the ends of that range are searched between the points found before."""
 
 
 def narrow_ranges(program: Program, constraints: Constraints) -> None:
     """Narrow the observed ranges of a program's values, readers first, in place."""
-    block = program.entry
+    block, narrowed = program.entry, set[SSAValue]()
     values = [*block.args, *(result for op in block.ops for result in op.results)]
     for value in reversed(values):
         known = constraints.get(value)
         observed = None if known is None else _observed(known)
         if known is None or observed is None or known.coupled is not None or known.strength > CALIBRATED:
             continue
-        taken = _taken(value, constraints)
+        taken = _union(
+            [_taken_by(use.operation, observed, constraints, narrowed, program.weights) for use in value.uses]
+        )
         if taken is not None:
             low, high = max(observed[0], taken[0]), min(observed[1], taken[1])
             if observed != (low, high) and low <= high:
+                narrowed.add(value)
                 _narrow(known, low, high, [written_name(use.operation.results[0]) for use in value.uses])
 
 
@@ -54,9 +66,44 @@ def _observed(known: ValueConstraint) -> Range | None:
     return known.minimum, known.maximum
 
 
-def _taken(value: SSAValue, constraints: Constraints) -> Range | None:
-    """The range that all readers together need; None if one of them needs everything."""
-    return _union([taken_by(use.operation, constraints) for use in value.uses])
+def _taken_by(
+    reader: Operation, observed: Range, constraints: Constraints, narrowed: Collection[SSAValue], weights: Weights
+) -> Range | None:
+    """The range that a reader needs of an operand that is observed in `observed`; None if it needs everything."""
+    found = taken_by(reader, constraints)
+    if found is not None or not isinstance(reader, QuantizeRegionOp) or len(reader.inputs) != 1:
+        return found
+    known = constraints.get(reader.outputs[0]) if reader.outputs[0] in narrowed else None
+    wanted = None if known is None else _observed(known)
+    return None if wanted is None else _reaching(reader, wanted, observed, weights)
+
+
+def _reaching(region: QuantizeRegionOp, wanted: Range, observed: Range, weights: Weights) -> Range | None:
+    """The part of `observed` in which the function of a region is within `wanted`; None if it is no function.
+
+    Both ends are enclosed between neighbouring points, three times between those found before.
+    """
+    block = region.body.block
+    assert block.last_op is not None
+    low, high = observed
+    ends = [observed, observed]
+    for _ in range(REFINED):
+        for number, (first, last) in enumerate(ends):
+            points = np.linspace(first, last, POINTS, dtype=np.float64).astype(np.float32)
+            try:
+                with np.errstate(all="ignore"):
+                    made = evaluate_chain(block.last_op.operands[0], block.args[0], points, weights)
+            except ValueError:
+                return None
+            inside = np.flatnonzero((made >= wanted[0]) & (made <= wanted[1]))
+            if not inside.size:
+                return None
+            place = int(inside[-1] if number else inside[0])
+            neighbours = (place, min(place + 1, POINTS - 1)) if number else (max(place - 1, 0), place)
+            first, last = (float(points[index]) for index in neighbours)
+            ends[number] = first, last
+            low, high = (low, last) if number else (first, high)
+    return low, high
 
 
 def taken_by(reader: Operation, constraints: Constraints) -> Range | None:
