@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.fuse.match import Graph, Match
@@ -26,7 +27,10 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
 
 
 def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
-    """Whether a bias hides channels from the softmax that reads the sum: `bound_masks` bounds it if it is apart."""
+    """Whether a bias hides channels from the softmax or the caller that reads the sum.
+
+    If it is apart, `bound_masks` bounds it, or `hidden_results` keeps it float.
+    """
     array = graph.array(bias)
     if array is None or not array.size or array.min() > HIDDEN:
         return False
@@ -34,7 +38,8 @@ def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
     while use is not None and isinstance(use.operation, ReshapeOp | TransposeOp):
         use = use.operation.result.get_unique_use()
     reader = None if use is None else use.operation
-    return isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in ("softmax", "log_softmax")
+    kernel = reader.logical_kernel.data if isinstance(reader, QuantizeRegionOp) else ""
+    return isinstance(reader, ReturnOp) or kernel in ("softmax", "log_softmax")
 
 
 def match_contraction(op: Operation, graph: Graph) -> Match | None:

@@ -18,7 +18,9 @@ A quantized sum with -inf (or -1e9) in it has no usable scale: no scale, or a sc
 softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 times
 the exponential of the least visible score, it is less than a tenth of a step of the 8-bit output. So a mask value is
 clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select`, `pad`,
-`concatenate` or `scatter` inserts it. If masked scores are scaled before the softmax, the 8 is divided by the scale.
+`concatenate` or `scatter` inserts it. If masked scores are scaled before the softmax, the 8 is divided by the scale; if
+other scores in [a, b] are added to them, it is greater by b - a. A maximum of masked sums hides every number below its
+results, without the 8.
 Values above the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an
 input of the program, its range is bounded (`mask_ranges.py`).
 """
@@ -37,12 +39,11 @@ from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.stablehlo import AddOp, PadOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.mask_ranges import (
+from zeropoint.solve.mask_ranges import bound_mask_ranges, has_computed_masks
+from zeropoint.solve.masked_scores import (
     Masked,
     Visible,
-    bound_mask_ranges,
     combination,
-    has_computed_masks,
     masked,
     numbers,
     state_masked,

@@ -25,61 +25,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import BlockArgument, Operation, SSAValue, Use
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Operation, Use
 
-from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
-from zeropoint.ir.stablehlo import (
-    AddOp,
-    BroadcastInDimOp,
-    ConcatenateOp,
-    ConstantOp,
-    DivideOp,
-    MaximumOp,
-    MultiplyOp,
-    PadOp,
-    ScatterOp,
-    SelectOp,
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.masked_scores import (
+    Masked,
+    Visible,
+    masked,
+    numbers,
+    range_of,
+    restate,
+    state_masked,
+    visible_range,
 )
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
-MARGIN = 8.0
-"""Distance of a hidden score below the least visible one where the softmax reads them."""
-HIDDEN = -1000.0
-"""The greatest number of a further mask that counts as hiding a score; no usual bias is as low."""
-MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
-"""Kernels that move all elements of one operand."""
 FINEST = 2.0**-24
 """A factor of a mask, as part of the greatest, that still hides a score."""
-
-
-Visible = dict[SSAValue, float]
-"""The least visible score of each masked sum whose range is bounded; more masks may be added to it."""
-
-
-INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
-"""Ops that write hidden scores beside visible ones."""
-
-
-@dataclass(frozen=True)
-class Masked:
-    """Masked scores that only a softmax reads.
-
-    `totals` are the statistics of the scores and of the ops that move, scale or clamp them, each with the factor so
-    far. `scale` is the factor of the scores where the softmax reads them.
-    """
-
-    totals: tuple[tuple[StatisticsOp, float], ...]
-    scale: float
-
-    @property
-    def margin(self) -> float:
-        """Distance of a hidden score below the least visible one where the mask is put on."""
-        return MARGIN / self.scale
 
 
 @dataclass(frozen=True)
@@ -97,120 +62,6 @@ class MaskedSum:
     shown: tuple[float, float]
 
 
-def range_of(statistics: StatisticsOp) -> tuple[float, float]:
-    """The least and the greatest number of a `quant.stats`."""
-    low, high = inline_array(statistics.layer_stats).tolist()
-    return low, high
-
-
-def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]:
-    """The range of the scores that are not hidden already."""
-    low, high = range_of(scores)
-    return visible.get(scores.arg, low), high
-
-
-def combination(op: Operation, weights: Weights) -> Operation | None:
-    """The op, maybe inside a region, that adds a mask to scores or inserts hidden scores; None for anything else."""
-    if isinstance(op, ScatterOp):
-        return op if _overwrites(op) else None
-    if isinstance(op, INSERTS):
-        return op
-    inner = _steps(op, weights) if isinstance(op, QuantizeRegionOp) else []
-    return inner[0] if len(inner) == 1 and isinstance(inner[0], AddOp | INSERTS) else None
-
-
-def _overwrites(op: ScatterOp) -> bool:
-    """Whether a scatter of one tensor replaces the elements at its positions."""
-    block = op.update_computation.block
-    last = block.last_op
-    return len(op.inputs) == 1 and last is not None and list(last.operands) == [block.args[1]]
-
-
-def _steps(region: QuantizeRegionOp, weights: Weights) -> list[Operation]:
-    """The ops of a region that change visible scores: neither broadcasts nor clamps far below them."""
-    passing = BroadcastInDimOp | ConstantOp | ReturnOp | StatisticsOp
-    return [op for op in region.body.block.ops if not isinstance(op, passing) and not _clamps_far(op, region, weights)]
-
-
-def _clamps_far(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether an op of a region only raises numbers that hide a score."""
-    if not isinstance(op, MaximumOp):
-        return False
-    found = [numbers(_given(value, region), weights) for value in op.operands]
-    return any(array is not None and bool(array.size) and bool(array.max() <= HIDDEN) for array in found)
-
-
-def numbers(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a float constant or of a broadcast scalar; None otherwise."""
-    array = constant_array(value, weights)
-    if array is None and (number := splat_value(value, weights)) is not None:
-        array = np.full(shape_of(value), number, element_dtype(element_of(value)))
-    return array if array is not None and array.dtype.kind == "f" else None
-
-
-def masked(op: Operation, weights: Weights) -> Masked | None:
-    """The way of an op's result to a softmax if only that reads it, or more masks do; None otherwise."""
-    found: list[tuple[StatisticsOp, float]] = []
-    scale = 1.0
-    while len(op.results) == 1 and op.results[0].has_one_use():
-        (use,) = op.results[0].uses
-        if isinstance(use.operation, StatisticsOp):
-            found.append((use.operation, scale))
-            if not use.operation.res.has_one_use():
-                return None
-            (use,) = use.operation.res.uses
-        reader = use.operation
-        if isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data == "softmax":
-            return Masked(tuple(found), scale) if found and use.index == 0 else None
-        factor = 1.0 if _hands_on(reader, weights) else _factor(reader, use.index, weights)
-        if factor is None:
-            others = [value for index, value in enumerate(reader.operands) if index != use.index]
-            hides = combination(reader, weights) is not None and any(_hides(value, weights) for value in others)
-            further = masked(reader, weights) if found and hides else None
-            return None if further is None else Masked(tuple(found), scale * further.scale)
-        op, scale = reader, scale * factor
-    return None
-
-
-def _factor(op: Operation, index: int, weights: Weights) -> float | None:
-    """The positive number that a region multiplies its operand `index` by; None if it does anything else."""
-    steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
-    if len(steps) != 1 or not isinstance(steps[0], MultiplyOp | DivideOp):
-        return None
-    assert isinstance(op, QuantizeRegionOp)
-    given = [numbers(_given(value, op), weights) for value in steps[0].operands]
-    scored = next((place for place, array in enumerate(given) if array is None), 0)
-    factors = given[1 - scored]
-    if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
-        return None
-    if factors is None or not factors.size or factors.min() != factors.max() or not 0 < factors.min() < np.inf:
-        return None
-    factor = float(factors.flat[0])
-    return 1.0 / factor if isinstance(steps[0], DivideOp) else factor
-
-
-def _hands_on(op: Operation, weights: Weights) -> bool:
-    """Whether an op moves all elements of its operand, or only raises those far below any score."""
-    if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1:
-        return False
-    return op.logical_kernel.data in MOVES_ALL or not _steps(op, weights)
-
-
-def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
-    """The operand of a region that an inner value broadcasts, or the value itself."""
-    source = value.owner.operand if isinstance(value.owner, BroadcastInDimOp) else value
-    return region.inputs[source.index] if isinstance(source, BlockArgument) else value
-
-
-def _hides(value: SSAValue, weights: Weights) -> bool:
-    """Whether a float value is a mask of 0 and very negative numbers, not a bias that visible scores have, too."""
-    if isinstance(value.owner, StatisticsOp):
-        low, high = range_of(value.owner)
-        return low <= HIDDEN and high <= 0
-    found = numbers(value, weights)
-    return found is not None and bool(found.size) and bool(np.all((found == 0) | (found <= HIDDEN)))
-
-
 def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum | None:
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "add":
         return None
@@ -222,7 +73,9 @@ def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum 
         low, high = visible_range(scores, visible)
         least = low - found.margin - max(high, 0.0)
         hidden, above = range_of(mask)
-        if hidden < least:  # the observed range of the sum is useless: beside -1e9, its upper end has no meaning
+        # Masked scores are no mask of the scores that are added to them. The observed range of the sum is useless:
+        # beside -1e9, its upper end has no meaning.
+        if hidden < least and mask.arg not in visible:
             return MaskedSum(op, found, mask, least, (low, high + max(above, 0.0)))
     return None
 
@@ -254,19 +107,6 @@ def _least(bounds: list[float | None]) -> float | None:
     """The lowest bound; None if there is none, or one is unknown."""
     known = [bound for bound in bounds if bound is not None]
     return min(known) if known and len(known) == len(bounds) else None
-
-
-def _restate(statistics: StatisticsOp, low: float, high: float) -> None:
-    stated = StatisticsOp(statistics.arg, (low, high))
-    stated.location = statistics.location
-    Rewriter.replace_op(statistics, stated)
-
-
-def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
-    """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
-    for statistics, factor in found.totals:
-        visible[statistics.arg] = low * factor
-        _restate(statistics, (low - found.margin) * factor, high * factor)
 
 
 def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> None:
@@ -306,7 +146,7 @@ def bound_mask_ranges(program: Program, visible: Visible) -> None:
         low, high = range_of(statistics)
         if low < least:
             _bound_factor(statistics, max(-least, abs(high)), program)
-            _restate(statistics, least, max(high, least))
+            restate(statistics, least, max(high, least))
     for one in sums:
         if one.mask in bounds:
             state_masked(one.masked, *one.shown, visible)

@@ -44,6 +44,7 @@ from zeropoint.solve.constraints import Constraints, restore_simulation, take_co
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
 from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale
+from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernels import Kernel
@@ -86,9 +87,9 @@ class _Settlement:
         for array in arrays:
             if array is not None and not np.isfinite(array).all():
                 raise PropagationError(
-                    f"{kernel.name}: found NaN or infinities in a "
-                    f"constant of shape {array.shape}, expected finite numbers, or -inf in a mask whose sum only "
-                    f"softmax reads; write a finite number, or keep the op float by a recipe (quantize: false)",
+                    f"{kernel.name}: found NaN or infinities in a constant of shape {array.shape}, expected finite "
+                    f"numbers, or -inf in a mask of scores that only a softmax reads; write a finite number, or keep "
+                    f"the op float by a recipe (quantize: false)",
                     region,
                 )
         greatest = tuple(
@@ -230,6 +231,7 @@ def propagate(
     _check_retargeting(program, target)
     constraints = take_constraints(program, target.scale_type)
     duplicate_constants(program, constraints)
+    keep_hidden_results(program, constraints)
     narrow_ranges(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
     positions = {op: position for position, op in enumerate(program.entry.ops)}

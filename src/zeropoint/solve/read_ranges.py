@@ -61,7 +61,8 @@ def narrow_ranges(program: Program, constraints: Constraints) -> None:
 
 
 def _observed(known: ValueConstraint) -> Range | None:
-    if known.pinned is not None or known.minimum is None or known.maximum is None:
+    open_range = known.pinned is None and known.float_reason is None
+    if not open_range or known.minimum is None or known.maximum is None:
         return None
     return known.minimum, known.maximum
 

@@ -1,0 +1,247 @@
+"""Find masked scores: sums with masks, and values with hidden numbers in them, up to the kernel that hides these.
+
+```mlir
+%0 = "quant.region"(%scores, %mask) ({ add })          the masked scores: some are -1e9
+%1 = "quant.region"(%0) ({ reshape })                  moved
+%2 = "quant.region"(%1, %half) ({ multiply })          scaled: hidden scores are half as far below the visible ones
+%3 = "quant.region"(%2, %bias) ({ add })               visible in [-2, 3]: a hidden score may come nearer by 5
+%4 = "quant.region"(%3) ({ softmax })                  hides scores that are 8 below the others
+```
+The last kernel is a softmax, or a maximum of sums (masked max pooling), which hides all that is not the greatest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConstantOp,
+    DivideOp,
+    MaximumOp,
+    MultiplyOp,
+    PadOp,
+    ScatterOp,
+    SelectOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights, inline_array
+
+MARGIN = 8.0
+"""Distance of a hidden score below the least visible one where the softmax reads them."""
+HIDDEN = -1000.0
+"""The greatest number of a further mask that counts as hiding a score; no usual bias is as low."""
+MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
+"""Kernels that move all elements of one operand."""
+Visible = dict[SSAValue, float]
+"""The least visible score of each masked sum whose range is bounded; more masks may be added to it."""
+
+
+INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
+"""Ops that write hidden scores beside visible ones."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """What happens to scores: they are multiplied by `scale`, and numbers between `low` and `high` are added."""
+
+    scale: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def then(self, other: Way) -> Way:
+        """This way, followed by another."""
+        low, high = self.low * other.scale + other.low, self.high * other.scale + other.high
+        return Way(self.scale * other.scale, low, high)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Masked scores that only a softmax or a maximum reads.
+
+    `totals` are the statistics of the scores and of the ops that move, scale or clamp them, each with its way so far.
+    `way` is what happens to the scores until the softmax, or a maximum, reads them, and `apart` how far a hidden score
+    must be below the least visible one there.
+    """
+
+    totals: tuple[tuple[StatisticsOp, Way], ...]
+    way: Way
+    apart: float
+
+    @property
+    def margin(self) -> float:
+        """Distance of a hidden score below the least visible one where the mask is put on."""
+        return (self.apart + self.way.high - self.way.low) / self.way.scale
+
+
+def range_of(statistics: StatisticsOp) -> tuple[float, float]:
+    """The least and the greatest number of a `quant.stats`."""
+    low, high = inline_array(statistics.layer_stats).tolist()
+    return low, high
+
+
+def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]:
+    """The range of the scores that are not hidden already."""
+    low, high = range_of(scores)
+    return visible.get(scores.arg, low), high
+
+
+def combination(op: Operation, weights: Weights) -> Operation | None:
+    """The op, maybe inside a region, that adds a mask to scores or inserts hidden scores; None for anything else."""
+    if isinstance(op, ScatterOp):
+        return op if _overwrites(op) else None
+    if isinstance(op, INSERTS):
+        return op
+    inner = _steps(op, weights) if isinstance(op, QuantizeRegionOp) else []
+    return inner[0] if len(inner) == 1 and isinstance(inner[0], AddOp | INSERTS) else None
+
+
+def _overwrites(op: ScatterOp) -> bool:
+    """Whether a scatter of one tensor replaces the elements at its positions."""
+    block = op.update_computation.block
+    last = block.last_op
+    return len(op.inputs) == 1 and last is not None and list(last.operands) == [block.args[1]]
+
+
+def _steps(region: QuantizeRegionOp, weights: Weights) -> list[Operation]:
+    """The ops of a region that change visible scores: neither broadcasts nor clamps far below them."""
+    passing = BroadcastInDimOp | ConstantOp | ReturnOp | StatisticsOp
+    return [op for op in region.body.block.ops if not isinstance(op, passing) and not _clamps_far(op, region, weights)]
+
+
+def _clamps_far(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:
+    """Whether an op of a region only raises numbers that hide a score."""
+    if not isinstance(op, MaximumOp):
+        return False
+    found = [numbers(_given(value, region), weights) for value in op.operands]
+    return any(array is not None and bool(array.size) and bool(array.max() <= HIDDEN) for array in found)
+
+
+def numbers(value: SSAValue, weights: Weights) -> Array | None:
+    """The array of a float constant or of a broadcast scalar; None otherwise."""
+    array = constant_array(value, weights)
+    if array is None and (number := splat_value(value, weights)) is not None:
+        array = np.full(shape_of(value), number, element_dtype(element_of(value)))
+    return array if array is not None and array.dtype.kind == "f" else None
+
+
+def masked(op: Operation, weights: Weights) -> Masked | None:
+    """The way of an op's result to a softmax or a maximum if only that reads it, or more masks do; None otherwise."""
+    adds = isinstance(combination(op, weights), AddOp)
+    found: list[tuple[StatisticsOp, Way]] = []
+    way = Way()
+    while len(op.results) == 1 and op.results[0].has_one_use():
+        (use,) = op.results[0].uses
+        if isinstance(use.operation, StatisticsOp):
+            found.append((use.operation, way))
+            if not use.operation.res.has_one_use():
+                return None
+            (use,) = use.operation.res.uses
+        reader = use.operation
+        if (apart := _hides_below(reader, adds)) is not None:
+            return Masked(tuple(found), way, apart) if found and use.index == 0 else None
+        others = [value for index, value in enumerate(reader.operands) if index != use.index]
+        if combination(reader, weights) is not None and any(_hides(value, weights) for value in others):
+            further = masked(reader, weights) if found else None
+            return None if further is None else Masked(tuple(found), way.then(further.way), further.apart)
+        step = Way() if _hands_on(reader, weights) else _scaled_or_moved(reader, use.index, weights)
+        if step is None:
+            return None
+        op, way = reader, way.then(step)
+    return None
+
+
+def _hides_below(op: Operation, adds: bool) -> float | None:
+    """How far a hidden score must be below the visible ones of a reader; None if it does not hide it.
+
+    A maximum of values with inserted numbers needs no bound: `read_ranges.py` narrows what it reads.
+    """
+    if not isinstance(op, QuantizeRegionOp):
+        return None
+    if op.logical_kernel.data == "softmax":
+        return MARGIN
+    seen = [use.operation for use in op.outputs[0].uses if isinstance(use.operation, StatisticsOp)]
+    hides = adds and op.logical_kernel.data == "reduce_max" and seen and range_of(seen[0])[0] > HIDDEN
+    return 0.0 if hides else None
+
+
+def _scaled_or_moved(op: Operation, index: int, weights: Weights) -> Way | None:
+    """What a region does to its operand `index` if it multiplies it by a positive number or adds visible scores."""
+    factor = _factor(op, index, weights)
+    return Way(factor) if factor is not None else _shift(op, index, weights)
+
+
+def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
+    """The range of what a region adds to its operand `index`; None if it does anything else."""
+    steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
+    if len(steps) != 1 or not isinstance(steps[0], AddOp) or len(op.operands) != 2:
+        return None
+    other = op.operands[1 - index]
+    if isinstance(other.owner, StatisticsOp):
+        low, high = range_of(other.owner)
+    elif (array := numbers(other, weights)) is not None and array.size:
+        low, high = float(array.min()), float(array.max())
+    else:
+        return None
+    return Way(1.0, low, high) if low > HIDDEN and high < -HIDDEN else None
+
+
+def _factor(op: Operation, index: int, weights: Weights) -> float | None:
+    """The positive number that a region multiplies its operand `index` by; None if it does anything else."""
+    steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
+    if len(steps) != 1 or not isinstance(steps[0], MultiplyOp | DivideOp):
+        return None
+    assert isinstance(op, QuantizeRegionOp)
+    given = [numbers(_given(value, op), weights) for value in steps[0].operands]
+    scored = next((place for place, array in enumerate(given) if array is None), 0)
+    factors = given[1 - scored]
+    if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
+        return None
+    if factors is None or not factors.size or factors.min() != factors.max() or not 0 < factors.min() < np.inf:
+        return None
+    factor = float(factors.flat[0])
+    return 1.0 / factor if isinstance(steps[0], DivideOp) else factor
+
+
+def _hands_on(op: Operation, weights: Weights) -> bool:
+    """Whether an op moves all elements of its operand, or only raises those far below any score."""
+    if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1:
+        return False
+    return op.logical_kernel.data in MOVES_ALL or not _steps(op, weights)
+
+
+def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
+    """The operand of a region that an inner value broadcasts, or the value itself."""
+    source = value.owner.operand if isinstance(value.owner, BroadcastInDimOp) else value
+    return region.inputs[source.index] if isinstance(source, BlockArgument) else value
+
+
+def _hides(value: SSAValue, weights: Weights) -> bool:
+    """Whether a float value is a mask of 0 and very negative numbers, not a bias that visible scores have, too."""
+    if isinstance(value.owner, StatisticsOp):
+        low, high = range_of(value.owner)
+        return low <= HIDDEN and high <= 0
+    found = numbers(value, weights)
+    return found is not None and bool(found.size) and bool(np.all((found == 0) | (found <= HIDDEN)))
+
+
+def restate(statistics: StatisticsOp, low: float, high: float) -> None:
+    """Replace the range of a `quant.stats`."""
+    stated = StatisticsOp(statistics.arg, (low, high))
+    stated.location = statistics.location
+    Rewriter.replace_op(statistics, stated)
+
+
+def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
+    """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
+    for statistics, way in found.totals:
+        visible[statistics.arg] = low * way.scale + way.low
+        restate(statistics, (low - found.margin) * way.scale + way.low, high * way.scale + way.high)
