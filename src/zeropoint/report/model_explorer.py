@@ -86,7 +86,8 @@ def _node_data(document: Document, metric: Metric) -> dict[str, Any]:
     for node in document.nodes:
         value = metric.of(document, node.id)
         if value is not None and isfinite(value):
-            results |= {name: {"value": value} for name in (node.name, *node.covers)}
+            shown = float(f"{value:.4g}")  # Model Explorer prints every digit that it is given
+            results |= {name: {"value": shown} for name in (node.name, *node.covers)}
     colours = (BAD, MIDDLE, GOOD) if metric.worst == "low" else (GOOD, MIDDLE, BAD)
     gradient = [{"stop": stop, "bgColor": colour} for stop, colour in zip((0, 0.5, 1), colours, strict=True)]
     return {"name": metric.title, "results": results, "gradient": gradient}
