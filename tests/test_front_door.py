@@ -159,6 +159,10 @@ def test_inputs_and_outputs_keep_the_float_type_of_the_model(kind: str, tmp_path
         zp.quantize(text, ROWS, target="litert").export(tmp_path / "net.tflite")
 
 
+def test_completion_shows_every_public_name() -> None:
+    assert set(zp.__all__) <= set(dir(zp))
+
+
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
 def test_models_are_copied_and_pickled(integers: zp.Model, again) -> None:
     other = again(integers)

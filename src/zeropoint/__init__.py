@@ -70,6 +70,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})  # completion in notebooks: three names are imported at their first use
+
+
 def load(
     model: Any,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
