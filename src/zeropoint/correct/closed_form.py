@@ -38,11 +38,15 @@ def reconstruct(kernel: ContractionKernel, step: Step, ridge: float = RIDGE, *, 
     """Replace weights and bias of a kernel, or only the bias if the system is not solvable. Returns a description."""
     chosen = Chosen.of(kernel, step)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
-    exact = exact_rows(kernel, step.inputs[0], chosen)
     before = kernel.float_weight
     mean = quantized.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
-    moments, cross = _moments(quantized - mean, exact - exact.mean(axis=1, keepdims=True))
-    del exact
+    quantized -= mean  # in place: rows are the largest arrays here
+    moments, cross = _moments(quantized), np.zeros(())
+    if asymmetric:
+        exact = exact_rows(kernel, step.inputs[0], chosen)
+        exact -= exact.mean(axis=1, keepdims=True)
+        cross = _moments(exact, quantized)
+        del exact
     if not (np.isfinite(moments).all() and np.isfinite(cross).all()):
         return correct_bias(kernel, step)
     try:
@@ -50,18 +54,19 @@ def reconstruct(kernel: ContractionKernel, step: Step, ridge: float = RIDGE, *, 
         error = _set_rounded(kernel, real, moments)
     except np.linalg.LinAlgError:
         return correct_bias(kernel, step)
-    sums = products(quantized, kernel.quantized_weight())
+    weight = kernel.quantized_weight()
+    sums = products(quantized, weight)
+    del quantized
+    sums += (weight * mean).sum(axis=2, dtype=np.float64).reshape(-1).astype(np.float32)
     kernel.set_bias(balanced_bias(kernel, exact_results(kernel, step, chosen), sums, kernel.quantized_bias()))
     how = f"least squares, ridge {ridge:g}" if asymmetric else "no least squares"
     return f"{how}; rounding leaves {error:.2f} of the error of rounding to nearest"
 
 
-def _moments(quantized: Array, exact: Array) -> tuple[Array, Array]:
-    """H and C, (groups, terms, terms), f64."""
-    count = quantized.shape[1]
-    moments = np.matmul(quantized.swapaxes(1, 2), quantized) / count
-    cross = np.matmul(exact.swapaxes(1, 2), quantized) / count
-    return moments.astype(np.float64), cross.astype(np.float64)
+def _moments(rows: Array, others: Array | None = None) -> Array:
+    """Mean products of the terms of rows with those of others, by default their own: (groups, terms, terms), f64."""
+    made = np.matmul(rows.swapaxes(1, 2), rows if others is None else others)
+    return (made / rows.shape[1]).astype(np.float64)
 
 
 def _diagonal(moments: Array, share: float) -> Array:

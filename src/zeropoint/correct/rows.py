@@ -66,7 +66,10 @@ def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> A
         return np.concatenate([kernel.geometry.rows(value.real(n), positions) for n, positions in chosen], axis=1)
     point, scale = kind.zero_point, np.float32(kind.scale)
     rows = [kernel.geometry.rows(value.stored[n], positions, point) for n, positions in chosen]
-    return (np.concatenate(rows, axis=1).astype(np.float32) - np.float32(point)) * scale
+    real = np.concatenate(rows, axis=1).astype(np.float32)
+    real -= np.float32(point)  # in place, because rows may take `ELEMENTS`
+    real *= scale
+    return real
 
 
 def exact_results(kernel: ContractionKernel, step: Step, chosen: Chosen) -> Array:
