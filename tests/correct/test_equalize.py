@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from networks import Network
 from zeropoint.calibrate import instrument
 from zeropoint.correct.equalize import equalize, observe_channels, sites, without_statistics
+from zeropoint.frontend.sources import load_source
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
-from zeropoint.ir.constants import constant_op
+from zeropoint.ir.annotations import EQUALIZED
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, MaximumOp
@@ -115,3 +118,68 @@ def test_requests_of_the_model_change_nothing(keys: list[str]) -> None:
     for sample in data():
         first, second = (list(run(sample).values()) for run in runs)
         np.testing.assert_array_equal(first, second)
+
+
+def normalized(*, residual: bool = False, outlier: float = 40.0) -> Program:
+    """A layer norm with two outlier channels, read by two products, and by a sum with `residual`."""
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> g (float[1,6,16] x0) => (float[1,6,16] y) {{
+          n = LayerNormalization<axis=-1>(x0, scale, offset)  q = MatMul(n, w0)  k = MatMul(n, w1)
+          s = Add(q, k)  y = {"Add(s, n)" if residual else "Relu(s)"} }}"""
+    )
+    random = np.random.default_rng(5)
+    scale, offset = random.uniform(0.5, 1.5, 16), random.normal(0, 0.5, 16)
+    scale[[3, 11]] *= outlier
+    offset[3] *= outlier
+    arrays = {"scale": scale, "offset": offset, **{f"w{n}": random.normal(0, 0.3, (16, 16)) for n in range(2)}}
+    made.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()
+    )
+    return load_source(made)
+
+
+def tokens(count: int = 12) -> list[dict[str, Array]]:
+    random = np.random.default_rng(6)
+    return [{"x0": random.normal(0, 1, (1, 6, 16)).astype(np.float32)} for _ in range(count)]
+
+
+def test_outliers_of_a_layer_norm_move_into_the_weights_behind_it() -> None:
+    program = normalized()
+    fused = fuse(simplify(program), target("cpu"))
+    (site,) = sites(fused)
+    assert site.maker.logical_kernel.data == "layer_norm"
+    made = without_statistics(equalize(observe_channels(fused, tokens(4), ReferenceEngine())))
+    assert [EQUALIZED in op.attributes for op in made.entry.ops].count(True) == 1
+    before, after = (ReferenceEngine().prepare(one) for one in (fused, made))
+    for sample in tokens(3):
+        (expected,), (found,) = before(sample).values(), after(sample).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    results = [quantize(program, tokens(), Options(effort=effort)) for effort in ("none", "balanced")]
+    equalized = results[1].corrections.equalized
+    assert equalized is not None
+    assert equalized.kept
+    assert equalized.after > equalized.before + 3
+
+
+def test_a_layer_norm_that_a_sum_reads_is_left_alone() -> None:
+    assert sites(fuse(simplify(normalized(residual=True)), target("cpu"))) == []
+
+
+def test_the_exponent_is_the_one_with_the_least_expected_error() -> None:
+    """Weights that differ much more than the values: nothing is moved into them. Values that differ more: most is."""
+    ranges = np.array([[-1.0, 1.0]] * 15 + [[-64.0, 64.0]])
+    wide = normalized()
+    for strength, moved in ((1.0, True), (2.0**9, False)):
+        fused = fuse(simplify(wide), target("cpu"))
+        (site,) = sites(fused)
+        weights = fused.weights
+        for reader in site.readers:
+            array = constant_array(reader.inputs[1], weights)
+            assert array is not None
+            array = array.copy()
+            array[15] *= strength
+            made = constant_op(array, weights)
+            fused.entry.insert_op_before(made, reader)
+            reader.operands[1] = made.output
+        factors = site.factors(ranges, weights)
+        assert (factors is not None and factors[0] < 0.5) == moved

@@ -1,4 +1,5 @@
-"""Equalize the channels between two contractions: one scale of 8 bits then serves them all.
+"""Equalize the channels between two contractions, or a layer norm and contractions: one scale of 8 bits then serves
+them all.
 
 ```mlir
 %0 = "quant.region"(%x, %w, %b) ({ depthwise convolution, add, clamp at 0 and 6 })
@@ -15,9 +16,13 @@ The first contraction may end in a relu, which commutes with the factors. A clam
 it now cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum over H, and calibration data is
 not cut.
 
+A layer norm divides its scale and its offset by f. So outliers of single channels before attention and feed-forward
+blocks move into the weights behind them, if only contractions read the layer norm.
+
 Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and
 at least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
-channel, so there p = 1; otherwise p = 1/2 balances the rounding of the value and of the weights.
+channel, so there p = 1. For other readers, p is the one of `POWERS` with the least expected error of their results
+(`_expected_noise`), and nothing is done where f = 1 has less.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et
 al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
@@ -40,9 +45,18 @@ from zeropoint.ir.annotations import EQUALIZED, PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
+from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MultiplyOp,
+    ReduceOp,
+    ReshapeOp,
+)
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -51,6 +65,11 @@ LEAST = 1 / 32
 MARGIN = 2.0
 """A clamp may cut at this many times the observed maximum, not before. With 1.1 and 24 images for calibration, other
 images cut EfficientNet-Lite0 in float down to 12 dB."""
+POWERS = (0.25, 0.5, 0.75, 1.0)
+BALANCED = 0.5
+"""The exponent for readers whose error is not estimated: convolutions in groups."""
+DEVIATIONS = 3.0
+"""The greatest magnitude of a channel is taken for that many of its standard deviations."""
 UNEVEN = 1.0
 """Channels are equalized if they use, on average, at least this many bits less than the channel of greatest
 magnitude."""
@@ -58,7 +77,7 @@ magnitude."""
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A value that a contraction makes and that only contractions read, and the dimension of its channels."""
+    """A value that a contraction or a layer norm makes and that only contractions read, and its channels' dimension."""
 
     maker: QuantizeRegionOp
     value: SSAValue
@@ -70,18 +89,20 @@ class Site:
     @staticmethod
     def of(maker: QuantizeRegionOp, weights: Weights) -> Site | None:
         """The site behind a region; None if its channels cannot be scaled, or not all readers take the scale."""
-        made = _contraction(maker, weights)
-        bounds = None if made is None else _bounds(maker, weights)
-        if made is None or bounds is None or bounds.low not in (-inf, 0.0) or not bounds.high > 0:
-            return None
-        if bounds.low and bounds.high < inf:
-            return None
-        axis, value = output_channel_axis(made), maker.results[0]
+        made, bounds = _contraction(maker, weights), Bounds()
+        if made is None:
+            axis = _normalized_axis(maker, weights)
+        else:
+            axis, found = output_channel_axis(made), _bounds(maker, weights)
+            if found is None or found.low not in (-inf, 0.0) or not found.high > 0 or (found.low and found.high < inf):
+                return None
+            bounds = found
+        value = maker.results[0]
         readers = list(_readers(value))
         regions = [reader for reader in readers if isinstance(reader, QuantizeRegionOp)]
         if not readers or len(regions) < len(readers) or any(_input_axis(one, weights) != axis for one in regions):
             return None
-        return Site(maker, value, tuple(regions), axis, bounds.high)
+        return None if axis is None else Site(maker, value, tuple(regions), axis, bounds.high)
 
     def factors(self, ranges: Array, weights: Weights) -> Array | None:
         """The factors by channel, from the observed ranges (channels, 2); None if the channels are even."""
@@ -90,12 +111,55 @@ class Site:
         if not seen.any() or np.log2(magnitude.max() / magnitude[seen]).mean() < UNEVEN:
             return None
         read = np.max([_greatest_read(reader, weights) for reader in self.readers], axis=0)
-        power = 1.0 if all(_is_depthwise(reader) for reader in self.readers) else 0.5
-        found = np.where(seen, magnitude, 1.0) ** power / np.where(read > 0, read, 1.0) ** (1 - power)
-        found = np.clip(found / found[seen].max(), LEAST, 1.0)
-        if self.high < inf:
-            found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
-        return np.where(seen, found, 1.0)
+
+        def by(power: float) -> Array:
+            found = np.where(seen, magnitude, 1.0) ** power / np.where(read > 0, read, 1.0) ** (1 - power)
+            found = np.clip(found / found[seen].max(), LEAST, 1.0)
+            if self.high < inf:
+                found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
+            return np.where(seen, found, 1.0)
+
+        if all(_is_depthwise(reader) for reader in self.readers):
+            return by(1.0)
+        matrices = [_matrix(reader, weights) for reader in self.readers]
+        known = [matrix for matrix in matrices if matrix is not None]
+        if len(known) < len(matrices):
+            return by(BALANCED)
+        tried = [np.ones(magnitude.size), *map(by, POWERS)]
+        best = int(np.argmin([sum(_expected_noise(m, ranges, factors) for m in known) for factors in tried]))
+        return tried[best] if best else None
+
+
+def _expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
+    """The expected noise/signal of a reader's results, to first order, if the value and the weights have 8 bits.
+
+    `matrix` has the weights (channels, taps, outputs). The value has one scale, weights have one per output; roundings
+    are independent, of variance scale^2 / 12.
+    """
+    squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
+    low, high = (ranges / factors[:, None]).T
+    scaled = matrix * factors[:, None, None]
+    step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
+    steps = np.abs(scaled).max(axis=(0, 1)) / 127
+    noise = step**2 * np.square(scaled).sum() + np.square(steps).sum() * matrix.shape[1] * (squares / factors**2).sum()
+    signal = 12 * (squares * np.square(matrix).sum(axis=(1, 2))).sum()
+    return float(noise / signal) if signal else 0.0
+
+
+def _matrix(region: QuantizeRegionOp, weights: Weights) -> Array | None:
+    """The weights of a reader, (input channels, taps, outputs); None if they are in groups."""
+    weight, op = _own(region.inputs[1], weights), region.body.block.first_op
+    assert weight is not None
+    if isinstance(op, DotGeneralOp):
+        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
+        return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], 1, -1).astype(np.float64)
+    assert isinstance(op, ConvolutionOp)
+    if op.feature_group_count.value.data != 1:
+        return None
+    layout = op.dimension_numbers.data
+    ends = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
+    moved = np.moveaxis(weight, ends, (0, -1))
+    return moved.reshape(moved.shape[0], -1, moved.shape[-1]).astype(np.float64)
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
@@ -119,6 +183,33 @@ def _contraction(region: QuantizeRegionOp, weights: Weights) -> Contraction | No
     if any(_own(value, weights) is None for value in region.inputs[1:]) or weight_channel_axis(first) is None:
         return None
     return first
+
+
+def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
+    """The dimension along which a layer norm has a scale, and maybe an offset, of its own to change; None otherwise."""
+    block = region.body.block
+    axes = {op.dimensions.get_values() for op in block.ops if isinstance(op, ReduceOp)}
+    free = all(isinstance(spec, AnyFloat) for spec in (*region.input_specs, *region.output_specs))
+    if region.logical_kernel.data not in NORMALIZATIONS or len(axes) != 1 or not free:
+        return None
+    (dimensions,) = axes
+    users = [_user(argument) for argument in block.args[1:]]
+    arrays = [_own(value, weights) for value in region.inputs[1:]]
+    channels = [shape_of(region.results[0])[axis] for axis in dimensions]
+    steps = all(isinstance(user, AddOp | MultiplyOp) for user in users)
+    fit = all(array is not None and [array.size] == channels for array in arrays)
+    scaled = sum(isinstance(user, MultiplyOp) for user in users) == 1
+    return dimensions[0] if len(channels) == 1 and steps and fit and scaled else None
+
+
+def _user(value: SSAValue) -> Operation | None:
+    """The only op that computes with a value, behind broadcasts and reshapes; None if there are several."""
+    while value.has_one_use():
+        user = next(iter(value.uses)).operation
+        if not isinstance(user, BroadcastInDimOp | ReshapeOp):
+            return user
+        value = user.results[0]
+    return None
 
 
 def _own(value: SSAValue, weights: Weights) -> Array | None:
@@ -203,13 +294,13 @@ def _replace(region: QuantizeRegionOp, index: int, array: Array, weights: Weight
 
 def _scale(site: Site, factors: Array, weights: Weights) -> None:
     """Divide the maker's channels by the factors, and multiply the readers' weights by them."""
-    first = site.maker.body.block.first_op
-    assert isinstance(first, ConvolutionOp | DotGeneralOp)
-    axis = weight_channel_axis(first)
+    made = _contraction(site.maker, weights)
+    axis = None if made is None else weight_channel_axis(made)
     for index, value in enumerate(site.maker.inputs[1:], start=1):
         array = _own(value, weights)
         assert array is not None
         shape = [-1 if array.ndim == 1 or dim == axis else 1 for dim in range(array.ndim)]
+        shape = array.shape if made is None else shape
         _replace(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
     for reader in site.readers:
         weight = _own(reader.inputs[1], weights)
