@@ -122,3 +122,22 @@ def test_no_command_prints_the_help() -> None:
     result = CliRunner().invoke(main, [], prog_name="zeropoint")
     assert result.exit_code == 2
     assert "Commands:" in result.stderr
+
+
+def test_warnings_of_libraries_are_printed_only_if_python_is_asked_for_them(folder: Path) -> None:
+    (folder / "warns.py").write_text(
+        "import warnings\n"
+        "import click\n"
+        "from zeropoint.cli import main\n"
+        "@click.command()\n"
+        "def warn():\n"
+        "    warnings.warn('old')\n"
+        "main.add_command(warn)\n"
+        "main(['warn'])\n"
+    )
+    for setting, said in (("", ""), ("default", "UserWarning: old")):
+        environment = {**os.environ, "PYTHONWARNINGS": setting}
+        done = subprocess.run([sys.executable, "warns.py"], cwd=folder, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0
+        assert said in done.stderr
+        assert bool(said) == bool(done.stderr)

@@ -15,6 +15,7 @@ import zeropoint as zp
 from zeropoint.calibrate import DataError, Preprocessing, samples
 from zeropoint.cli import main
 from zeropoint.ir.program import Port
+from zeropoint.limits import LimitExceeded, limited
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 RANDOM = np.random.default_rng(0)
@@ -200,3 +201,10 @@ def test_steps_for_images_apply_to_the_folder_and_not_to_the_archive_beside_it(f
     command += ["--preprocess", "resize=10 crop=8", "--validation", str(tmp_path / "held.npz")]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize(("steps", "what"), [("resize=99999x99999 crop=8", "after resize"), ("crop=8", "a.png")])
+def test_images_past_the_memory_limit_are_refused_before_they_are_made(steps: str, what: str, tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((600, 700, 3), np.uint8)).save(tmp_path / "a.png")
+    with limited(memory=1 << 20), pytest.raises(LimitExceeded, match=f"found an image .*{what}"):
+        list(samples(zp.Images(tmp_path, steps), [port(1, 3, 8, 8)]))

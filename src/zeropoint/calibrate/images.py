@@ -22,12 +22,15 @@ import numpy as np
 from zeropoint.calibrate.columns import DataError
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.limits import afford
 
 if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 WHITE = 255.0
+_CHANNELS = 4
+"""The most channels of an image that is read."""
 RGB = 3
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's mode by number of channels."""
@@ -278,12 +281,15 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
         raise DataError(f"{path}: found no Pillow, which reads images: pip install 'zeropoint[images]'") from error
     try:
         with Image.open(path) as opened:
+            afford((*opened.size, _CHANNELS), 1, f"an image {path}")
             image = Image.fromarray(_bytes(opened, path)) if opened.mode[0] in "IF" else opened
             image = image.convert(mode)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path}: found no image that Pillow reads: {error}") from error
     if resize is not None:
-        image = image.resize(_resized(image.size, resize), Image.Resampling.BILINEAR)
+        size = _resized(image.size, resize)
+        afford((*size, _CHANNELS), 1, f"an image {path} after resize")
+        image = image.resize(size, Image.Resampling.BILINEAR)
     height, width = (crop[0], crop[-1])
     left, top = round((image.width - width) / 2), round((image.height - height) / 2)  # half to even, as torchvision
     if left < 0 or top < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from contextlib import suppress
 from typing import TextIO
 
@@ -36,7 +37,10 @@ class _Messages(io.FileIO):
 
 
 def prepare() -> None:
-    """Replace the process's own streams; those that a caller has put in their place stay."""
+    """Replace the process's own streams; those that a caller has put in their place stay.
+
+    Warnings of libraries, which speak to programmers, are printed only where Python is asked for them (`-W`).
+    """
     for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two so that their use fails
         try:
             os.fstat(number)
@@ -47,6 +51,9 @@ def prepare() -> None:
     if sys.stdout is sys.__stdout__:
         sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout)
     if sys.stderr is sys.__stderr__:
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+            os.environ["PYTHONWARNINGS"] = "ignore"  # for workers
         sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr)
 
 
