@@ -52,14 +52,22 @@ def summary(error: BaseException) -> str:
     return ", ".join(" ".join(part.split()) for part in (what, *places) if part)
 
 
+def check_regular(path: Path, kind: type[Error] = UnreadableFile) -> None:
+    """Raise an error for a pipe, a socket or a device, which may never end; folders and absent files pass."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise kind(f"{path}: found a pipe or a device, expected a regular file")
+
+
 @contextmanager
 def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[None]:
     """A context for parsing a file: an unexpected exception of the parser becomes `unreadable FILE (what, where)`.
 
     `source` names the file in messages, `kind` is the error that callers of this parser expect. The parser's own errors
     (`Error`) and OSError pass through. A note on the exception (`add_note`) gives the place in the file; the place in
-    zeropoint follows it.
+    zeropoint follows it. A `source` that is a path must be a regular file.
     """
+    if isinstance(source, Path):
+        check_regular(source, kind)
     try:
         yield
     except UnreadableFile as error:

@@ -113,3 +113,8 @@ def survey(name: str, make: Make, prepare: Callable[[], None], default: int) -> 
         counts = Counter(one.kind for one in found)
         print(f"\n{name}: {', '.join(f'{count} {kind}' for kind, count in counts.most_common())} (FUZZ_SEED={SEED})")
     return [one for one in found if one.kind not in FINE]
+
+
+def listed(bugs: Sequence[Outcome]) -> str:
+    """The first of them, one a line."""
+    return "\n".join(f"{bug.kind} ({bug.seed}): {bug.line}" for bug in bugs[:20])

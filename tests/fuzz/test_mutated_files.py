@@ -20,8 +20,7 @@ from PIL import Image
 
 from fuzz.cases import run
 from fuzz.damage import damaged
-from fuzz.survey import survey
-from fuzz.test_mutated_inputs import listed
+from fuzz.survey import listed, survey
 
 PROGRAM = """func.func @main(%x: tensor<1x16xf32> {{zeropoint.name = "x"}}) -> tensor<1x12xf32> {{
   %w = stablehlo.constant dense<[{weights}]> : tensor<192xf32> loc("w")

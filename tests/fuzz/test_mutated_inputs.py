@@ -16,10 +16,10 @@ import numpy as np
 from onnx import ModelProto
 from onnx.backend.test.loader import load_model_tests
 
-from fuzz.cases import Outcome, run
+from fuzz.cases import run
 from fuzz.damage import damaged
 from fuzz.onnx_models import models, mutated_model
-from fuzz.survey import CASES, survey
+from fuzz.survey import CASES, listed, survey
 
 PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
   %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 1.0]]> : tensor<4x3xf32>
@@ -140,10 +140,6 @@ def prepare() -> None:
         np.savez(f"{model.graph.name}.npz", x=np.ones(shape, np.float32))
         assert run(["explain", "m.onnx"]) == ("accepted", "")
         assert run(["run", "m.onnx", "--input", f"{model.graph.name}.npz", "-o", "out.npz"]) == ("accepted", "")
-
-
-def listed(bugs: list[Outcome]) -> str:
-    return "\n".join(f"{bug.kind} ({bug.seed}): {bug.line}" for bug in bugs[:20])
 
 
 def test_mutated_texts_are_accepted_or_refused() -> None:

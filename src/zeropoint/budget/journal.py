@@ -16,6 +16,7 @@ import numpy as np
 
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import Step
+from zeropoint.errors import check_regular
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
@@ -42,6 +43,7 @@ class Journal:
             path.write_text(json.dumps({"what": what.hexdigest()}) + "\n", encoding="utf-8")
 
     def _read(self, path: Path, what: str) -> None:
+        check_regular(path, BudgetError)
         records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := _parsed(line))]
         if not records or records[0].get("what") != what:
             raise BudgetError(

@@ -22,7 +22,7 @@ import numpy as np
 from zeropoint.calibrate.columns import DataError
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
-from zeropoint.limits import afford
+from zeropoint.limits import LimitExceeded, afford
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -284,6 +284,8 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
             afford((*opened.size, _CHANNELS), 1, f"an image {path}")
             image = Image.fromarray(_bytes(opened, path)) if opened.mode[0] in "IF" else opened
             image = image.convert(mode)
+    except LimitExceeded:
+        raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path}: found no image that Pillow reads: {error}") from error
     if resize is not None:

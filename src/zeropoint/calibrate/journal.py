@@ -18,7 +18,7 @@ import numpy as np
 
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, fits
-from zeropoint.errors import Error
+from zeropoint.errors import Error, check_regular
 from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.tensors import Array
 
@@ -88,6 +88,7 @@ class Journal:
 
 def _read(path: Path) -> dict[str, Array]:
     """The arrays of a journal; empty for a file that is damaged or not a journal."""
+    check_regular(path, JournalError)
     found = path.read_bytes()
     start = len(_FIRST_LINE) + _DIGEST_BYTES
     if not found.startswith(_FIRST_LINE) or hashlib.sha256(found[start:]).digest() != found[len(_FIRST_LINE) : start]:

@@ -49,7 +49,7 @@ def read_statistics(path: Path | str) -> Report:
     if Path(path).is_dir() or not Path(path).exists():
         found = "found a directory" if Path(path).is_dir() else "no such file"
         raise StatisticsError(f"{path}: {found}, expected statistics of `zeropoint calibrate`")
-    with reading(path, StatisticsError):
+    with reading(Path(path), StatisticsError):
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.refusals import fail
+from zeropoint.errors import check_regular
 from zeropoint.ir.outputs import check_folder, remove_leftovers
 
 INPUT_FILE = click.Path(path_type=Path)
@@ -33,6 +34,8 @@ def program_text(file: Path) -> tuple[str, str]:
     """The text of a file or of standard input, and its name for messages."""
     if str(file) == "-":
         return _standard_input(), "<stdin>"
+    if not file.is_relative_to("/dev/fd") and file != Path("/dev/stdin"):  # `<(...)` of a shell ends
+        check_regular(file)
     try:
         return file.read_text(), str(file)
     except UnicodeDecodeError:

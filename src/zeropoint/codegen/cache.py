@@ -101,7 +101,8 @@ class Cache:
 def _prepared(folder: Path) -> bool:
     """Whether the folder exists or could be created, and is private to this user."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (*reversed(folder.parents), folder):  # `parents=True` would give the umask's rights
+            path.mkdir(mode=0o700, exist_ok=True) if not path.exists() else None
         return _is_private(folder.stat())
     except OSError:
         return False

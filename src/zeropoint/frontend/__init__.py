@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zeropoint.errors import reading
+from zeropoint.errors import check_regular, reading
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.ir.masks import mark_masks
@@ -64,6 +64,7 @@ def load_model(path: Path | str, shapes: Shapes | None = None, constants: Consta
     Raises ModelError for a file that is missing or broken, has an unknown suffix, or contains something unsupported.
     """
     path = Path(path)
+    check_regular(path, ModelError)
     if not path.is_file():
         raise ModelError(f"{path}: {'found a directory' if path.is_dir() else 'no such file'}, expected a model file")
     loader = FORMATS.get(path.suffix.lower())

@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, Signedness
 
-from zeropoint.errors import Error, UnreadableFile, reading
+from zeropoint.errors import Error, UnreadableFile, check_regular, reading
 from zeropoint.ir.outputs import Write, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
@@ -161,8 +161,10 @@ def _digest(array: Array) -> str:
 def load_program(path: Path) -> Program:
     """Read a program. Arrays of a `.safetensors` file beside it stay memory-mapped until they are used.
 
-    Raises OSError, ValueError for an invalid safetensors file, and the parser's and verifier's errors.
+    Raises OSError, UnreadableFile for a pipe or a device, ValueError for an invalid safetensors file, and the parser's
+    and verifier's errors.
     """
+    check_regular(path)
     return parse_program(path.read_text(), str(path), weights_beside(path), annotated=True)
 
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import yaml
 
-from zeropoint.errors import reading
+from zeropoint.errors import check_regular, reading
 from zeropoint.recipe.nodes import read_nodes
 from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, RecipeError, Rule
 
@@ -27,6 +27,7 @@ def load_recipe(path: Path | str) -> Recipe:
 
     Raises RecipeError, which names the file, the line, the rule and the key; OSError if the file cannot be read.
     """
+    check_regular(Path(path), RecipeError)
     if not Path(path).is_file():
         raise RecipeError(f"{path}: found no such file, expected a recipe in YAML")
     with reading(path, RecipeError):

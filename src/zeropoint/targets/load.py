@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from zeropoint.errors import reading
+from zeropoint.errors import check_regular, reading
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
@@ -69,6 +69,7 @@ def load_target(path: Path, extends: Extends) -> Target:
         with reading(path, TargetError):
             return read_table(_parsed(path), path, extends)
     if path.suffix == ".py":
+        check_regular(path, TargetError)
         return _from_python(path)
     raise TargetError(f"{path}: found suffix '{path.suffix}', expected .toml or .py")
 
