@@ -10,6 +10,7 @@ from filecheck.options import Options
 from filecheck.parser import Parser
 
 from zeropoint import opt
+from zeropoint.passes import PASSES
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.mlir"))
@@ -26,7 +27,7 @@ def test_the_passes_turn_the_input_into_what_the_checks_say(path: Path) -> None:
     source = path.read_text()
     run = RUN.search(source)
     assert run is not None, f"{path} has no RUN line"
-    passes = opt.parse_passes(run["passes"])
+    passes = opt.parse_passes(run["passes"].replace("%S", str(path.parent)))
     flags = run["flags"]
     reading = opt.Reading(path.name, "--split-input-file" in flags, "--allow-unregistered-dialect" in flags)
     if "--verify-diagnostics" in flags:
@@ -36,3 +37,8 @@ def test_the_passes_turn_the_input_into_what_the_checks_say(path: Path) -> None:
     assert "// CHECK" in source
     printed = opt.printed(opt.optimized(source, passes, reading), locations="--locations" in flags)
     assert filecheck(path, printed) == 0, printed
+
+
+def test_every_pass_has_a_file_here() -> None:
+    runs = [match["passes"] for path in FILES if (match := RUN.search(path.read_text())) is not None]
+    assert {name for run in runs for name in re.sub(r"{[^}]*}", "", run).split(",") if name} == {*PASSES}
