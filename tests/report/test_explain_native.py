@@ -61,6 +61,25 @@ def test_a_name_of_no_kernel_is_refused(tmp_path: Path) -> None:
     assert "found no kernel of an op called 'nobody'" in text
 
 
+@pytest.mark.parametrize("passes", ["group{isa=avx2}", "group{isa=avx2},layout"])
+def test_a_grouped_program_is_explained_as_it_is(tmp_path: Path, passes: str) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text(PROGRAM.replace("MULTIPLIER", "%m"))
+    given, run = ["opt", str(path), "-p", passes, "-o", str(tmp_path / "grouped.mlir")], CliRunner()
+    assert run.invoke(main, given, prog_name="zeropoint").exit_code == 0
+    listed = ["explain", str(tmp_path / "grouped.mlir"), "--native", "--json"]
+    result = run.invoke(main, listed, prog_name="zeropoint")
+    assert [kernel["kind"] for kernel in json.loads(result.output)] == ["nest"]
+    assert "found a multiplier that is computed" in result.output
+
+
+def test_a_program_without_kernels_has_an_empty_list(tmp_path: Path) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text("func.func @main(%x: tensor<2xi8>) -> tensor<2xi8> {\n  return %x : tensor<2xi8>\n}\n")
+    result = CliRunner().invoke(main, ["explain", str(path), "--native", "--json"], prog_name="zeropoint")
+    assert (result.exit_code, json.loads(result.output)) == (0, [])
+
+
 LONELY = {
     "a convolution whose sums are returned": (
         """

@@ -78,16 +78,16 @@ def explain(
 
 
 def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
-    """The kernels of a model, or those of the op called `name`."""
+    """The kernels of a model, or those of the op called `name`; of a grouped program, those that it has."""
     import json
 
-    from zeropoint.codegen.group import group
+    from zeropoint.codegen.group import group, noted_isa
     from zeropoint.codegen.llvm.machine import host
     from zeropoint.report.explain import native_kernels, native_table
 
-    found = native_kernels(group(program, isa=host().name))
-    found = [kernel for kernel in found if name in (None, kernel.name)]
-    if not found:
+    grouped = program if noted_isa(program) is not None else group(program, isa=host().name)
+    found = [kernel for kernel in native_kernels(grouped) if name in (None, kernel.name)]
+    if name is not None and not found:
         fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")
     click.echo(json.dumps([kernel.record() for kernel in found], indent=2) if as_json else native_table(found))
 

@@ -86,8 +86,10 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     """A copy of an integer program with its ops in kernels, for the named instruction set.
 
     The matches of kernel bodies are added to `found`. Raises CodegenError, with the op's name and location, for an op
-    without a kernel.
+    without a kernel; also for a program that is grouped already.
     """
+    if (noted := noted_isa(program)) is not None:
+        raise CodegenError(f"found a program that is grouped for {noted}, expected one without kernels", program.main)
     try:
         expanded = with_one_row(expand(program))
     except ExpansionError as error:

@@ -45,7 +45,12 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 def layout(program: Program) -> Program:
-    """A copy of a grouped program with memrefs as the operands of its kernels."""
+    """A copy of a grouped program with memrefs as the operands of its kernels.
+
+    Raises CodegenError for a program that is not grouped, and for one that has memrefs already.
+    """
+    if is_laid_out(program) and any(isinstance(op, KernelOp) for op in program.entry.ops):
+        raise CodegenError("found a program that has memrefs already, expected one from 'group'", program.main)
     laid = program.clone()
     lay_out(laid, {})
     return laid
