@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from fnmatch import fnmatch
@@ -69,6 +70,27 @@ def test_every_file_and_folder_that_the_architecture_names_exists() -> None:
     named = set(re.findall(r"`([\w./*-]+(?:\.(?:py|md|toml|mlir)|/))`", ARCHITECTURE))
     assert len(named) > 100
     assert [name for name in sorted(named) if not any(fnmatch(path, f"*/{name}") for path in paths)] == []
+
+
+def defined(file: str) -> set[str]:
+    """The functions and classes of the sources whose paths end in `file`."""
+    trees = (ast.parse(path.read_text()) for path in SOURCES.rglob("*.py") if path.as_posix().endswith(f"/{file}"))
+    named = ast.FunctionDef | ast.ClassDef
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, named)}
+
+
+def test_every_function_and_class_of_the_walk_is_in_a_file_of_its_step() -> None:
+    walk = ARCHITECTURE.partition("## A walk")[2].partition("\n## ")[0]
+    steps = re.split(r"^\d+\. ", walk, flags=re.MULTILINE)[1:]
+    assert len(steps) == 14
+    for step in steps:
+        found = {name for file in re.findall(r"`([\w/]+\.py)`", step) for name in defined(file)}
+        names = re.findall(r"`(\w+)\(\)`", step)
+        names += [name for name in re.findall(r"`([A-Z]\w*[a-z]\w*)`", step) if name not in ("Conv", "Pad", "Clip")]
+        assert names
+        assert set(names) <= found, step
+        for name, file in re.findall(r"`(\w+)(?:\(\))?` \(`([\w/]+\.py)`\)", step):
+            assert name in defined(file) or name not in names, (name, file)
 
 
 def test_the_table_of_the_architecture_has_every_folder_and_module() -> None:
