@@ -49,6 +49,7 @@ def correct_biases(
     readers: dict[str, list[ContractionKernel]] = {}
     keys: dict[SSAValue, str] = {}
     for kernel in kernels:
+        # Kernels that read one value share its observation.
         readers.setdefault(keys.setdefault(kernel.region.inputs[0], str(len(keys))), []).append(kernel)
     sums: dict[ContractionKernel, Array] = {}
 
@@ -71,6 +72,7 @@ def _mean_row(kernel: ContractionKernel, array: Array, mask: Array | None) -> Ar
 
 
 def _correct(kernel: ContractionKernel, mean: Array) -> str:
+    # E[(W - Wq) x] = (W - Wq) E[x]: the mean input suffices.
     shift = ((kernel.float_weight - kernel.quantized_weight()) * mean).sum(axis=2).reshape(-1)
     kept = kernel.set_bias(kernel.quantized_bias() + shift)
     return moved(kernel, shift, kept)

@@ -47,10 +47,12 @@ def reconstruct(kernel: ContractionKernel, step: Step, ridge: float = RIDGE, *, 
         exact -= exact.mean(axis=1, keepdims=True)
         cross = _moments(exact, quantized)
         del exact
+    # The solver may return NaNs for infinities instead of raising.
     if not (np.isfinite(moments).all() and np.isfinite(cross).all()):
         return correct_bias(kernel, step)
     try:
         real = _least_squares(before, moments, cross, ridge) if asymmetric else before
+        # The weights get new scales: a solution may reach further than the trained ones.
         error = _set_rounded(kernel, real, moments)
     except np.linalg.LinAlgError:
         return correct_bias(kernel, step)
@@ -91,6 +93,7 @@ def _set_rounded(kernel: ContractionKernel, real: Array, moments: Array) -> floa
     found = error_aware_rounding(real, damped, scales, least, greatest)
     nearest = rounded(real, scales, kind)
     errors = [_error(real - integers * scales, damped) for integers in (found, nearest)]
+    # Greedy rounding is not always better than rounding to nearest.
     if errors[0] > errors[1]:
         found = nearest
     kernel.set_weight(found + point, kind)

@@ -77,6 +77,7 @@ def requantized(
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
         return _requantize_channels(lowering, op, stored, source, result)
+    # At one scale, only the zero point is subtracted: nothing is rounded.
     if is_widening(source, result):
         return lowering.widened(stored, source.zero_point, storage_element(result))
     zero_point = 0 if source.is_per_channel else source.zero_point
@@ -88,12 +89,14 @@ def rescaled_accumulator(
 ) -> SSAValue:
     """Requantize integers of a type, with its zero point already subtracted, to another type."""
     real = lowering.profile.ratio(source.scales, result.scale)
+    # At a ratio of 1 only saturation is left.
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
         storage = result.storage
         return lowering.saturated(accumulator, storage.minimum, storage.maximum, storage_element(result))
     multiplier = change_multiplier(lowering.profile, source, result)
     if result.storage.type.width < 32 or result.zero_point == 0:
         return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
+    # `requantize` adds its zero point in 32 bits, which may overflow beside a 32-bit number.
     scaled = lowering.rescaled(accumulator, multiplier, 0, less_zero_point(source, result).storage, source.axis)
     total = lowering.shifted(scaled, result.zero_point, None)
     return lowering.saturated(total, result.storage.minimum, result.storage.maximum, storage_element(result))
@@ -119,6 +122,7 @@ def change_multiplier(profile: Profile, source: UniformQuantizedType, result: Un
     """The multiplier from one type to another; for 64-bit accumulators if q - zero_point does not fit 32 bits."""
     points = source.zero_points
     low, high = source.storage.minimum - int(points.max()), source.storage.maximum - int(points.min())
+    # The difference of two 32-bit integers needs 33 bits.
     needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     width = max(needed, profile.accumulator_width(source.storage.type.width, result.storage.type.width))
     return profile.multiplier(profile.ratio(source.scales, result.scale), result.storage.type.width, width)
@@ -169,6 +173,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         )
     if _widest(op) > 16:
         return lower_in_float(lowering, op, WIDE)
+    # A difference is a sum with a negative factor, so both round alike.
     return sum_by_profile(lowering, op, -1 if isinstance(op, SubtractOp) else 1)
 
 
@@ -223,6 +228,7 @@ def _is_accumulation(*kinds: UniformQuantizedType) -> bool:
 
 def _rescaled_sum(lowering: Lowering, op: AddOp | SubtractOp, result: UniformQuantizedType) -> SSAValue:
     """The sum of operands that are first requantized to the type of the result."""
+    # A bias at another scale is rounded once, at compile time if it is constant.
     terms = [_at_scale(lowering, operand, result) for operand in op.operands]
     return lowering.saturated_result(lowering.combined(type(op), terms[0], terms[1]), op)
 
@@ -289,6 +295,7 @@ def _wide_weighted_sum(
         term = lowering.insert(MultiplyOp(wide, lowering.filled(wide, factor, i64))).result
         total = term if total is None else lowering.combined(AddOp, total, term)
     assert total is not None
+    # Half of the divisor, so that the arithmetic shift rounds half up.
     rounded = lowering.shifted(total, 1 << (parameters.shift - 1), None)
     shifted = lowering.insert(ShiftRightArithmeticOp(rounded, lowering.filled(rounded, parameters.shift, i64))).result
     with_zero_point = lowering.shifted(shifted, parameters.zero_point, None)
@@ -302,6 +309,7 @@ def _litert_sum(
     rescaled: list[SSAValue] = []
     for index, operand in enumerate(operands):
         wide = lowering.widened(operand, parameters.zero_points[index])
+        # LiteRT's guard bits keep a fraction of each operand through its rescale.
         guarded = lowering.insert(MultiplyOp(wide, lowering.filled(wide, 1 << parameters.left_shift))).result
         step = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, index))
         rescaled.append(lowering.rescaled(guarded, step, 0, INT32))
@@ -373,6 +381,7 @@ def product_of(
         lowering.widened(lowering.stored(operand), kind.zero_point, element)
         for operand, kind in zip(operands, kinds, strict=True)
     ]
+    # Zero points are subtracted first: a product of raw integers would need three corrections.
     product = MultiplyOp(centred[0], centred[1])
     return lowering.rescaled(lowering.insert(product).result, apply.multiplier, result.zero_point, result.storage)
 

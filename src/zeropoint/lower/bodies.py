@@ -97,6 +97,7 @@ def _word(op: Reduction, argument: SSAValue) -> IntegerType | None:
     if kind is None:
         return None
     other = quantized_element(op.operand) if isinstance(op, SelectAndScatterOp) else None
+    # `select` reads the operand, `scatter` combines the source: one type holds both.
     return IntegerType(max(found.storage.type.width for found in (kind, other) if found is not None))
 
 
@@ -115,6 +116,7 @@ def _outside(lowering: Lowering, op: Reduction, value: SSAValue, returned: SSAVa
     body, kind = quantized_element(returned), quantized_element(result)
     if body is None or kind is None:
         return value
+    # `requantized` reads integers in the storage of their type.
     return requantized(lowering, op, lowering.converted(value, storage_element(body)), body, kind)
 
 
@@ -131,6 +133,7 @@ def lowered_body(lowering: Lowering, region: Region, words: Sequence[IntegerType
             lowering.builder = Builder(InsertPoint.at_start(block))
             new = block.insert_arg(with_element(argument, word), argument.index)
             lowering.values[argument] = _narrowed(lowering, new, argument)
+    # Before the lowering, which replaces the quantized values.
     widened = [quantized_element(value) is not None for value in _returned(made)]
     lowering.lower_ops(lowering, block)
     terminator = block.last_op

@@ -171,6 +171,7 @@ def _widen_cast(op: StorageCastOp, weights: Weights) -> None:
 def _widen(value: SSAValue, weights: Weights) -> None:
     kind = stored_element(value)
     assert kind is not None
+    # The bounds of the storage stay, and so does the type's zero point.
     storage, made = kind.storage, _in_bytes(kind)
     if isinstance(value.owner, ConstantOp):
         array = elements(value.owner, weights).astype(np.int8 if storage.type.signed else np.uint8)

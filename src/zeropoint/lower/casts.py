@@ -37,6 +37,7 @@ def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None
     converted = None if integers is None else lower_converted(lowering, op, integers)
     if converted is not None:
         return converted
+    # Before general functions: a batch norm has one table per channel, not one for all.
     normalized = lower_quantized_floats(lowering, op)
     if normalized is not None:
         return normalized
@@ -47,6 +48,7 @@ def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None
 def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
     """Quantize a float value of unsigned type directly to signed integers, if the profile's rounding allows it."""
     kind = stored_element(op.result)
+    # Only then is the result with a zero point moved by 128 the same integer moved by 128.
     if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
         return None
     made = UniformQuantizeOp(op.operand, with_element(op.result, kind.signed))
@@ -60,4 +62,5 @@ def stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
     if kind is None or op.input not in lowering.values:
         return None
     stored = lowering.stored(op.input)
+    # Integers are signed everywhere inside; 128 less is the highest bit flipped.
     return stored if kind.storage.type.signed else lowering.flipped(stored)

@@ -47,6 +47,7 @@ def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: 
     spatial = op.dimension_numbers.data.input_spatial_dimensions
     pairs = padding_values(op.padding, len(spatial))
     dilation = op.lhs_dilation.get_values() if op.lhs_dilation is not None else (1,) * len(spatial)
+    # Without padding there is nothing that would have to hold the zero point.
     if not any(low or high for low, high in pairs) and all(step == 1 for step in dilation):
         return value
     rank = len(shape_of(value))
@@ -63,6 +64,7 @@ def _integer_convolution(
 ) -> SSAValue:
     value = lowering.stored(op.lhs)
     properties = dict(op.properties)
+    # StableHLO pads with 0, which is the right number only for zero point 0.
     if zero_point != 0:
         value = _padded(lowering, op, value, zero_point)
         properties.pop("padding", None)
@@ -82,6 +84,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
     assert kind is not None and given is not None
     if stored is None or weight_channel_axis(op) is None:
         return None
+    # In 64 bits: the difference of two bytes has nine.
     centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
     limits = np.iinfo(element_dtype(storage_element(given)))
     fits = centred.size == 0 or (int(centred.min()) >= limits.min and int(centred.max()) <= limits.max)
@@ -185,6 +188,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
     sums = channels.astype(np.int64).sum(axis=1)
+    # sum (q - z) w = sum q w - z sum w, and sum w is known now.
     return lowering.shifted(accumulator, -lhs.zero_point * sums, output_channel_axis(op))
 
 
@@ -196,6 +200,7 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
         raise LoweringError(
             f"{describe(op)}: found a result of type {op.result.type}, expected one scale, or those of the products"
         )
+    # 16-bit products fill 31 bits, so already a few terms need an accumulator of 64.
     wide = max(lhs.storage.type.width, rhs.storage.type.width) > BYTE
     if not wide:
         lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
@@ -221,6 +226,7 @@ def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]
     reaches = [kind.affine.reach for kind in kinds if kind is not None]
+    # No weights are known here, so the bound is terms times the greatest product.
     element = i32 if terms(op) * reaches[0] * reaches[1] <= INT32_MAX else i64
     operands = [_less_zero_points(lowering, source, element) for source in sources]
     return _product(lowering, op, operands, element)

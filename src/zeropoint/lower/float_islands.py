@@ -50,6 +50,7 @@ def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> li
 def _quantized(lowering: Lowering, op: Operation, real: SSAValue, result: SSAValue) -> SSAValue:
     """The integers of a float result, rounded by the profile of `op`."""
     made = UniformQuantizeOp(real, result.type)
+    # The kernel's own profile rounds, not the program's.
     carry(op, made, PROFILE)
     return lowering.cast(lowering.insert(made).result)
 

@@ -37,6 +37,7 @@ class FoldBounds(RewritePattern):
             return
         low, high = splat_value(op.min, self.weights), splat_value(op.max, self.weights)
         least, greatest = producer.storage_min.value.data, producer.storage_max.value.data
+        # Bounds outside of the storage would widen it.
         if low is None or high is None or not least <= low <= high <= greatest:
             return
         folded = producer.clone()

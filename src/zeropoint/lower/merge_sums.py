@@ -43,6 +43,7 @@ class MergeSums(RewritePattern):
         if first is None or second is None or first[1] != second[1]:
             return
         total = first[0].astype(np.int64) + second[0].astype(np.int64)
+        # The merged constant has to fit i32 itself.
         if total.size and (total.max() > INT32_MAX or total.min() < INT32_MIN):
             return
         builder = Builder(InsertPoint.before(op))

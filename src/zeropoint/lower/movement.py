@@ -54,6 +54,7 @@ def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
     assert result is not None
     for operand in op.operands:
         found = quantized_element(operand)
+        # An index or a predicate.
         if found is None and isinstance(element_of(operand), IntegerType):
             continue
         if found is None or (found.storage, found.data.scales, found.data.zero_points) != (
@@ -87,10 +88,12 @@ def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
     lhs, rhs = quantized_element(op.lhs), quantized_element(op.rhs)
     if lhs is None or rhs is None or lhs.is_per_channel or rhs.is_per_channel:
         return None
+    # (q - z) * M of 32-bit operands may not fit 64 bits.
     narrow = max(lhs.storage.type.width, rhs.storage.type.width) <= 16
     if lhs != rhs and not (narrow and lowering.profile.integer_kernels):
         return None
     check_storage(op)
+    # `compare_type` FLOAT would not verify on integers.
     properties = {name: found for name, found in op.properties.items() if name != "compare_type"}
     stored = [lowering.stored(operand) for operand in op.operands]
     if lhs != rhs:

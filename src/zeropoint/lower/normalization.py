@@ -53,6 +53,7 @@ def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
     assert given is not None and result is not None
     if len(parameters) < len(constants):
         return lower_in_float(lowering, op, COMPUTED)
+    # A table of 65,536 entries per channel would be larger than most weights.
     if given.storage.type.width != 8:
         return lower_in_float(lowering, op, "only batch normalisations of 8-bit values have a table")
     return _looked_up(lowering, op, parameters, (op.operand, given), result)
@@ -108,10 +109,12 @@ def _looked_up(
     operand, given = source
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     columns = [array.reshape(-1, 1) for array in parameters]
+    # A variance of 0 with epsilon 0 divides by 0; the table saturates as the op would.
     with np.errstate(all="ignore"):
         image = normalized(dequantize(stored, given), *columns, epsilon=op.epsilon.value.data)
     table = lowering.constant(signed_integers(quantize(image, result, lowering.profile.name)).reshape(-1))
     shape, wide = shape_of(operand), lowering.widened(lowering.stored(operand), 0)
+    # 128 moves the signed storage to 0..255.
     starts = np.arange(shape[op.feature], dtype=np.int32) * 256 + 128
     index = lowering.insert(AddOp(wide, lowering.channels(wide, starts, op.feature))).result
     dimensions = GatherDimensions(

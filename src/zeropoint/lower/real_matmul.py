@@ -65,6 +65,7 @@ def lower_real_matmul(lowering: Lowering, op: MatMul) -> SSAValue:
     wide = max(lhs.storage.type.width, rhs.storage.type.width) > 8
     columns = _columns(op, rhs)
     scales = lhs.scale * columns.scales
+    # A multiplier of rank 0 applies to all channels, and may be a shift.
     scales = scales.reshape(()) if scales.size == 1 else scales
     sums = _sums(lowering, op, wide=wide) if columns.factors is None else _blockwise(lowering, op, columns, wide=wide)
     last = len(shape_of(op.result)) - 1
@@ -112,6 +113,7 @@ def _sums(lowering: Lowering, op: MatMul, *, wide: bool) -> SSAValue:
     if wide:
         dot.attributes[ACCUMULATOR] = i64
     sums = lower_contraction(lowering, dot)
+    # It was made only to be lowered.
     Rewriter.erase_op(dot)
     return sums
 
@@ -128,6 +130,7 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     parts = lowering.insert(ReshapeOp(x, TensorType(element, [m, blocks, rows]))).result
     held = held_weights(lowering, weights, element)
     reach = kind_of(op.lhs).affine.reach * int(np.abs(weights).sum(axis=1).max(initial=0))
+    # The sums of one block; those over all blocks are in 64 bits anyway.
     word = i64 if wide or reach > INT32_MAX else i32
     dot = DotGeneralOp(parts, held, TensorType(word, [blocks, m, n]), DotDimensions((1,), (0,), (2,), (1,)))
     sums = lowering.insert(dot).result
@@ -137,6 +140,7 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     scaled = MultiplyOp(lowering.converted(sums, i64), _by_block(lowering, sums, factors))
     total = _added(lowering, lowering.insert(scaled).result, TensorType(i64, [m, n]))
     rounded = lowering.shifted(total, 1 << (FRACTION - 1), None)
+    # The only rounding between the products and the columns' scale.
     shifted = lowering.insert(ShiftRightArithmeticOp(rounded, lowering.filled(rounded, FRACTION, i64))).result
     return shifted if wide else lowering.saturated(shifted, INT32_MIN, INT32_MAX, i32)
 

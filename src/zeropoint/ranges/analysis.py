@@ -53,9 +53,11 @@ class Ranges:
 
     def of(self, value: SSAValue) -> Interval:
         """The range of an integer value. Operands are visited with an explicit stack, because programs are deep."""
+        # Not recursion: a chain of thousands of ops would exceed Python's stack.
         pending = [value]
         while pending:
             current = pending[-1]
+            # A value is computed at its second visit, when all of its operands are known.
             missing = [operand for operand in self._needed(current) if operand not in self.known]
             if current in self.known or not missing:
                 pending.pop()
@@ -67,6 +69,7 @@ class Ranges:
 
     def array(self, value: SSAValue) -> Array | None:
         """The array of an integer constant, also behind `convert`; None for other values and element types."""
+        # Narrow weights are constants behind a `convert` to the type of the contraction.
         while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
             value = value.op.operand
         found = constant_array(value, self.weights)

@@ -47,6 +47,7 @@ def sums_of(ranges: Ranges, op: Contraction) -> Sums:
         return _weighted(*_left_weights(op, lhs), rank, ranges.of(op.rhs).hull, pads=False)
     each = ranges.of(op.lhs).hull * ranges.of(op.rhs).hull
     partial = each.any_of(terms(op))
+    # At a padded border a sum has fewer terms, which is what a partial sum is.
     return Sums(partial if pads else each.times(terms(op)), partial)
 
 
@@ -54,12 +55,14 @@ def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads:
     """Sums with `weights` (channels, terms); if `axis` is None, one range covers all channels."""
     positive = _total(np.maximum(weights, 0))
     negative = _total(np.maximum(-weights.astype(np.int64), 0))
+    # The greatest sum takes the greatest input at positive weights and the least at negative ones.
     up, down = Interval(positive, positive), Interval(negative, negative)
 
     def bounds(given: Interval) -> Interval:
         found = up * given - down * given
         return found.hull if axis is None else Interval.channels(found.low, found.high, axis, rank)
 
+    # A term that is not added yet counts as 0, so that the order of summation does not matter.
     partial = bounds(x.with_zero())
     return Sums(partial if pads else bounds(x), partial)
 
@@ -67,6 +70,7 @@ def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads:
 def _total(weights: Array) -> IntArray:
     """Sums of nonnegative numbers over the terms; if they might exceed i64, a checked upper bound instead."""
     count, greatest = weights.shape[1], int(weights.max(initial=0))
+    # Below 2^62 a sum in i64 cannot wrap around.
     if count * greatest <= 1 << 62:
         return weights.sum(axis=1, dtype=np.int64)
     rows = len(weights)
@@ -106,6 +110,7 @@ def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
     """The number of terms of one sum."""
     if isinstance(op, hlo.ConvolutionOp):
         kernel = shape_of(op.rhs)
+        # The kernel's input features are those of one group, so groups need no division here.
         return prod(kernel) // max(kernel[op.dimension_numbers.data.kernel_output_feature_dimension], 1)
     if isinstance(op, hlo.DotGeneralOp):
         return prod(shape_of(op.lhs)[d] for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
@@ -118,6 +123,7 @@ def combined(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> str | None:
     """The name of the only op of a body, on both arguments; None for a body of another form."""
     block = op.body.block
     inner = list(block.ops)
+    # Two ops: the one that combines, and the return. A set, because the order of the arguments does not matter.
     plain = len(op.inputs) == 1 and len(inner) == 2 and set(inner[0].operands) == set(block.args)
     return inner[0].name.removeprefix("stablehlo.") if plain and len(inner[0].results) == 1 else None
 
@@ -135,6 +141,7 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
     start, each = ranges.of(op.init_values[0]).hull, ranges.of(op.inputs[0])
     if name == "add":
         return _window_sums(op, each, start) if isinstance(op, hlo.ReduceWindowOp) else _sums(op, each, start)
+    # Elements of several channels meet in one result, so it gets the hull of their ranges.
     each = each.without(_moving(op))
     if isinstance(op, hlo.ReduceOp) and terms(op):
         found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
@@ -156,6 +163,7 @@ def _moving(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sequence[int]:
 
 def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
     shape, axes = shape_of(op.inputs[0]), array_values(op.dimensions)
+    # The initial value may be added at any point.
     partial = each.with_zero().summed(shape, axes) + start.with_zero()
     return Sums(each.summed(shape, axes) + start, partial)
 
@@ -163,6 +171,7 @@ def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
 def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sums:
     """Sums over windows: `_counts` elements of the operand each; the padding contributes the initial value."""
     each, counts = each.without(_moving(op)), _counts(op)
+    # StableHLO pads the operand with the initial value, so a tap outside adds it once more.
     inside, outside = Interval.made(counts, counts), Interval.made(terms(op) - counts, terms(op) - counts)
     partial = inside * each.with_zero() + outside * start.with_zero() + start.with_zero()
     return Sums(inside * each + outside * start + start, partial)
@@ -179,8 +188,10 @@ def _counts(op: hlo.ReduceWindowOp) -> IntArray:
     for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
         starts = np.arange(after[axis])[:, None] * strides[axis] - low
         taps = starts + np.arange(window[axis]) * apart[axis]
+        # A tap between dilated elements meets the initial value.
         met = (taps >= 0) & (taps <= (before[axis] - 1) * between[axis]) & (taps % between[axis] == 0)
         along = met.sum(axis=1)
+        # One number broadcasts; without it an interval of every position would be kept.
         if along.size and (along == along[0]).all():
             along = along[:1]
         shape = [1] * rank

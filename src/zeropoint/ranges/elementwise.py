@@ -24,6 +24,7 @@ def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
 
 def subtract(ranges: Ranges, op: hlo.SubtractOp) -> Interval:
     """lhs - rhs; not negative if lhs is the maximum of rhs along some dimensions."""
+    # Interval arithmetic alone would allow a negative result of `max(x) - x`, the exponent of a softmax.
     result = ranges.of(op.lhs) - ranges.of(op.rhs)
     return result.extreme(Interval.of(0, 0), np.maximum) if _is_maximum_of(op.lhs, op.rhs) else result
 
@@ -54,6 +55,7 @@ def negate(ranges: Ranges, op: hlo.NegateOp) -> Interval:
 def absolute(ranges: Ranges, op: hlo.AbsOp) -> Interval:
     """|operand|."""
     x = ranges.of(op.operand)
+    # A range that contains 0 has the least magnitude 0, not that of an end.
     nearest = np.where((x.low <= 0) & (x.high >= 0), 0, np.minimum(np.abs(x.low), np.abs(x.high)))
     return Interval(nearest, x.magnitude)
 
@@ -87,8 +89,10 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
 def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
     """operand * 2^amount for amounts from 0 to less than the width; otherwise the range of the type."""
     amounts, whole = ranges.of(op.rhs).hull, type_range(element_of(op.result))
+    # StableHLO gives 0 for greater amounts, so the power of two would be no bound.
     if not amounts.within(0, whole.greatest.bit_length() - 1):
         return whole
+    # The result is monotone in the amount for either sign, so the ends bound it.
     return joined(ranges.of(op.lhs).times(1 << amount) for amount in (amounts.least, amounts.greatest))
 
 

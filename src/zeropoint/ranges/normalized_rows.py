@@ -121,6 +121,7 @@ def steps(terms: int) -> Steps:
         product = noted((low * square[0], high * square[1]))
         product = noted((product[0] >> 30, product[1] >> 30))
         rest = noted(((3 << 30) - product[1], (3 << 30) - product[0]))
+        # The products of the ends are the bounds only if no factor changes its sign.
         assert min(int(y[0].min()), int(rest[0].min())) > 0
         wide = noted((y[0] * rest[0], y[1] * rest[1]))
         y = wide[0] >> 31, wide[1] >> 31
@@ -161,6 +162,7 @@ def _bounds(ranges: Ranges, ops: Ops, anchor: hlo.CountLeadingZerosOp) -> Iterat
     q, axis, epsilon = _rows(ops, v)
     n, given = shape_of(q)[axis], ranges.of(q)
     low, high = given.least, given.greatest
+    # Popoviciu: a variance is at most a quarter of the squared range; v is n^2 times it.
     most = n * n * (high - low) ** 2 // 4
     greatest = max(most + epsilon, n)
     if n > MOST_TERMS or low < -(1 << 15) or high >= 1 << 15 or epsilon < 0 or greatest >= 1 << 61:
@@ -168,10 +170,12 @@ def _bounds(ranges: Ranges, ops: Ops, anchor: hlo.CountLeadingZerosOp) -> Iterat
     norm = LayerNorm(n, epsilon)
     total = ops.convert(_sum(ops, q, axis), "i64")
     found: dict[SSAValue, tuple[int, int]] = {_spread(ops, q, axis): (0, most), v: (max(epsilon, n), greatest)}
+    # The greatest v has the fewest leading zeros.
     zeros = 64 - greatest.bit_length(), 64 - max(epsilon, n).bit_length()
     z = ops.op(hlo.AndOp, anchor.result, -2)
     found |= {anchor.result: zeros, z: (zeros[0] & ~1, zeros[1] & ~1)}
     raised = ops.op(hlo.ShiftLeftOp, v, ops.op(hlo.SubtractOp, z, 2))
+    # An even shift normalizes v to 2^60..2^62, so that the root's exponent is whole.
     found[raised] = 1 << 60, (1 << 62) - 1
     y = _newton(ops, ops.op(hlo.ShiftRightArithmeticOp, raised, 30), steps(n), found)
     factor = ops.op(hlo.ShiftRightArithmeticOp, ops.op(hlo.MultiplyOp, y, n), norm.log + 1)
@@ -179,6 +183,7 @@ def _bounds(ranges: Ranges, ops: Ops, anchor: hlo.CountLeadingZerosOp) -> Iterat
     mean = ops.op(hlo.DivideOp, ops.op(hlo.AddOp, total, n * (1 << 15) + n // 2), n)
     mean = ops.op(hlo.SubtractOp, mean, 1 << 15)
     rest = ops.op(hlo.SubtractOp, total, ops.op(hlo.MultiplyOp, mean, n))
+    # The mean is rounded to nearest, so the rest is at most half of n.
     found[rest] = -(n // 2), n - 1 - n // 2
     rho = ops.op(hlo.DivideOp, ops.op(hlo.ShiftLeftOp, rest, left), n)
 

@@ -84,7 +84,9 @@ def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> li
     form = dot_form(name.data) if isinstance(name, StringAttr) else None
     if form is None or not form.pairs:
         return found
+    # Of computed weights, the magnitude of -128 is possible.
     greatest = 128 if weights is None else int(np.abs(weights.astype(np.int64)).max(initial=0))
+    # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits; split weights halve them, rounded up.
     pair = 2 * BYTE_MAX * (-(-greatest // 2) if form.split else greatest)
     return [*found, Obligation(op, "sums of two products", Interval.of(-pair, pair), 16)]
 
@@ -111,6 +113,7 @@ def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
         return []
     factor, shift = channels_of(op, multiplier.multiplier), channels_of(op, multiplier.shift)
     if multiplier.behaviour is RequantizeBehaviour.FIXED32:
+        # A negative shift multiplies, so it takes part in the product.
         factor = factor << np.maximum(-shift, 0)
         rounding = (np.int64(1) << np.maximum(shift, 0)) >> 1
         if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # `_fixed32_of_48_bits`
@@ -127,6 +130,7 @@ def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
 
 def _weighted_sum(ranges: Ranges, op: WeightedSumOp) -> list[Obligation]:
     half = 1 << (int(op.shift.value.data) - 1)
+    # The rounding term is the first that is added.
     partial = Interval.of(half, half)
     for term in weighted_terms(ranges, op):
         partial = partial + term.with_zero()

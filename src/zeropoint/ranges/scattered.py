@@ -33,6 +33,7 @@ def _windows(op: hlo.SelectAndScatterOp) -> int:
     """The greatest number of windows that contain one element."""
     ones = (1,) * len(shape_of(op.operand))
     sizes, strides = array_values(op.window_dimensions, ones), array_values(op.window_strides, ones)
+    # Windows start every `step` elements, so ceil(size / step) of them reach one element.
     return prod(-(-size // step) for size, step in zip(sizes, strides, strict=True))
 
 
