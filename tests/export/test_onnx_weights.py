@@ -43,6 +43,27 @@ def samples() -> list[dict[str, np.ndarray]]:
     return [{"x": random.uniform(0.9, 1, (1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
 
 
+WHOLE_RANGE = """
+name = "whole_range"
+extends = "onnxruntime"
+
+[[kernel]]
+name = ["convolution", "depthwise_convolution", "fully_connected"]
+inputs = ["act u8", "weight i8<-127:127> zp=0 per_channel", "bias i32 zp=0 per_channel"]
+output = "act u8"
+relation = "multiplier_accumulator_scale"
+accumulator = 32
+"""
+"""onnxruntime's kernels without the limit on pairs."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Quantization:
+    path = tmp_path_factory.mktemp("table") / "whole_range.toml"
+    path.write_text(WHOLE_RANGE)
+    return quantized(str(path))
+
+
 def quantized(target: str) -> Quantization:
     return quantize(load_onnx_model(network(), {}), samples(), Options(target=target))
 
@@ -71,10 +92,15 @@ def test_onnxruntime_computes_the_prediction_with_all_products_at_their_greatest
         np.testing.assert_array_equal(found.run(sample)[0], predict(sample)["y"])
 
 
-def test_weights_of_the_whole_range_are_u8_where_they_saturate() -> None:
+def test_openvino_always_has_i8_weights_which_saturate_no_pair() -> None:
     program = quantized("openvino").propagated
-    assert set(weight_types(onnx_model(program)).values()) == {TensorProto.INT8}
-    found = weight_types(onnx_model(program, weight_form="exact"))
+    for form in ("auto", "exact"):
+        assert set(weight_types(onnx_model(program, weight_form=form)).values()) == {TensorProto.INT8}
+
+
+def test_weights_of_the_whole_range_are_u8_where_they_saturate(whole: Quantization) -> None:
+    assert set(weight_types(onnx_model(whole.propagated, weight_form="i8")).values()) == {TensorProto.INT8}
+    found = weight_types(onnx_model(whole.propagated))
     assert found == {
         "plain": TensorProto.UINT8,
         "depthwise": TensorProto.INT8,
@@ -91,10 +117,8 @@ def test_both_forms_compute_the_same_where_no_sum_saturates(made: Quantization) 
         np.testing.assert_array_equal(*results)
 
 
-def test_exact_weights_of_the_whole_range_compute_the_prediction() -> None:
-    result = quantized("openvino")
-    predict = Interpreter(result.quantized)
-    found = optimized(onnx_model(result.propagated, weight_form="exact"), signed=False)
+def test_exact_weights_of_the_whole_range_compute_the_prediction(whole: Quantization) -> None:
+    predict, found = Interpreter(whole.quantized), optimized(onnx_model(whole.propagated), signed=False)
     for sample in samples():
         np.testing.assert_array_equal(found.run(sample)[0], predict(sample)["y"])
 

@@ -25,12 +25,12 @@ OPSET, IR_VERSION = 21, 10
 
 @dataclass(frozen=True)
 class Case:
-    """One op that a kernel of the table represents.
+    """One op that a kernel of the table represents; `Sqrt Reciprocal` are two, one after the other.
 
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
     the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
     not fix it. `loaded` is false where our importer does not know the op. With `nonzero`, no element of the last input
-    is real 0.
+    is real 0; with `positive`, every element of the inputs is above it.
     """
 
     op: str
@@ -47,6 +47,7 @@ class Case:
     scale: float = 0.1
     loaded: bool = True
     nonzero: bool = False
+    positive: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,11 @@ def qdq_model(
             if operand.axis is not None:
                 nodes[-1].attribute.append(helper.make_attribute("axis", operand.axis))
     ends = [f"y{index}" for index in range(len(results))]
-    nodes.append(helper.make_node(op, names, [f"{end}_real" for end in ends], name="op", **attributes))
+    first, *more = op.split()
+    nodes.append(helper.make_node(first, names, [f"{end}_real" for end in ends], name="op", **attributes))
+    for after in more:
+        nodes[-1].output[0] = f"{after}_operand"
+        nodes.append(helper.make_node(after, [f"{after}_operand"], [f"{ends[0]}_real"], name=after))
     for end, port in zip(ends, results, strict=True):
         around = parameters(end, port)
         nodes.append(helper.make_node("QuantizeLinear", [f"{end}_real", *around], [f"{end}_stored"]))
@@ -192,11 +197,12 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         # Products of bytes are summed in 16 bits that saturate where there is no VNNI; those of half the range fit.
         top = (storage.minimum + storage.maximum) // 2 if row.accumulator_bits else storage.maximum
         zero = row.input_rule(index).zero_point
-        zero = between(random, storage.minimum, top, end) if zero is None else zero
+        if zero is None:
+            zero = between(random, storage.minimum, top, -1 if case.positive else end)
         port = Port(storage, float(short(random, 0.05)) * step(storage), zero, shape)
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
-        stored[index] = random.integers(storage.minimum, top + 1, shape)
+        stored[index] = random.integers(zero + 1 if case.positive else storage.minimum, top + 1, shape)
         if case.nonzero and shape is case.shapes[-1]:
             beside = zero + 1 if zero < top else zero - 1
             stored[index] = np.where(stored[index] == zero, beside, stored[index])
