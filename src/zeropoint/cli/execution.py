@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.data import PREPROCESS, data_source
+from zeropoint.cli.exported import runtime_of
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
@@ -159,25 +160,6 @@ def _run_samples(
     say(f"wrote {output}")
 
 
-def _runtime(model: Path, layers: bool) -> Any:
-    """The runtime of an exported file, as an engine; None for other files."""
-    from zeropoint.export import format_suffix
-
-    suffix = format_suffix(model)
-    if suffix not in (".onnx", ".tflite", ".tosa.mlir"):
-        return None
-    from zeropoint.export.litert.runtime import LiteRTEngine
-    from zeropoint.export.onnx.runtime import OnnxEngine, is_exported
-    from zeropoint.export.tosa.runtime import TosaEngine
-
-    if suffix == ".onnx" and not is_exported(model):
-        return None
-    if layers:
-        fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
-    engines = {".onnx": OnnxEngine, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
-    return engines[suffix](model)
-
-
 @click.command()
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
@@ -207,8 +189,9 @@ def compare(
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
-    A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime. Dynamic dimensions of REFERENCE are those of
-    MODEL, unless --shape overrides them. --constant fixes inputs of REFERENCE that MODEL does not have.
+    A file that zeropoint exported (.tflite, .onnx) runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions
+    of REFERENCE are those of MODEL, unless --shape overrides them. --constant fixes inputs of REFERENCE that MODEL does
+    not have.
     """
     from zeropoint.calibrate import samples
     from zeropoint.comparison import compare
@@ -218,13 +201,15 @@ def compare(
 
     if layers and engine == "native":
         fail("found --layers with --engine native, expected --engine auto, which sees inner values")
-    runtime = _runtime(model, layers)
+    runtime = runtime_of(model, layers)
     if runtime is None:
         second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
         first = Model(load_alike(reference, second.inputs, dict(shapes), dict(constants)))
     else:
         first = Model(load_model(reference, dict(shapes), dict(constants)))
         second = Model(first.program, engine=runtime)
+    if reference.suffix in (".onnx", ".tflite") and (own := runtime_of(reference, layers)) is not None:
+        first = Model(first.program, engine=own)
     check_loops(first.program, second.program)
     source = samples(data_source(data, preprocess), first.inputs)
     result = compare(first, second, source, layers=layers, mask=mask, progress=progress())

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.data import PREPROCESS, data_source
+from zeropoint.cli.exported import exported_program
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
@@ -74,6 +75,8 @@ def report(
 ) -> None:
     """Write one page about the integer program MODEL, as quantize wrote it: graph, noise, values, bounds, times.
 
+    A .tflite or .onnx file that zeropoint exported is shown as the program that it was made from.
+
     The page is one file that needs no network. Sections that need --reference, --data or --stages say so. `quantize
     --report` writes the same page with everything in it.
     """
@@ -85,6 +88,7 @@ def report(
         Source,
         measured_report,
         saved_stages,
+        stages_of,
         write_model_explorer,
         write_report,
     )
@@ -98,9 +102,11 @@ def report(
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
     )
     check_output(output, SUFFIXES, model, reference, data)
-    program = load_model(model)
+    made = exported_program(model)
+    program = load_model(model) if made is None else made.integer
     check_loops(program)
-    source = Source() if stages is None else saved_stages(stages)
+    source = Source() if made is None else stages_of(made)
+    source = source if stages is None else saved_stages(stages)
     if reference is not None:
         source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))
     if data is not None:

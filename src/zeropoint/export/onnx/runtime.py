@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.onnx.graph import METADATA
 from zeropoint.export.ports import check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 ELEMENTS = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
-
-
-def is_exported(path: Path) -> bool:
-    """Whether zeropoint wrote this model, judged by its metadata."""
-    try:
-        model = onnx.load_model_from_string(path.read_bytes())
-    except (DecodeError, OSError):
-        return False
-    return any(entry.key == METADATA and _is_json(entry.value) for entry in model.metadata_props)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 class OnnxFile:

@@ -106,13 +106,19 @@ class Operator:
 
 @dataclass(frozen=True)
 class Model:
-    """The main graph of a file. `orders` has the permutations that the exporter applied to inputs and outputs."""
+    """The main graph of a file. `metadata` is what zeropoint's exporter wrote; empty in files of others."""
 
     tensors: Sequence[Tensor]
     operators: Sequence[Operator]
     inputs: Ports
     outputs: Ports
-    orders: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict[str, Mapping[str, list[int]]])
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def orders(self) -> Mapping[str, Mapping[str, list[int]]]:
+        """The permutations that the exporter applied to inputs and outputs."""
+        found = self.metadata.get("orders")
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _names_of(kind: type) -> dict[int, str]:
@@ -146,7 +152,7 @@ def read_model(content: bytes) -> Model:
     )
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
-    return Model(tensors, operators, *_signature(root, inputs, outputs), _orders(root))
+    return Model(tensors, operators, *_signature(root, inputs, outputs), _metadata(root))
 
 
 def _count(count: int, what: str, content: bytes) -> int:
@@ -282,7 +288,7 @@ def _named(ports: Ports, maps: Sequence[Any]) -> Ports:
     return [(names.get(tensor) or name, tensor) for name, tensor in ports]
 
 
-def _orders(root: Any) -> Mapping[str, Mapping[str, list[int]]]:
+def _metadata(root: Any) -> Mapping[str, Any]:
     for index in range(root.MetadataLength()):
         entry = root.Metadata(index)
         if entry.Name() == METADATA.encode() and entry.Buffer() < root.BuffersLength():
@@ -290,6 +296,5 @@ def _orders(root: Any) -> Mapping[str, Mapping[str, list[int]]]:
                 found = json.loads(bytes(_array(root.Buffers(entry.Buffer()).DataAsNumpy(), np.uint8)))
             except ValueError:
                 return {}
-            orders = cast("dict[str, Any]", found).get("orders") if isinstance(found, dict) else None
-            return cast("dict[str, Any]", orders) if isinstance(orders, dict) else {}
+            return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     return {}

@@ -1,0 +1,49 @@
+"""Files that zeropoint exported, as arguments of commands: the runtime that runs them, the program that they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from zeropoint.cli.refusals import fail
+
+
+def runtime_of(model: Path, layers: bool) -> Any:
+    """The runtime of an exported file, as an engine; None for other files.
+
+    A .tflite file of others runs in LiteRT, too. Its tables are checked first, because LiteRT trusts them.
+    """
+    from zeropoint.export import format_suffix
+
+    suffix = format_suffix(model)
+    if suffix not in (".onnx", ".tflite", ".tosa.mlir"):
+        return None
+    from zeropoint.export.litert.runtime import LiteRTEngine
+    from zeropoint.export.onnx.runtime import OnnxEngine
+    from zeropoint.export.tosa.runtime import TosaEngine
+    from zeropoint.frontend import load_model
+    from zeropoint.frontend.exported import origin_of
+
+    origin = origin_of(model) if suffix != ".tosa.mlir" else None
+    if suffix == ".onnx" and origin is None:
+        return None
+    if layers:
+        fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
+    if origin is not None:
+        load_model(model)  # refuses what a runtime would crash on
+    engines = {".onnx": OnnxEngine, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
+    return engines[suffix](model)
+
+
+def exported_program(model: Path) -> Any:
+    """The stages of the program in an exported .onnx or .tflite file, by its own parameters; None for other files."""
+    from zeropoint.frontend import load_model
+    from zeropoint.frontend.exported import origin_of
+    from zeropoint.options import Options
+    from zeropoint.pipeline import quantize
+
+    origin = origin_of(model) if model.suffix in (".onnx", ".tflite") and model.is_file() else None
+    if origin is None:
+        return None
+    program = load_model(model)
+    return quantize(program, None, Options(target=origin.target, profile=origin.profile, effort="none"))

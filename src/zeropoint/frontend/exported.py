@@ -1,0 +1,64 @@
+"""Files that zeropoint exported, by their metadata: the target and the profile that they were quantized for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from zeropoint.errors import reading
+from zeropoint.frontend.errors import ModelError
+
+KEY = "zeropoint"
+"""The key of the metadata, whose value is JSON."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The target and the profile of an exported program."""
+
+    target: str
+    profile: str
+
+
+def origin_of(path: Path) -> Origin | None:
+    """The origin of a .onnx or .tflite file; None for a file that zeropoint did not export.
+
+    Raises ModelError for a .tflite file whose tables are broken, and if the file cannot be read.
+    """
+    try:
+        with reading(path, ModelError):
+            found = _metadata(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ModelError as error:
+        raise error if str(error).startswith(str(path)) else ModelError(f"{path}: {error}") from error
+    target, profile = found.get("target"), found.get("profile")
+    return Origin(target, profile) if isinstance(target, str) and isinstance(profile, str) else None
+
+
+def _metadata(path: Path) -> Mapping[str, Any]:
+    if path.suffix == ".tflite":
+        from zeropoint.frontend.litert.reader import read_model  # imports flatbuffers, needed only here
+
+        return read_model(path.read_bytes()).metadata
+    if path.suffix != ".onnx":
+        return {}
+    import onnx  # needed only here
+    from google.protobuf.message import DecodeError
+
+    try:
+        properties = onnx.load_model_from_string(path.read_bytes()).metadata_props
+    except DecodeError:
+        return {}
+    return next((_json(entry.value) for entry in properties if entry.key == KEY), dict[str, Any]())
+
+
+def _json(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

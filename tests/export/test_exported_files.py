@@ -1,0 +1,80 @@
+"""Exported files as arguments: `compare` runs each in its runtime, `report` shows the program; broken ones fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from digits import DIGITS, images, quantized_digits
+from zeropoint.cli import main
+from zeropoint.export import export_program
+from zeropoint.frontend import ModelError
+from zeropoint.frontend.exported import Origin, origin_of
+
+MODEL = str(DIGITS / "digits.onnx")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo as a file for each runtime, and four images."""
+    made = tmp_path_factory.mktemp("exported")
+    for target, name in (("onnxruntime", "d.q.onnx"), ("litert", "d.tflite")):
+        export_program(quantized_digits(target).propagated, made / name)
+    np.savez(made / "data.npz", image=np.concatenate([sample["image"] for sample in images("test", 4)]))
+    return made
+
+
+def answer(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_the_origin_of_a_file_is_in_its_metadata(folder: Path) -> None:
+    assert origin_of(folder / "d.q.onnx") == Origin("onnxruntime", "onnxruntime")
+    assert origin_of(folder / "d.tflite") == Origin("litert", "fixed32-double")
+    assert origin_of(Path(MODEL)) is None
+
+
+def test_two_exported_files_are_compared_each_in_its_runtime(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from zeropoint.export.litert.runtime import LiteRTFile
+    from zeropoint.export.onnx.runtime import OnnxFile
+
+    seen: list[str] = []
+
+    def counted(kind: type) -> None:
+        run = kind.__call__
+
+        def call(self, inputs, **more):  # type: ignore[no-untyped-def]
+            seen.append(kind.__name__)
+            return run(self, inputs, **more)
+
+        monkeypatch.setattr(kind, "__call__", call)
+
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    counted(LiteRTFile)
+    counted(OnnxFile)
+    found = answer("compare", folder / "d.q.onnx", folder / "d.tflite", "--data", folder / "data.npz")
+    assert found.exit_code == 0, found.output
+    assert seen == ["OnnxFile", "LiteRTFile"] * 4
+
+
+@pytest.mark.parametrize("name", ["d.q.onnx", "d.tflite"])
+def test_a_report_of_an_exported_file_is_that_of_its_program(folder: Path, name: str, tmp_path: Path) -> None:
+    arguments = ("--reference", MODEL, "--data", folder / "data.npz", "--no-timing")
+    found = answer("report", folder / name, "-o", tmp_path / "r.json", *arguments)
+    assert found.exit_code == 0, found.output
+    text = (tmp_path / "r.json").read_text()
+    assert '"block.project.conv"' in text
+    assert "SQNR" in text or "sqnr" in text
+
+
+def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: Path) -> None:
+    content = (folder / "d.tflite").read_bytes()
+    (tmp_path / "cut.tflite").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError, match=r"cut\.tflite: "):
+        origin_of(tmp_path / "cut.tflite")
+    found = answer("compare", MODEL, tmp_path / "cut.tflite", "--data", folder / "data.npz")
+    assert (found.exit_code, found.output.count("\n")) == (2, 1), found.output
