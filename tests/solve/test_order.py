@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
+from solve import conflicts
 from solve.mixed_graphs import KINDS, TABLE, mixed_graph
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program
+from zeropoint.opt import parse_passes
 from zeropoint.solve import is_rescale, propagate
 from zeropoint.solve.check import regions_of
 
 SEEDS = 6
+NETWORKS = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "4"))
 
 
 def shuffled(program: Program, seed: int) -> Program:
@@ -49,3 +55,22 @@ def test_shuffling_independent_ops_changes_no_type(family: str) -> None:
         expected = types(propagate(program, TABLE))
         for shuffle in range(2):
             assert types(propagate(shuffled(program, shuffle), TABLE)) == expected, f"seed {seed}, shuffle {shuffle}"
+
+
+def decided(text: str, target: str) -> dict[str, list[str]]:
+    program = parse_program(text)
+    passes = ("fuse", "propagate", "move-rescales", "express-accumulators")
+    for run in parse_passes(",".join(["simplify", *(f"{name}{{target={target}}}" for name in passes)])):
+        program = run(program)
+    return types(program)
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+def test_shuffling_a_network_of_many_conflicts_changes_no_type(target: str) -> None:
+    for seed in range(NETWORKS):
+        steps = conflicts.steps(seed)
+        outputs = conflicts.outputs_of(steps)
+        expected = decided(conflicts.text(seed, steps, outputs), target)
+        for shuffle in range(2):
+            order = conflicts.shuffled(steps, shuffle)
+            assert decided(conflicts.text(seed, order, outputs), target) == expected, f"network {seed}, {shuffle}"
