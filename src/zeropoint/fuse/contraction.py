@@ -23,6 +23,7 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
         return "transpose_convolution"
     groups = op.feature_group_count.value.data
     channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
+    # With one input channel, one group is an ordinary convolution.
     return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
 
 
@@ -35,6 +36,7 @@ def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
     if array is None or not array.size or array.min() > HIDDEN:
         return False
     use = total.result.get_unique_use()
+    # Movement between the sum and its softmax changes no number.
     while use is not None and isinstance(use.operation, ReshapeOp | TransposeOp):
         use = use.operation.result.get_unique_use()
     reader = None if use is None else use.operation
@@ -46,6 +48,7 @@ def match_contraction(op: Operation, graph: Graph) -> Match | None:
     """`convolution | dot_general` with a constant, then `add` of a per-channel constant, then clamps."""
     if not isinstance(op, ConvolutionOp | DotGeneralOp) or not graph.is_float(op.result):
         return None
+    # A computed right operand is an activation: `match_batch_matmul` takes it.
     if graph.array(op.rhs) is None or weight_channel_axis(op) is None:
         return None
     ops: list[Operation] = [op]
@@ -57,6 +60,7 @@ def match_contraction(op: Operation, graph: Graph) -> Match | None:
         bias = graph.channel_constant(other, axis)
         if bias is not None and not _hides(bias, user, graph):
             assert isinstance(other.owner, Operation)
+            # A broadcast that others read stays outside, and is copied into the region.
             ops += [other.owner, user] if graph.only_user(other) is user else [user]
             inputs.append(bias)
     return Match(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))

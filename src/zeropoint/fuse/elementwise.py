@@ -47,6 +47,7 @@ def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
         for operand in op.operands
         if not (isinstance(operand, OpResult) and operand.op in slice_ops) and graph.splat(operand) is None
     }
+    # A table has one index.
     return sources.pop() if len(sources) == 1 else None
 
 
@@ -100,6 +101,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
     if not is_function(op) or not graph.is_float(op.results[0]):
         return None
+    # From the last op backwards, so that the longest chain becomes one table.
     latest: set[Operation] = {op}
     slice_ops: set[Operation] = set()
     joined: list[Operation] = []
@@ -109,6 +111,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         slice_ops |= latest
         joined += latest
         if sources.grow(latest, slice_ops):
+            # A diamond (`x * sigmoid(x)`) has two sources until both of its branches have joined.
             count = len(joined)
         latest = _absorb(latest, slice_ops, graph)
     best = set(joined[:count])
@@ -116,6 +119,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         return None
     source = _one_activation(best, graph)
     assert source is not None
+    # A clamp after a sum is free in the sum's kernel; as a table it would be a kernel more.
     if _bounds_a_sum(best, source, graph):
         return None
     if graph.array(source) is not None or shape_of(source) != shape_of(op.results[0]) or not graph.is_float(source):
@@ -173,6 +177,7 @@ def match_prelu(op: Operation, graph: Graph) -> Match | None:
     test, product, value = op.pred.owner, op.on_false.owner, op.on_true
     if not _tests_sign(test, value, graph) or not isinstance(product, MultiplyOp) or value not in product.operands:
         return None
+    # Either order of the factors.
     slope = product.rhs if product.lhs is value else product.lhs
     ops: list[Operation] = [test, product]
     if any(graph.only_user(made.results[0]) is not op for made in ops):

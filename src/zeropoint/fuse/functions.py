@@ -51,6 +51,7 @@ def _is_hard_sigmoid(found: Array) -> bool:
     """clamp(0, slope * x + offset, 1) with slope > 0 and 0 < offset < 1."""
     offset = _at(found, 0.0)
     slope = (_at(found, 0.125) - offset) * 8
+    # Slope and offset differ between frameworks (1/6 or 0.2), so they are read from two points.
     return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1))
 
 

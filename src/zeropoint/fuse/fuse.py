@@ -73,6 +73,7 @@ def _body(match: Match, stated: Statements) -> Block:
         copy = op.clone(mapping)
         for index, operand in enumerate(op.operands):
             if len(ports.get(operand, ())) > 1:
+                # The first use takes the first port, and so on; `clone` mapped all of them to the last.
                 copy.operands[index] = ports[operand].pop(0)
         block.add_op(copy)
     for result in (result for op in match.ops for result in op.results):
@@ -93,6 +94,7 @@ def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
         [element_of(value) for value in match.outputs],
         Region(_body(match, stated)),
     )
+    # A contraction is named after itself, not after its clamp; a function after the op that gives its result.
     region.location = match.ops[0].location if match.function is None else root.location
     if match.function not in (None, GENERIC, match.kernel):
         region.attributes[FUNCTION] = StringAttr(match.function)
@@ -102,6 +104,7 @@ def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
         old.replace_all_uses_with(new)
         if old in stated:
             stated[new] = stated.pop(old)
+    # Users before producers: an op with uses cannot be erased.
     for op in reversed(match.ops):
         Rewriter.erase_op(op)
     return region
@@ -122,6 +125,7 @@ def _take(match: Match, graph: Graph) -> None:
     graph.covered.update(match.ops)
     region = wrap(match, graph.stated)
     graph.covered.add(region)
+    # Later matches may cover ops around the region and ask for their order.
     graph.positions[region] = graph.positions[match.ops[-1]]
 
 
@@ -132,7 +136,9 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     """
     target = target or named_target("cpu")
     program = program.clone()
+    # First: their bodies would otherwise be matched op by op.
     composites = expand_composites(program, target.composites)
+    # Before matching, so that a bound that the kernel lacks is an op of its own.
     split_clamps(program, target.by_kernel)
     stated = lift_statements(program)
     ops = list(program.entry.ops)
@@ -141,6 +147,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
         match = composite_match(composite, graph)
         if match is not None:
             _take(match, graph)
+    # Functions are matched from the end, contractions from the start (`lists.py`).
     for direction, patterns in ROUNDS:
         _apply(patterns, ops[::direction], graph)
     remove_dead_ops(program.entry)

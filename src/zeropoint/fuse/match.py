@@ -66,6 +66,7 @@ class Graph:
     def only_user(self, value: SSAValue) -> Operation | None:
         """The only user of `value` if no match covers it yet; None otherwise."""
         use = value.get_unique_use()
+        # A value with other users must stay outside the region, which returns only its last one.
         return use.operation if use is not None and use.operation not in self.covered else None
 
     def splat(self, value: SSAValue) -> float | None:
@@ -109,6 +110,7 @@ class Graph:
         while (clamp := self.clamp_after(taken[-1].results[0])) is not None:
             bounds.then(clamp, self.weights)
             taken.append(clamp)
+            # A longer chain may end at bounds that the target has again (max 0, then min 6), so the loop goes on.
             if self.bounds is None or (bounds.low, bounds.high) in self.bounds:
                 ops = [*taken]
         return tuple(ops)

@@ -38,6 +38,7 @@ def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
         if isinstance(owner, BroadcastInDimOp | ReshapeOp):
             way.append(owner)
             value = owner.operand
+        # JAX writes max(-inf, reduce_max) around the maximum of a softmax.
         elif isinstance(owner, MaximumOp) and graph.splat(owner.lhs) == float("-inf"):
             way.append(owner)
             value = owner.rhs
@@ -68,6 +69,7 @@ def _match(kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], 
     covered = graph.in_order(set(ops))
     inside = set(covered)
     for op in covered[:-1]:
+        # A value inside the kernel has no type of its own that another reader could see.
         if any(use.operation not in inside for result in op.results for use in result.uses):
             return None
     return None if inside & graph.covered else Match(kernel, covered, inputs)
@@ -149,6 +151,7 @@ def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
         return None
     count = prod(shape_of(total[0])) / prod(shape_of(total[1][-1].results[0]))
     divisor = number if isinstance(owner, DivideOp) else 1 / number if number else 0.0
+    # 1/n as an f32 factor is not exactly the reciprocal of n.
     return (total[0], [*way, owner, *total[1]]) if abs(divisor / count - 1) < 1e-5 else None
 
 
@@ -166,6 +169,7 @@ def _variance(value: SSAValue, centred: SubtractOp, graph: Graph) -> Way | None:
     """The ops of a variance of x: mean((x - mean)^2), or max(mean(x^2) - mean^2, 0); None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
+    # E[x^2] - E[x]^2 may round below 0, which frameworks clamp.
     if isinstance(owner, MaximumOp) and 0 in (graph.splat(owner.lhs), graph.splat(owner.rhs)):
         way.append(owner)
         value = owner.lhs if graph.splat(owner.rhs) == 0 else owner.rhs

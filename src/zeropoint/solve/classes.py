@@ -115,6 +115,7 @@ class ScaleClass:
         else:
             chosen = _around(self.zero_point, minimum, maximum, storage)
         scale, zero_point = float(chosen.scale), int(chosen.zero_point)
+        # Rounded to f32 where the target stores scales so: integers follow from the scale that the runtime sees.
         held = held_scale(max(scale, self.least_scale), self.scale_type)
         return UniformQuantizedType.per_layer(storage, float(held), zero_point)
 

@@ -171,6 +171,7 @@ class _Settlement:
         if own == output or self._adds_nothing(value, own, output):
             return
         self.termination.rescale((kernel.region, port))
+        # Before the rescale, which is a user too.
         uses = list(value.uses)
         wants, has = self._reason((kernel.region, port), own, output)
         made = rescale_region(value, output, own, (has, wants))
@@ -178,6 +179,7 @@ class _Settlement:
         kernel.region.parent.insert_op_after(made, kernel.region)
         for use in uses:
             use.operation.operands[use.index] = made.outputs[0]
+        # A reader that wants the kernel's own type takes the value before the rescale.
         self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
         self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
         self.specs.graph.made.add(made.outputs[0])
@@ -234,6 +236,7 @@ def propagate(
     keep_hidden_results(program, constraints)
     narrow_ranges(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
+    # Constants were duplicated and ranges narrowed, so the program is numbered anew.
     positions = {op: position for position, op in enumerate(program.entry.ops)}
     kernels = sorted(graph.kernels, key=lambda kernel: positions[kernel.region])
     specs.run_functions(graph.kernels, program.weights)
@@ -244,6 +247,7 @@ def propagate(
         if kernel.row.profile and profile is None:
             kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
         with _placed(kernel):
+            # For all kernels first: a raised scale changes the type that other kernels read.
             run.leave_room(kernel)
     for kernel in kernels:
         with _placed(kernel):

@@ -68,6 +68,7 @@ class Pieces:
                         seen.add(number)
                         found.append(number)
                         pending.append(number)
+        # A canonical order: the same program gives the same cuts, whatever the order of sets.
         return sorted(found, key=lambda number: (self.graph.nodes[number].position, number))
 
     def split(self, piece: Sequence[int]) -> list[list[int]]:
@@ -78,6 +79,7 @@ class Pieces:
     def cut(self, piece: Sequence[int], collision: Collision) -> None:
         """Cut the cheapest edges between the two sides of a collision. Raises NoProgress if there is no edge to cut."""
         side = self._side(piece, collision)
+        # The edges with one end on either side.
         edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
         if not edges:
             raise NoProgress(f"found nothing to cut between {collision.demands[0]} and {collision.demands[1]}")

@@ -52,10 +52,12 @@ def weight_type(
     ValueError for about 2^23 weights per channel.
     """
     channels = weights_by_channel(weight, axis).astype(np.float64)
+    # -127..127 has a middle: weights are symmetric.
     narrow = storage.minimum > storage.type.min
     low, high = channels.min(axis=1), channels.max(axis=1)
     if ranges is not None:
         low, high = (np.broadcast_to(end, low.shape) for end in ranges.T)
+        # What saturates does not add to the sums.
         channels = np.clip(channels, np.minimum(low, 0)[:, None], np.maximum(high, 0)[:, None])
     scales = symmetric(low, high, storage.type, narrow=narrow, greatest=storage.maximum).scale
     if ranges is None and per_channel:
@@ -66,6 +68,7 @@ def weight_type(
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
     if not per_channel:
+        # One scale has to satisfy the widest channel.
         return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
     points = np.full(scales.shape, middle)
     return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
@@ -100,6 +103,7 @@ def least_scales(
     if greatest_output is None:
         return least_weight_scale(greatest + added, input_type.scale, rounding, limit)
     least = least_saturating_scale(added, input_type.scale, greatest_output)
+    # With more terms their rounding alone may exceed the limit at any scale.
     short = rounding < limit / 2
     fitting = least_weight_scale((greatest + added)[short], input_type.scale, rounding[short], limit)
     least[short] = np.minimum(least[short], fitting)
@@ -136,6 +140,7 @@ def held_weight_type(
     storage = pinned.storage
     held = weights_by_channel(stored_array(weight, pinned), axis).astype(np.float64) - points[:, None]
     offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
+    # From the stored integers, which are known exactly, not from the reals.
     passes = np.abs(held).sum(axis=1) * input_type.affine.reach + offset > limit
     if not passes.any():
         return pinned

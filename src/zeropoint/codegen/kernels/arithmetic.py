@@ -119,8 +119,10 @@ class _IntegerSums:
         A step has four taps of i8, or two of i16.
         """
         steps, taps, channels = weights.shape
+        # A last channel of zeros is what padding (index -1) reads.
         laid = np.zeros((steps, channels + 1, taps), np.int16 if self.pairs else np.int8)
         laid[:, :-1] = weights.transpose(0, 2, 1)
+        # As words, the taps of a step move together when channels are put in order.
         return laid.view(np.uint32)[:, :, 0]
 
     def laid(self, words: AnyArray, channels: IntArray) -> AnyArray:
@@ -163,6 +165,7 @@ class Integers(_IntegerSums):
             packed = self.epilogue.emit(f, isa, sums, rest)
             if to.other is not None and self.residual is not None and self.residual.total is not None:
                 added = f.load_first(isa.i8, stored, to.other, pixel * self.residual.pixel)
+                # The weighted sum has a multiplier for each operand, in the order of the program.
                 operands = [added, packed] if self.residual.first else [packed, added]
                 packed = summed(f, isa, self.residual.total, operands)
             f.store_first(packed, stored, to.out, pixel * to.step)
@@ -174,6 +177,7 @@ class Integers(_IntegerSums):
 
         `bias` belongs to activations as the program has them (i8 or i16).
         """
+        # The kernel reads x + 128, so 128 times the sum of the weights comes off the bias.
         stored = self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
         start = bias - stored + self.epilogue.rounding(output.multiplier)
         words, parts = self.words(weights), list[bytes]()
@@ -207,12 +211,14 @@ class Floats:
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """Zeros; the biases are added last."""
+        # The specified order of a float sum is the products first, then the bias.
         return [Value(vector(isa.width, "float"), "zeroinitializer")] * count
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus one product."""
         if self.sparse:
             bits = f.bits(weight, isa.i32)
+            # The bits of -0: a masked input is 0, so NaN and infinity do not pass a skipped weight.
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 

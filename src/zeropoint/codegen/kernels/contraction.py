@@ -77,6 +77,7 @@ class Contraction:
         """The same contraction with all pixels in one row if rows have no gaps, and adjacent runs merged."""
         rows, width, residual = self.rows, self.width, self.arithmetic.residual
         adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
+        # A tile then never ends at a row: fewer tiles are smaller than the registers allow.
         if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
             rows, width = 1, rows * width
         each = self._adjacent_runs()
@@ -86,6 +87,7 @@ class Contraction:
 
     def _adjacent_runs(self) -> int:
         """The number of consecutive runs that can be merged into one longer run."""
+        # The longest first: fewer runs need fewer entries in the table of starts.
         for each in range(len(self.runs), 1, -1):
             starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
             if len(self.runs) % each == 0 and starts == list(self.runs):
@@ -107,9 +109,12 @@ class Contraction:
         """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
         total = 0.0
         for part in columns.parts:
+            # Bytes of one step of the group.
             weights = part.size * isa.bytes
+            # Weights that stay in L1 cost no bandwidth from L2.
             streamed = weights / STREAMED if weights * self.steps > KEPT else 0
             for tile in self.pixels(isa, part.size).parts:
+                # Whichever of products, loads and bandwidth takes longest hides the others.
                 step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
@@ -123,6 +128,7 @@ class Contraction:
         weights = self.steps * count * isa.bytes
         if not self.arithmetic.in_order or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
             return 1
+        # The least number of equal blocks that are small enough.
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
 
     def is_blocked(self, isa: InstructionSet) -> bool:
@@ -131,10 +137,12 @@ class Contraction:
 
     def chunks(self) -> int:
         """Number of iterations of the loop over steps."""
+        # A chunk does not cross a run: its size divides the groups of one.
         return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups, 4, 16)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
+        # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input.
         return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
@@ -154,6 +162,7 @@ class Contraction:
         for part in self.columns(isa).parts:
             first, size = part.first * isa.width, part.size * isa.width
             covered = np.arange(first, first + part.count * size).reshape(part.count, size)
+            # The last vector may have fewer channels; its padding computes zeros that are not stored.
             yield part.size, np.where(covered < channels, covered, -1)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -226,6 +235,7 @@ class _Emitter:
             )
 
         if part.count == 1:
+            # A loop of one iteration would only hide its constants from LLVM.
             group(i64(0), [])
         else:
             f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
@@ -285,6 +295,7 @@ class _Emitter:
         if not others:
             sized(first)
         else:
+            # Both sizes are code of their own: a tile's accumulators are registers.
             f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
 
     def _tile(self, count: int, weights: Value, tile: Tile) -> None:
@@ -358,7 +369,9 @@ class _Emitter:
     ) -> list[Value]:
         """The accumulators after all steps or some chunks; as two chains if they are few and order does not matter."""
         half = tile.pixels * count
+        # Sums of floats round, so two chains would give other bits.
         chains = 1 if half >= LATENCY or self.shape.steps < 8 or self.shape.arithmetic.in_order else 2
+        # The bias is in the first chain; the second starts at 0.
         zero = Value(sums[0].type, "zeroinitializer")
         sums = self._steps(count, weights, tile, sums + [zero] * ((chains - 1) * half), chunks)
         if chains == 2:
@@ -373,6 +386,7 @@ class _Emitter:
                 f.prefetch(self.ahead, line * ALIGNMENT)
             return self._chunk(size, count, source, weights, sums, offsets)
         stride = self.chunk * shape.arithmetic.halves * count * isa.bytes
+        # With one run, the offset is a product; a table would be a load more.
         table = f.module.table(self.starts) if len(shape.runs) > 1 else None
         ahead, lines = self.ahead, self.lines
 
@@ -394,6 +408,7 @@ class _Emitter:
         sums = list(sums)
         chains = len(sums) // (size * count)
         for step, offset in enumerate(offsets):
+            # Neighbouring steps add to different registers, which hides the latency of the product.
             base = (step % chains) * size * count
             vectors = [
                 f.load(isa.i8, weights, (step * shape.arithmetic.halves * count + n) * isa.bytes, align=isa.bytes)

@@ -71,6 +71,7 @@ class Depthwise(DepthwiseShape):
         while first < self.channels and narrow is not None:
             count = (self.channels - first) // narrow.bytes
             if count:
+                # Channels that do not fill a wide vector share it with those of the next pixels.
                 lanes = narrow is not isa and fits(self, isa, narrow.bytes)
                 chosen = isa if lanes else narrow
                 # A block of wide vectors may follow one of narrow ones, whose size need not be a multiple of the wide.
@@ -113,7 +114,9 @@ class Depthwise(DepthwiseShape):
         for row in range(self.paired):
             first = row * self.strides[0]
             taps[:-1, row, :, first : first + rows] = weights.transpose(2, 1, 0)
+        # Four rows of a column are the four taps of a dot product.
         laid = taps.reshape(channels + 1, self.paired, columns, self.groups, 4)
+        # The halves of a weight add up to it, and two of their products cannot saturate 16 bits.
         halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
         return np.stack(halves, axis=4)
 
@@ -139,9 +142,11 @@ class Depthwise(DepthwiseShape):
             inner = self.passes if self.by_block else total
             outer, rest = f.divided(index, inner)
             row, which = (rest, outer) if self.by_block else (outer, rest)
+            # The last pair of an odd number of rows starts one row earlier and computes that row again.
             y = f.minimum(f.mul(row, self.paired), i64(self.rows - self.paired))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             there = f.at(out, f.mul(y, self.out_row))
+            # The next kernel's parameters follow in memory, and each task prefetches its part of them.
             following = f.at(f.at(parameters, size), f.mul(index, ahead))
 
             def chosen(rest: list[Block]) -> None:
@@ -200,6 +205,7 @@ class _Row:
         """All columns."""
         f, shape = self.f, self.shape
         stride = shape.strides[1]
+        # The first output finds the columns that it would share with one before it.
         for x in range(max(shape.kernel[1] - stride, 0)):
             self._fill(source, i64(x))
         pairs = shape.width // 2
@@ -252,6 +258,7 @@ class _Row:
         rows = shape.input_rows
         loaded = [f.load(self.block_type, here, y * shape.in_row) for y in range(rows)]
         zero = Value(self.block_type, "zeroinitializer")
+        # The weights of these rows are 0 too, but registers may hold anything.
         loaded += [zero] * (4 * shape.groups - rows)
         slot = self._slot(x)
         for g in range(shape.groups):
@@ -261,4 +268,5 @@ class _Row:
 
 def ring_slots(shape: Depthwise) -> int:
     """Columns that two outputs read, rounded up to a power of two."""
+    # A power of two, so that the slot is a mask of x instead of a remainder.
     return 1 << (shape.strides[1] + shape.kernel[1] - 1).bit_length()

@@ -53,6 +53,7 @@ def word_order(count: int, width: int) -> IntArray:
     order = channel_order(count, width)
     rows: list[IntArray] = []
     for q in range(0, count, 2):
+        # VPACKSSDW packs two vectors; the second of a lone one is itself, and its words are dropped.
         low, high = order[q], order[min(q + 1, count - 1)]
         rows.append(np.stack([low.reshape(-1, 4), high.reshape(-1, 4)], axis=1).reshape(-1))
     return _constant(np.stack(rows))
@@ -112,6 +113,7 @@ class Epilogue:
         """The rounding term that is added to the biases ahead of time: 2^(s-1) for fixed16, else 0."""
         if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return np.zeros(multiplier.multiplier.shape, np.int64)
+        # acc + 2^(s-1) costs nothing here: the bias is where accumulators start.
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
     def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> AnyArray:
@@ -121,8 +123,10 @@ class Epilogue:
         """
         multiplier, groups = output.multiplier, len(channels)
         m = np.where(channels < 0, 0, multiplier.multiplier[channels])
+        # Padding gets a shift that every behaviour allows.
         shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
         order = channel_order(count, isa.width)
+        # Bytes are stored with 128 added where the dot product takes unsigned ones; words never are.
         offset = 0 if self.words else isa.offset
         zero = output.zero_point + offset
         parts: list[AnyArray] = []
@@ -143,6 +147,7 @@ class Epilogue:
             parts.append(np.full((groups, isa.width), zero, np.int32))
         if self.clamped:
             bounds = np.array([output.storage_min, output.storage_max]) + offset
+            # Bounds are compared with the stored bytes, after the offset is added.
             narrow = np.uint8 if isa.unsigned else np.int8
             row = np.repeat(bounds, isa.bytes // (1 + self.words)).astype(np.int16 if self.words else narrow)
             parts.append(np.broadcast_to(row, (groups, len(row))))
@@ -170,6 +175,7 @@ class Epilogue:
             words = _packed_words(f, isa, self._others(f, isa, sums, reader))
         if self.words:
             return self._in_order(f, isa, words, len(sums), reader)
+        # Packing saturates to 8 bits, which is the clamp to the full range.
         packed = isa.narrow(f, words[0], words[-1])
         if self.clamped:
             low, high = reader.take(isa.i8), reader.take(isa.i8)
@@ -194,8 +200,10 @@ class Epilogue:
         zero, wide = reader.take(isa.i32), vector(isa.width, "i64")
         results: list[Value] = []
         for acc, factor, term, shift in zip(sums, factors, terms, shifts, strict=True):
+            # `_lift` has shown that no accumulator overflows.
             acc = f.binary("shl", acc, constant(isa.i32, self.lifted)) if self.lifted else acc
             product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
+            # The low half of the product cannot reach the rounding bit when N is at least 33.
             high = f.cast("trunc", f.binary("lshr", product, constant(wide, 32)), isa.i32)
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
@@ -258,6 +266,7 @@ def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> 
     if count == GROUP:
         return packed
     order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]
+    # Packing leaves a lane's groups of four bytes beside copies of the last vector's.
     dwords = f.shuffle(f.bits(packed, isa.i32), None, order + [-1] * (isa.width - len(order)))
     return f.bits(dwords, isa.i8)
 
@@ -275,7 +284,9 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
         product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
         n = f.cast("sext", shift, wide)
         right = f.call(wide, f"llvm.smax.v{isa.width}i64", n, constant(wide, 0))
+        # max(n, 0) - n is -n for a left shift and 0 otherwise: no branch for each element.
         left = f.binary("sub", right, n)
+        # 2^right / 2, which is 0 for no shift, where 1 << (right - 1) would be poison.
         rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), constant(wide, 1))
         scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
         results.append(f.add(f.cast("trunc", f.clamp(scaled, -(1 << 20), 1 << 20), isa.i32), zero))

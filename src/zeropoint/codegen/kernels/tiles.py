@@ -47,6 +47,7 @@ def balanced(length: int, most: int) -> Split:
     """The fewest tiles of at most `most` elements, with sizes that differ by at most one."""
     count = -(-length // most)
     size = -(-length // count)
+    # count * size - length tiles are smaller by one.
     larger = length - count * (size - 1)
     return Split.of((size, larger), (size - 1, count - larger))
 
