@@ -107,6 +107,47 @@ def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, m
     assert oldest not in entries(tmp_path)
 
 
+def test_files_of_others_in_the_folder_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user may name any folder, a home folder too."""
+    monkeypatch.setattr(cache_module, "LIMIT", 1)
+    others = [tmp_path / name for name in ("thesis.doc", "main.o", "download.tmp", f"{'a' * 64}.o.bak")]
+    for path in others:
+        path.write_bytes(b"dear to me")
+        os.utime(path, (1000.0, 1000.0))
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    assert entries(tmp_path) == sorted(others)
+
+
+def test_another_version_of_llvm_is_another_entry(
+    tmp_path: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    monkeypatch.setattr("zeropoint.codegen.objects.llvm_version", lambda: "99.0.0")
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    assert compiled == [text(1), text(1)]
+    assert len(entries(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("mask", [0, 0o002, 0o022])
+def test_the_folders_around_a_new_cache_are_for_its_owner_alone_whatever_the_umask(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        objects_of({"a": source(1)}, ISA, cache=tmp_path / "x" / "y" / "cache")
+    finally:
+        os.umask(before)
+    made = (tmp_path / "x", tmp_path / "x" / "y", tmp_path / "x" / "y" / "cache")
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o700] * 3
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to nothing"])
+def test_an_entry_that_is_no_file_is_made_again_and_not_waited_for(kind: str, tmp_path: Path) -> None:
+    good = objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    (entry,) = entries(tmp_path)
+    entry.unlink()
+    {"pipe": os.mkfifo, "folder": os.mkdir, "link to nothing": lambda path: os.symlink("nothing", path)}[kind](entry)
+    assert objects_of({"a": source(1)}, ISA, cache=tmp_path) == good
+
+
 def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for cache in (tmp_path / "file", None):
@@ -218,11 +259,11 @@ def test_a_full_disk_is_no_fault_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_goes_after_a_while(tmp_path: Path) -> None:
-    for name, age in (("old.tmp", 3600), ("new.tmp", 10)):
+    for name, age in ((".zeropoint-old.tmp", 3600), (".zeropoint-new.tmp", 10), ("old.tmp", 3600)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     objects_of({"a": source(1)}, ISA, cache=tmp_path)
-    assert [path.name for path in entries(tmp_path) if path.suffix == ".tmp"] == ["new.tmp"]
+    assert [path.name for path in entries(tmp_path) if path.suffix == ".tmp"] == [".zeropoint-new.tmp", "old.tmp"]
 
 
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

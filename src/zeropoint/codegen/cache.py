@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import tempfile
 import time
@@ -18,7 +19,8 @@ from pathlib import Path
 
 LIMIT = 256 << 20
 """Maximum size of the cache on disk, in bytes."""
-_SUFFIX = ".tmp"
+_PREFIX, _SUFFIX = ".zeropoint-", ".tmp"
+_OURS = re.compile(rf"[0-9a-f]{{64}}\.o|{re.escape(_PREFIX)}\w+{re.escape(_SUFFIX)}")
 _ABANDONED = 600.0
 """Age in seconds after which a temporary file counts as abandoned."""
 
@@ -55,8 +57,9 @@ class Cache:
             return None
         path = self._folder / f"{key}.o"
         try:
-            with path.open("rb") as file:
-                data = file.read() if _is_private(os.fstat(file.fileno())) else b""
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe is not waited for
+                found = os.fstat(file.fileno())
+                data = file.read() if stat.S_ISREG(found.st_mode) and _is_private(found) else b""
         except OSError:
             return None
         digest, body = data[:32], data[32:]
@@ -72,7 +75,7 @@ class Cache:
             return
         name = None
         try:
-            descriptor, name = tempfile.mkstemp(dir=self._folder, suffix=_SUFFIX)
+            descriptor, name = tempfile.mkstemp(_SUFFIX, _PREFIX, self._folder)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_checksum(key, data) + data)
             os.replace(name, self._folder / f"{key}.o")
@@ -82,11 +85,15 @@ class Cache:
                     Path(name).unlink()
 
     def trim(self) -> None:
-        """Remove the least recently used entries beyond the limit, and temporary files of killed processes."""
+        """Remove the least recently used entries beyond the limit, and temporary files of killed processes.
+
+        Other files in the folder stay: a user may name any folder.
+        """
         if self._folder is None:
             return
         try:
-            found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(self._folder)]
+            ours = [entry for entry in os.scandir(self._folder) if _OURS.fullmatch(entry.name)]
+            found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in ours]
         except OSError:
             return
         excess = sum(size for _, size, _ in found) - LIMIT
