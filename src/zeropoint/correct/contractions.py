@@ -132,11 +132,13 @@ class ContractionKernel:
         """
         scales = np.broadcast_to(self.bias_type.scales, (self.channels,))
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
+        # A mean of NaN or infinities on some sample must not reach the program.
         kept = ~np.isfinite(found)
         if self.is_bounded:
             room = (
                 self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.affine.reach
             )
+            # A bias that comes nearer to 0 is taken even without room: it can only help.
             kept |= (np.abs(found) > room) & (np.abs(found) > np.abs(before))
         self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
@@ -192,6 +194,7 @@ class ContractionKernel:
     def _replace(self, index: int, array: Array) -> None:
         before = self.region.inputs[index]
         assert isinstance(before.owner, Operation) and self.region.parent is not None
+        # A new constant: other regions may read the old one.
         made = constant_op(array.astype(np.float32), self.weights, location=before.owner.location)
         self.region.parent.insert_op_before(made, self.region)
         self.region.operands[index] = made.output
@@ -221,11 +224,13 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     if weight is None or bias is None or bias.ndim != 1 or geometry is None or bounds is None:
         return None
     bits = _accumulator_bits(region, target)
+    # One bit is left free: `fixed16` adds a rounding term of up to 2^30.
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
     fixed, bounded = _is_fixed(region, target), bits <= MAX_WIDTH
     pairs = adds_pairs(first) and _in_pairs(region, target)
     made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type, fixed, bounded, pairs)
     points = made.weight_type.zero_points
+    # Corrections subtract one zero point from all integers.
     one_point = bool((points == points.reshape(-1)[0]).all())
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
 
@@ -292,6 +297,7 @@ def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
     assert isinstance(given, UniformQuantizedType)
     assert isinstance(weight, UniformQuantizedType)
     axis = output_channel_axis(first)
+    # A bias of 0 changes no result, and gives corrections something to adjust.
     zeros = constant_op(np.zeros(shape_of(first.result)[axis], np.float32), weights, location=region.location)
     assert region.parent is not None
     region.parent.insert_op_before(zeros, region)

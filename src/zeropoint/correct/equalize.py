@@ -100,6 +100,7 @@ class Site:
         value = maker.results[0]
         readers = list(_readers(value))
         regions = [reader for reader in readers if isinstance(reader, QuantizeRegionOp)]
+        # A reader that does not take the inverse factors would see other numbers.
         if not readers or len(regions) < len(readers) or any(_input_axis(one, weights) != axis for one in regions):
             return None
         return None if axis is None else Site(maker, value, tuple(regions), axis, bounds.high)
@@ -107,6 +108,7 @@ class Site:
     def factors(self, ranges: Array, weights: Weights) -> Array | None:
         """The factors by channel, from the observed ranges (channels, 2); None if the channels are even."""
         magnitude = np.abs(ranges).max(axis=1)
+        # A channel that was always 0 says nothing about its range.
         seen = magnitude > 0
         if not seen.any() or np.log2(magnitude.max() / magnitude[seen]).mean() < UNEVEN:
             return None
@@ -119,12 +121,14 @@ class Site:
                 found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
             return np.where(seen, found, 1.0)
 
+        # Depthwise weights have a scale per channel, so they take any factor without loss.
         if all(_is_depthwise(reader) for reader in self.readers):
             return by(1.0)
         matrices = [_matrix(reader, weights) for reader in self.readers]
         known = [matrix for matrix in matrices if matrix is not None]
         if len(known) < len(matrices):
             return by(BALANCED)
+        # All ones first: a tie leaves the program as it is.
         tried = [np.ones(magnitude.size), *map(by, POWERS)]
         best = int(np.argmin([sum(_expected_noise(m, ranges, factors) for m in known) for factors in tried]))
         return tried[best] if best else None
@@ -260,6 +264,7 @@ def _spread(region: QuantizeRegionOp, factors: Array) -> Array:
     features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
     by_group = np.repeat(factors.reshape(groups, shape[features]), shape[outputs] // groups, axis=0)
     if outputs > features:
+        # The kernel's dimensions are in the order of the layout, not of (groups, features).
         by_group = by_group.T
     return by_group.reshape([size if dim in (features, outputs) else 1 for dim, size in enumerate(shape)])
 
@@ -393,6 +398,7 @@ def observe_channels(program: Program, samples: Sequence[Mapping[str, Array]], e
         made = StatisticsOp(reference.arg, (0.0, 0.0))
         made.location = site.maker.location
         Rewriter.replace_op(reference, made)
+        # `quant.stats` holds finite numbers only.
         state_channels(made, np.nan_to_num(ranges[reference.stats_key.data]), site.axis)
     return program
 

@@ -57,6 +57,7 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
         return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
+    # A window of 1 at the end and not at dimension 1 is channels last already.
     return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
 
 
@@ -102,6 +103,7 @@ class _Pass:
             return value
         if value not in self.back:
             after = found.value.owner
+            # Right behind its producer, so that all later readers can share the one transpose.
             point = after.next_op if isinstance(after, Operation) and after.next_op is not None else before
             self.back[value] = self.transposed(found.value, inverse(found.order), self.specs.get(value), point)
         return self.back[value]
@@ -118,6 +120,7 @@ class _Pass:
         self, order: Order, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[Order | None]:
         """The new order of every input; None for weights, biases and inputs of rank below 3."""
+        # Weights have the layout of their kernel, which the exporter writes for itself.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
         found: list[Order | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
@@ -162,6 +165,7 @@ class _Pass:
         """Record a transpose of the model: its operand is its result in another order."""
         order = _order_of(op)
         if order is not None and op.operands[0] not in self.natural:
+            # The transpose and its inverse then cancel, and both disappear.
             self.given[op.results[0], inverse(order)] = op.operands[0]
 
     def results(self, op: Operation, value: SSAValue, order: Order, spec: Attribute | None) -> None:
@@ -204,6 +208,7 @@ class _Pass:
         if result is None:
             return None
         block.add_op(ReturnOp([result.value]))
+        # From the end, so that producers of dead ops are dead when they are reached.
         for op in list(block.ops)[-2::-1]:
             remove_if_dead(op)
         return Region(block), result
@@ -253,6 +258,7 @@ def _reorder_arguments(program: Program) -> None:
     for argument in block.args:
         users = [use.operation for use in argument.uses]
         found = {_order_of(user) for user in users}
+        # Readers that disagree keep the model's order, and their transposes.
         order = found.pop() if len(found) == 1 else None
         orders.append(order)
         if order is not None:

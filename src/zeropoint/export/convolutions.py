@@ -38,6 +38,7 @@ class ConvolutionForm:
         return self._image(shape_of(self.op.result))
 
     def _image(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        # LiteRT and TOSA have two spatial dimensions; one becomes an image of height 1.
         return shape if self.rank == 2 else (shape[0], 1, *shape[1:])
 
     def pair(self, attribute: Any, default: int = 1) -> tuple[int, int]:

@@ -31,6 +31,7 @@ def clamped_indices(op: GatherOp, indices: Array) -> Array:
 
     The trailing index-vector dimension is dropped.
     """
+    # Runtimes differ on indices out of range: an error, or memory beside the table.
     clamped = np.clip(indices, 0, shape_of(op.operand)[taken_axis(op)] - 1).astype(indices.dtype)
     return clamped.reshape(indices.shape[:-1]) if has_vector(op) else clamped
 

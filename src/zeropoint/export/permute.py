@@ -105,6 +105,7 @@ class Rewriting:
             return None
         array = constant_array(value, self.weights)
         if array is not None:
+            # A constant is transposed now, so that the file needs no op for it.
             return self.builder.insert(constant_op(array.transpose(order), self.weights)).output
         op = value.owner
         if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
@@ -162,6 +163,7 @@ def _reduce(op: ReduceOp, run: Rewriting) -> Permuted | None:
     reduced = array_values(op.dimensions)
     kept = [dimension for dimension in range(len(source.order)) if dimension not in reduced]
     order = tuple(kept.index(dimension) for dimension in source.order if dimension not in reduced)
+    # StableHLO wants them in ascending order.
     dimensions = sorted(source.order.index(dimension) for dimension in reduced)
     result = permuted_type(op.results[0], order)
     value = run.again(op, [source.value, *map(run.same, op.init_values)], result, dimensions=i64_array(dimensions))
@@ -186,6 +188,7 @@ def _reduce_window(op: ReduceWindowOp, run: Rewriting) -> Permuted | None:
 
 def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
     source = run.values.get(op.lhs)
+    # A computed, reordered kernel would need the transpose that this pass avoids.
     if source is None or op.rhs in run.values:
         return None
     order, old = source.order, op.dimension_numbers.data
@@ -207,6 +210,7 @@ def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
     """A reshape that only adds or drops dimensions of size 1 works in any order."""
     source = run.values[op.operand]
     old, new = shape_of(op.operand), shape_of(op.result)
+    # Only a reshape that adds or drops dimensions of 1 keeps elements in order under both layouts.
     if prod(old) != prod(new) or [size for size in old if size != 1] != [size for size in new if size != 1]:
         return None
     order = last_order(len(new))

@@ -109,6 +109,7 @@ def requantization(source: Attribute, target: Attribute, profile: Profile, *, wi
     if None not in (given.axis, wanted.axis) and given.axis != wanted.axis:
         raise UnsupportedError(f"found quantized axes {given.axis} and {wanted.axis}; expected the same axis")
     low, high = given.centred_range
+    # The difference of two 32-bit numbers needs 33 bits.
     width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     word = np.dtype(np.int32 if width == 32 and not wide else np.int64)
     form = max(width, profile.accumulator_width(given.width, wanted.width))
@@ -129,4 +130,5 @@ def requantization(source: Attribute, target: Attribute, profile: Profile, *, wi
 
 
 def _scalar_or_channels(real: FloatArray) -> FloatArray:
+    # A multiplier of rank 0 broadcasts to any tensor; one of shape (1,) would need an axis.
     return real.reshape(()) if real.size == 1 else real

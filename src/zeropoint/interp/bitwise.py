@@ -30,6 +30,7 @@ def _width(element_type: Attribute) -> int:
 
 def _bits(values: Array, width: int) -> Array:
     """The low `width` bits as uint64."""
+    # Values of fewer bits are stored sign-extended; these are the bits of their own width.
     return values.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
@@ -75,6 +76,7 @@ def _shift(op: ShiftLeftOp | ShiftRightLogicalOp, shift: np.ufunc) -> Binary:
 
     def run(lhs: Array, rhs: Array) -> Array:
         amount = _bits(rhs, width)
+        # StableHLO shifts all bits out at the width and beyond; NumPy (as C) leaves that open.
         inside = amount < np.uint64(width)
         moved = shift(_bits(lhs, width), np.where(inside, amount, np.uint64(0)))
         return np.where(inside, moved, np.uint64(0)).astype(lhs.dtype)
@@ -89,7 +91,9 @@ def shift_right_arithmetic(op: ShiftRightArithmeticOp, scope: Scope) -> Binary:
 
     def run(lhs: Array, rhs: Array) -> Array:
         spare = np.uint64(64 - width)
+        # With the sign bit in bit 63, the shift right extends it.
         signed = (_bits(lhs, width) << spare).view(np.int64)
+        # A shift by the width or more leaves the sign in every bit, as one by width - 1.
         amount = np.minimum(_bits(rhs, width), np.uint64(width - 1)).astype(np.int64)
         return (signed >> spare.astype(np.int64) >> amount).astype(lhs.dtype)
 

@@ -76,6 +76,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     lhs = element_dtype(element_of(op.lhs))
     # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
+    # In 64 bits, because |-128| is no i8.
     sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
 
     def run(lhs: Array, rhs: Array) -> Array:
@@ -110,6 +111,7 @@ def _in_form(form: Contraction, result: DType, name: str, zero: int) -> Binary:
 
 def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
     """The kernel for real or complex floats of dtype `result`; a constant right operand is laid out once."""
+    # f16 and bf16 are summed in f32 and rounded once, at the end.
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
 
     def laid_out(rhs: Array) -> Array:
@@ -117,6 +119,7 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Bi
         # `apply` reads the weights with the last two axes swapped; a matrix already in that layout is not copied.
         return weights if weights.swapaxes(-2, -1).flags.c_contiguous else np.ascontiguousarray(weights)
 
+    # Laid out once for all runs.
     constant = None if rhs is None else laid_out(rhs)
     product = np.matmul if dtype.kind == "c" else sums_of_products
 
@@ -137,6 +140,7 @@ def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Bina
     """
     count = _PARTS[algorithm.num_primitive_operations]
     accumulation = element_dtype(algorithm.accumulation_type)
+    # Parts narrower than f32 are exact in it, and so are their products.
     word = FLOAT64 if accumulation == FLOAT64 else FLOAT32
     pairs = sorted(itertools.product(range(count), repeat=2), key=sum)[: algorithm.num_primitive_operations]
 
@@ -175,6 +179,7 @@ def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array
     weight_sum = None if constant is None else greatest_sum(constant)
     known = None if weight_sum is None or lhs_magnitude is None else exact_dtype(lhs_magnitude * weight_sum)
     if constant is not None and known is not None:
+        # A float matrix product (BLAS) is exact below 2^24 or 2^53, and many times faster than one of integers.
         constant = constant.astype(known)
 
     def run(lhs: Array, rhs: Array) -> Array:

@@ -68,6 +68,7 @@ class Convolution:
         layout = self.layout
         dims = (layout.kernel_output_feature_dimension, layout.kernel_input_feature_dimension)
         w = rhs.transpose(*dims, *layout.kernel_spatial_dimensions)
+        # Window reversal is a reversed kernel.
         w = w[(slice(None), slice(None), *(slice(None, None, -1 if flag else 1) for flag in self.reversal))]
         groups = self.feature_groups * self.batch_groups
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -80,6 +81,7 @@ class Convolution:
         )
         if self.batch_groups > 1:
             split = x.reshape(self.batch_groups, x.shape[0] // self.batch_groups, *x.shape[1:])
+            # Each group of the batch becomes a group of features, so that one loop covers both kinds of groups.
             x = split.swapaxes(0, 1).reshape(split.shape[1], -1, *x.shape[2:])
         if any(side for pair in self.padding for side in pair) or any(step > 1 for step in self.lhs_dilation):
             edges = [(0, 0), (0, 0), *self.padding]
@@ -100,6 +102,7 @@ def _windows_times_weights(
     ]
     if 0 in (x.shape[0], w.size, *sizes):
         return np.zeros((x.shape[0], groups * outputs, *sizes), x.dtype)
+    # One tap: the image is the matrix, without copies of windows.
     if math.prod(kernel) == 1:
         points = x[(slice(None), slice(None), *(slice(None, None, stride) for stride in strides))]
         grouped = points.reshape(x.shape[0], groups, features, math.prod(sizes))
@@ -132,6 +135,7 @@ def _im2col(
         writeable=False,
     )
     y = np.empty((x.shape[0], groups, outputs, sizes[0], row), x.dtype)
+    # As many output rows as keep the copied windows in cache.
     rows = max(BLOCK_BYTES // (groups * terms * row * x.itemsize), 1)
     first_row = (slice(None),) * (2 + len(kernel))
     for image, columns in zip(y, windows, strict=True):
@@ -175,6 +179,7 @@ def _phases(x: Array, strides: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
     grid = tuple(-(-size // stride) for size, stride in zip(spatial, strides, strict=True))
     if any(stride > 1 for stride in strides):
         rest = [cells * stride - size for cells, stride, size in zip(grid, strides, spatial, strict=True)]
+        # So that every phase has as many cells; no output reads the added ones.
         x = padded(x, [(0, 0), *((0, high) for high in rest)], 0)
     rank = len(grid)
     split = x.reshape(x.shape[0], *(extent for pair in zip(grid, strides, strict=True) for extent in pair))

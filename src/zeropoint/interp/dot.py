@@ -94,6 +94,7 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
             np.moveaxis(found, free, 0)[start : start + size] = np.moveaxis(
                 dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index]), product), free, 0
             )
+            # Rows after the last group stay 0.
             start += size
         return found.astype(result, copy=False)
 

@@ -51,6 +51,7 @@ def upper_product(op: MulhiOp, scope: Scope) -> Function:
     width, dtype = integer.width.data, element_dtype(integer)
 
     def run(lhs: Array, rhs: Array) -> Array:
+        # Python's integers: the product of 64-bit ones has 128 bits.
         return np.asarray((lhs.astype(object) * rhs.astype(object)) >> width).astype(dtype)
 
     return run
@@ -167,4 +168,5 @@ def integer_range(element_type: IntegerType) -> tuple[int, int]:
 def total_order(floats: Array) -> Array:
     """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN (IEEE 754 totalOrder)."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}"))
+    # Negative floats descend as their bits ascend, so all bits but the sign are flipped.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

@@ -53,4 +53,5 @@ def to_integers(sums: Array, dtype: DType) -> Array:
         return sums.astype(dtype, copy=False)
     if dtype.itemsize >= 4 and dtype.kind == "i" and sums.dtype == FLOAT32:
         return sums.astype(dtype)  # within 2^24
+    # Through int64: NumPy leaves the conversion of a float beyond the range of a narrow integer open.
     return sums.astype(np.int64).astype(dtype, copy=False)

@@ -32,6 +32,7 @@ def requantize(op: RequantizeOp, scope: Scope) -> Function:
     resolved = op.requantization(*known) if len(known) == len(operands) else None
 
     def run(accumulator: Array, *factors: Array) -> Array:
+        # The checks and shifts of constant multipliers are done once.
         return (resolved or op.requantization(*factors)).apply(accumulator, dtype)
 
     return run

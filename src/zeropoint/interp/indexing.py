@@ -21,6 +21,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 def clamped(positions: Array, limit: int) -> Array:
     """Positions of any integer dtype, clamped into [0, limit], as NumPy indices."""
+    # Before a conversion to i64, in which the greatest u64 would be -1.
     if positions.dtype.kind == "u":
         return np.minimum(positions, np.uint64(limit)).astype(np.intp)
     return np.clip(positions.astype(np.int64, copy=False), 0, limit).astype(np.intp, copy=False)
@@ -57,6 +58,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
                 axis = dims.start_indices_batching_dims[dims.operand_batching_dims.index(d)]
                 position = position + _counting(batch_shape, axis - (axis > vector_dim))
             positions.append(_with_window(position, windows, d, slices[d]))
+        # NumPy's advanced indexing puts the indexed dimensions first, in that order, if they are adjacent.
         lifted = operand.transpose(*indexed, *whole)
         found = lifted[tuple(positions)] if positions else lifted
         shape = (*batch_shape, *(slices[d] for d in windows), *(slices[d] for d in whole))
@@ -102,6 +104,7 @@ def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> Function:
     """result = the operand with update written at clamp(0, start_indices, shape(operand) - shape(update)) (C1)."""
 
     def run(operand: Array, update: Array, *start_indices: Array) -> Array:
+        # The operand may be a constant, or have other readers.
         result = operand.copy()
         result[_region(start_indices, operand.shape, update.shape)] = update
         return result
@@ -110,6 +113,7 @@ def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> Function:
 
 
 def _region(starts: Sequence[Array], sizes: Sequence[int], slices: Sequence[int]) -> tuple[slice, ...]:
+    # StableHLO moves a slice that would leave the operand back inside.
     first = [int(clamped(start, size - extent)) for start, size, extent in zip(starts, sizes, slices, strict=True)]
     return tuple(slice(start, start + extent) for start, extent in zip(first, slices, strict=True))
 

@@ -95,6 +95,7 @@ def padded(
     targets: list[slice] = []
     sources: list[slice] = []
     for size, (low, high), step in zip(operand.shape, padding, steps, strict=True):
+        # Negative padding may crop everything.
         extent = max(low + (max(size - 1, 0) * step + 1 if size else 0) + high, 0)
         # Operand index j moves to low + j * step; indices first..last are in bounds.
         first = max(-(low // step), 0)
@@ -104,6 +105,7 @@ def padded(
         shape.append(extent)
         sources.append(slice(first, first + count))
         targets.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0, 0))
+    # Before the allocation: a small file can ask for any size.
     afford(shape, operand.itemsize, "a padded tensor")
     result = np.empty(shape, operand.dtype if dtype is None else dtype)
     inner = operand[tuple(sources)]

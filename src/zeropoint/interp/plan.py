@@ -73,6 +73,7 @@ class Plan:
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
         """The same as part of another run, which has already disabled NumPy's warnings."""
+        # A copy for each run, so that calls from several threads do not share values.
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):
             slots[slot] = value
@@ -89,6 +90,7 @@ class Plan:
                 if trace is not None:
                     trace(step.op, computed)
                 for slot in step.freed:
+                    # After its last reader, so that the memory is that of the live values.
                     slots[slot] = None
         except ValueError as error:
             _say_where(error, step)
@@ -180,6 +182,7 @@ class PlanBuilder:
             outer = self._outer._slot(value, self._outer_values)
             constant = self._outer.slots[outer]
             if constant is not None:
+                # A constant of the outer program is no argument of the body.
                 return self._new(constant)
             if self._captured is not None:
                 return self._captured.setdefault(outer, self._new())
