@@ -14,15 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-import numpy as np
-
 from zeropoint.budget import Budget, Spent, Step, regions_of, widened
 from zeropoint.budget.steps import kernel_key, wide_storage
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
-from zeropoint.numerics.noise import decibels, energy
+from zeropoint.numerics.noise import decibels, energies
 from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
@@ -73,8 +71,7 @@ def energies_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> Ener
     """The energies of one sample, from its float outputs and its quantized outputs."""
     found: Energies = {}
     for name, array in wanted.items():
-        real = array.astype(np.float64)
-        found[name] = energy(real), energy(given[name].astype(np.float64) - real)
+        found[name] = energies(array, given[name])
     return found
 
 
@@ -82,8 +79,8 @@ def least_sqnr(samples: Iterable[Energies]) -> float:
     """The least SQNR of an output in dB, over samples; their energies are added in order."""
     power: dict[str, float] = {}
     error: dict[str, float] = {}
-    for energies in samples:
-        for name, (signal, noise) in energies.items():
+    for sample in samples:
+        for name, (signal, noise) in sample.items():
             power[name] = power.get(name, 0.0) + signal
             error[name] = error.get(name, 0.0) + noise
     return min((decibels(power[name], error[name]) for name in power), default=inf)

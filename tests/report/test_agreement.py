@@ -69,3 +69,16 @@ def test_the_table_names_outputs_and_layers() -> None:
     assert "output y" in table
     assert "layer y" in table
     assert "100.00 %" in table
+
+
+def test_positions_are_equal_or_not_and_how_far_apart_they_are_says_nothing() -> None:
+    accumulated = Accumulated("y")
+    accumulated.add(np.array([5, 900, 3, 0]), np.array([5, 2, 3, 0]))
+    accumulated.add(np.array([1, 1, 1, 1]), np.array([1, 1, 1, 1]))
+    found = accumulated.result()
+    assert found.equal == 7 / 8
+    assert found.sqnr == pytest.approx(10 * math.log10(8))
+    table = Comparison(2, [found], []).table()
+    assert "87.50 % equal" in table
+    assert json.loads(Comparison(2, [found], []).json())["outputs"][0]["equal"] == 7 / 8
+    assert of(([1.0, 2.0], [1.0, 2.0])).equal is None

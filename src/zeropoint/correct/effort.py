@@ -114,6 +114,8 @@ class Corrections:
     """The result of equalization; None if it was not tried or changes nothing."""
     fitted: int = 0
     """The number of fitted samples; 0 if they are those that judge."""
+    counted: bool = False
+    """Whether the outputs are positions or classes: `held` is then the share of elements that differ, in dB."""
 
     def facts(self) -> list[Fact]:
         """A fact for each method."""
@@ -133,7 +135,7 @@ class Corrections:
     def warnings(self) -> list[str]:
         """A line if the outputs are far from float on the samples that the program was judged on."""
         after = self.after
-        if after is None or after.held >= FAR:
+        if after is None or after.held >= FAR or self.counted:
             return []
         return [
             f"found {after.held:.1f} dB at the least output on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
@@ -148,6 +150,9 @@ class Corrections:
         done = [] if self.equalized is None else [(EQUALIZE, self.equalized.kept)]
         done += [(attempt.method, attempt.method == self.kept) for attempt in self.attempts]
         tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done)
+        if self.counted:
+            now, then = (100 * (1 - 10 ** (-each.held / 10)) for each in (after, before))
+            return f"{now:.2f} % of the least output equal on {self.judges} ({then:.2f} % without corrections); {tried}"
         fitted = f", {after.calibration:.1f} dB on the {self.fitted} that were fitted ({before.calibration:.1f})"
         return (
             f"least output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
@@ -208,7 +213,8 @@ def correct(
         fitted, count = Judge(exact, parts.fitted, platform.programs), len(parts.fitted)
         first = replace(first, calibration=fitted.sqnr(program))
         last = first if kept is None else replace(last, calibration=fitted.sqnr(best))
-    return _recorded(best, Corrections(effort, parts.judges, first, last, tuple(attempts), kept, equalized, count))
+    figures = (first, last, tuple(attempts), kept, equalized, count, judge.counts)
+    return _recorded(best, Corrections(effort, parts.judges, *figures))
 
 
 def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:

@@ -14,7 +14,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
-from zeropoint.numerics.noise import decibels
+from zeropoint.numerics.noise import decibels, energies, is_counted
 
 MOST_RATIO = 1e3
 
@@ -27,6 +27,11 @@ class Judge:
         run = engine.prepare(without_specs(program))
         self._expected = [run(sample) for sample in samples]
 
+    @property
+    def counts(self) -> bool:
+        """Whether every output has positions or classes, of which those that differ are counted."""
+        return bool(self._expected) and all(is_counted(array) for array in self._expected[0].values())
+
     def sqnr(self, program: Program) -> float:
         """The SQNR in dB of the integer program made from a propagated one: `Noise.sqnr`."""
         return self.noise(program).sqnr
@@ -37,9 +42,7 @@ class Judge:
         signal, noise = (np.zeros((len(self.samples), len(program.outputs))) for _ in "sn")
         for number, (sample, expected) in enumerate(zip(self.samples, self._expected, strict=True)):
             for output, (name, found) in enumerate(run(sample).items()):
-                real = expected[name].astype(np.float64)
-                signal[number, output] = (real**2).sum()
-                noise[number, output] = ((found - real) ** 2).sum()
+                signal[number, output], noise[number, output] = energies(expected[name], found)
         return Noise(signal, noise)
 
 

@@ -15,6 +15,20 @@ def energy(values: AnyArray) -> float:
     return float(np.square(values, dtype=np.float64).sum())
 
 
+def is_counted(values: AnyArray) -> bool:
+    """Whether the elements are positions, classes or masks: equal or not, however far apart."""
+    return values.dtype.kind in "iub"
+
+
+def energies(exact: AnyArray, found: AnyArray) -> tuple[float, float]:
+    """The energy of exact values, and of the difference of others; numbers of elements, and of those that differ, for
+    integers and booleans (`is_counted`)."""
+    if is_counted(exact):
+        return float(exact.size), float(np.count_nonzero(found != exact))
+    real = exact.astype(np.float64)
+    return energy(real), energy(found.astype(np.float64) - real)
+
+
 def decibels(signal: float, noise: float) -> float:
     """10 log10(signal / noise): inf without noise, else -inf without signal or if the noise is not finite."""
     if noise == 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
-from zeropoint.numerics.noise import decibels
+from zeropoint.numerics.noise import decibels, is_counted
 from zeropoint.report.counts import Ops
 from zeropoint.report.tables import preformatted, rendered
 
@@ -27,7 +27,8 @@ class Agreement:
 
     `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB; inf if they are equal, -inf if they differ and the
     reference is all 0. `cosine` is that of the flattened values; 1 if both are 0, and 0 if only one is. `top1` is the
-    share of samples with the same argmax; None for values of one element.
+    share of samples with the same argmax; None for values of one element. Integers and booleans are positions, classes
+    or masks: `equal` is the share of elements that are the same, and `sqnr` is -10 log10 (1 - equal).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Agreement:
     cosine: float
     max_error: float
     top1: float | None
+    equal: float | None = None
 
 
 class Accumulated:
@@ -44,7 +46,8 @@ class Accumulated:
         self.name = name
         self.signal = self.noise = self.power = self.product = self.max_error = 0.0
         self.samples = self.same = 0
-        self.ranked = True
+        self.ranked, self.counted = True, False
+        self.elements = self.unequal = 0
 
     def add(self, reference: Array, value: Array) -> None:
         if reference.shape != value.shape:
@@ -58,6 +61,8 @@ class Accumulated:
             self.noise += float((difference**2).sum())
             self.max_error = max(self.max_error, float(np.abs(difference).max(initial=0.0)))
         self.samples += 1
+        self.counted = self.counted or is_counted(reference)
+        self.elements, self.unequal = self.elements + a.size, self.unequal + int(np.count_nonzero(a != b))
         self.ranked = self.ranked and a.size > 1
         self.same += int(self.ranked and a.argmax() == b.argmax())
 
@@ -65,6 +70,11 @@ class Accumulated:
         norm = float(np.sqrt(self.signal) * np.sqrt(self.power))
         cosine = self.product / norm if norm else float(self.signal == self.power)
         top1 = self.same / self.samples if self.ranked else None
+        if self.counted:
+            share = 1 - self.unequal / self.elements if self.elements else 1.0
+            return Agreement(
+                self.name, decibels(self.elements, self.unequal), cosine, self.max_error, top1, equal=share
+            )
         return Agreement(self.name, decibels(self.signal, self.noise), cosine, self.max_error, top1)
 
 
@@ -121,5 +131,8 @@ def agreement_table(
     for kind, rows in (("output", outputs), ("part", parts), ("layer", layers)):
         for row in rows:
             top1 = "-" if row.top1 is None else f"{100 * row.top1:.2f} %"
-            table.add_row(f"{kind} {row.name}", f"{row.sqnr:.2f}", f"{row.cosine:.6f}", f"{row.max_error:.4g}", top1)
+            figures = [f"{row.sqnr:.2f}", f"{row.cosine:.6f}", f"{row.max_error:.4g}", top1]
+            if row.equal is not None:
+                figures = ["-", "-", "-", f"{100 * row.equal:.2f} % equal"]
+            table.add_row(f"{kind} {row.name}", *figures)
     return rendered(table)
