@@ -33,5 +33,6 @@ def _reach(rule: PortRule) -> int:
     """The greatest |q - z|."""
     low, high = rule.storage.minimum, rule.storage.maximum
     if rule.zero_point is None:
+        # A free zero point may be at either end of the storage.
         return high - low
     return max(high - rule.zero_point, rule.zero_point - low)

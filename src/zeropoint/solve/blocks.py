@@ -26,6 +26,7 @@ def demanded_storage(demands: Mapping[str, str]) -> Storage | None:
     if WEIGHT_BITS not in demands:
         return None
     width = int(demands[WEIGHT_BITS])
+    # Without the least integer, so that weights are symmetric around 0.
     return Storage.of(f"i{width}", 1 - (1 << (width - 1)))
 
 

@@ -79,11 +79,13 @@ def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
     found = [
         (*place, array) for place in places if (array := numbers(place[0].operands[place[1]], weights)) is not None
     ]
+    # Without observed scores there is nothing that says how low is low enough.
     if len(scores) != 1 or len(found) != 1:
         return None
     holder, index, values = found[0]
     low, high = visible_range(scores[0], visible)
     adds = isinstance(combines, AddOp)
+    # An added mask has to bring even the greatest score below the least visible one by the margin.
     least = low - way.margin - (max(high, 0.0) if adds else 0.0)
     if not values.size or not values.max() < np.inf or (values.min() >= least and scores[0].arg not in visible):
         return None

@@ -102,6 +102,7 @@ def inner_values(region: QuantizeRegionOp, weights: Weights) -> list[SSAValue]:
     *body, returned = region.body.block.ops
     found: list[SSAValue] = []
     for op in body:
+        # A value of constants only is folded, so it needs no range.
         if isinstance(op, ConstantOp) or not any(operand in varying for operand in op.operands):
             continue
         varying.update(op.results)

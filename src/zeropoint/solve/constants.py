@@ -33,6 +33,7 @@ def duplicate_constants(program: Program, constraints: Constraints | None = None
             if value not in taken:
                 taken.add(value)
                 continue
+            # One constant has one type; two kernels may want two.
             copy = value.owner.clone()
             program.entry.insert_op_before(copy, op)
             op.operands[index] = copy.output

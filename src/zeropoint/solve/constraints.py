@@ -130,6 +130,7 @@ def _meets_region(value: SSAValue) -> bool:
     """Whether a region produces the value, or reads it directly or through annotation ops."""
     if isinstance(value.owner, QuantizeRegionOp):
         return True
+    # Through annotations only: a float op between would change the value.
     pending = [value]
     while pending:
         for use in pending.pop().uses:
@@ -176,6 +177,7 @@ def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
         del op.attributes[PINNED]
         if rule is None:
             return
+        # The next power of two that the target has, not a smaller one that would saturate.
         scales = held_scale(pinned.scales, constraints.scale_type)
         pinned = UniformQuantizedType(replace(pinned.data, scales=tuple(scales.tolist())))
         op.attributes[PINNED] = pinned
@@ -232,9 +234,11 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
         return value
     pinned, element = constraints.of(root(value)).pinned, _element(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
+        # The model requantizes here: two casts with different types are an op, not an annotation.
         return _rescaled(value, pinned, element, op)
     _state_element(constraints, root(value), op.operands[0], op)
     if isinstance(element, UniformQuantizedType) and constraints.holds(element):
+        # Put back later if the value gets no quantized type: the model rounds here.
         constraints.simulated[root(value)] = element
     return value
 
@@ -346,6 +350,7 @@ def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights:
     if variances is not None and isinstance(stated := variances.owner, StatisticsOp):
         low, high = _stated_range(stated)
         points = _stated_numbers(stated, QUANTILES) or (low, high)
+        # Rows with a variance near epsilon are constant: their result is noise in float, too.
         least = 2 * epsilon(variances, weights)
         constraints.variances[region] = tuple(point for point in points if point > least)
 

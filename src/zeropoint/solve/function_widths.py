@@ -105,6 +105,7 @@ class FunctionWidths:
         """Check every function of a program whose operands have statistics."""
         found = FunctionWidths(target, constraints, program.weights, RoundingNoise.of(program, target, constraints))
         if target.least_sqnr:
+            # From the end: whether a reader stays float decides whether its operand's width matters.
             for op in reversed(list(program.entry.ops)):
                 if isinstance(op, QuantizeRegionOp) and not is_demanded(op) and found._is_open(op):
                     found._judge(op)
@@ -169,6 +170,7 @@ class FunctionWidths:
             return False
         with np.errstate(all="ignore"):
             near, far = function(np.array([1, 4, 16, 64], np.float32)).reshape(2, 2).T
+            # 1 / x falls by 4 where x grows by 4, 1 / sqrt(x) by 2.
             falls = near / far
         return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
 

@@ -33,6 +33,7 @@ class Constants:
     def view(self, array: Array) -> View:
         """A row-major view of the array in the weights, which is added if it is not there yet."""
         data = np.ascontiguousarray(array).tobytes()
+        # Equal constants of several kernels share their bytes in the block of weights.
         digest = hashlib.sha256(data).digest()
         buffer = self._known.get(digest)
         if buffer is None:

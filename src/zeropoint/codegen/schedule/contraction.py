@@ -60,6 +60,7 @@ class _Contraction:
         groups, vectors = len(weights) // self._together, -(-weights.shape[1] // self.isa.width)
         shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
         reads = [source] if self.other is None else [source, self.other]
+        # Blocks keep accumulators in the output, so the residual may not share its memory.
         added = [] if shape.is_blocked(self.isa) else reads[1:]
         parameters = self._packed(shape, weights, self.match.bias)
         operations = 2 * count * matrix.size
@@ -69,6 +70,7 @@ class _Contraction:
         """Append the steps of a convolution of images, piece by piece. The source's buffer includes the padding."""
         if windows.padding is not None:
             _, _, row, pixel = self.values.image_strides(source)
+            # The padding is in front of the view, in the same buffer.
             source = source.moved(-windows.padding.top * row - windows.padding.left * pixel)
         for piece in windows.pieces:
             here, there = piece.source(self.values, source), piece.target(self.values, target)
@@ -88,6 +90,7 @@ class _Contraction:
             first = self.values.channel == 1
             strides = (target.strides[0], 1, 0, 0) if first else (target.strides[0], 0, 0, 1)
             target = replace(target, shape=(n, c, 1, 1) if first else (n, 1, 1, c), strides=strides)
+        # A pool has no dilation: neighbouring taps are neighbouring pixels.
         apart = self.values.image_strides(source)[2:]
         weights = np.ones((*pool.kernel, channels), np.int8)
         self._sums_of_windows(weights, source, (apart[0], apart[1]), target, pool.strides, self.match.bias)
@@ -100,9 +103,11 @@ class _Contraction:
         # The dense kernel fills weights of other groups. They are -0, which the kernel skips: 0 * infinity is NaN.
         windows = _signed_zeros(piece) if floats else piece.windows
         parts = windows.parts(self._together, self.isa.width)
+        # Weights that are not the model's may not turn an infinite input to NaN.
         sparse = not piece.taps or parts[0].windows.groups > 1
         row, pixel = (0, 0) if self.other is None else self.values.image_strides(self.other)[2:]
         arithmetic = self._arithmetic(windows.weights, bias, (row, pixel), sparse=sparse)
+        # Steps of one family need no barrier between them.
         family = object() if len(parts) > 1 else None
         for part in parts:
             there = self._channels(target, part.channels)
@@ -110,6 +115,7 @@ class _Contraction:
             if self.other is not None:
                 sources.append(self._channels(self.other, part.channels))
             dense = part.windows.dense(-0.0 if floats else 0)
+            # The input's channels are padded to whole steps too; zero weights ignore what is there.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
             packed = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
@@ -170,6 +176,7 @@ class _Contraction:
         rows, columns, _ = weights.shape
         _, channels, height, width = self.values.image(target)
         _, _, out_row, out_pixel = self.values.image_strides(target)
+        # Pixels have a pitch of 16 channels, and the ones beyond are computed and not read.
         channels = -(-channels // 16) * 16
         shape = WindowShape(height, width, channels, *apart, out_row, out_pixel, (rows, columns), strides)
         if isinstance(output, Requantization):
@@ -292,5 +299,6 @@ def _of_channels(multiplier: Multiplier, channels: slice) -> Multiplier:
 def _signed_zeros(piece: Piece) -> Windows:
     """The float convolution of a piece, with +0 for weights of -0, which the kernel skips; all -0 if it has no taps."""
     windows = piece.windows
+    # -0 + 0 is +0: a weight of -0 of the model is not taken for one that is left out.
     weights = windows.weights + np.float32(0) if piece.taps else np.full_like(windows.weights, -0.0)
     return replace(windows, weights=weights)

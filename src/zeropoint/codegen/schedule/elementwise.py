@@ -69,6 +69,7 @@ def _computed(e: Expression, op: Any, indices: Indices) -> int:
 
 def _convert(e: Expression, op: hlo.ConvertOp, indices: Indices) -> int:
     if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
+        # Through f32, an f64 would be rounded twice.
         return e.step(Narrow("half"), op.result, [e.value(op.operand, indices)])  # rounds once
     return e.step("convert", op.result, [e.value(op.operand, indices)])
 
@@ -149,6 +150,7 @@ def _rounding_divide(e: Expression, op: RoundingDivideByPotOp, indices: Indices)
     mask = (1 << exponent) - 1
     numbers = (0, 1, exponent, mask, mask >> 1, width_of(like) - 1)
     zero, one, shift, low, half, last = (e.step(Number(n), like) for n in numbers)
+    # x >> last is -1 for negative x: their ties need more than half, so that they round away from zero.
     threshold = e.step("subtract", like, [half, e.step("shift_right_arithmetic", like, [x, last])])
     above = e.step(Compare("gt"), ("i1", False), [e.step("and", like, [x, low]), threshold])
     up = e.step("select", like, [above, one, zero])
@@ -157,6 +159,7 @@ def _rounding_divide(e: Expression, op: RoundingDivideByPotOp, indices: Indices)
 
 def _saturating_add(e: Expression, op: SaturatingAddOp, indices: Indices) -> int:
     """clamp(x + y), in twice the bits."""
+    # A sum of two integers fits twice their width, so it can be clamped afterwards.
     wide = (f"i{2 * width_of(op.result)}", True)
     total = e.step("add", wide, [e.step("convert", wide, [e.value(value, indices)]) for value in op.operands])
     low, high = (e.step(Number(number(bound)), wide) for bound in (op.storage_min, op.storage_max))
@@ -169,6 +172,7 @@ def _high_product(e: Expression, op: SaturatingRoundingDoublingHighMulOp, indice
     factor, half, shift, most = (e.step(Number(n), wide) for n in (number(op.multiplier), 1 << 30, 31, INT32_MAX))
     product = e.step("multiply", wide, [e.step("convert", wide, [e.value(op.operand, indices)]), factor])
     high = e.step("shift_right_arithmetic", wide, [e.step("add", wide, [product, half]), shift])
+    # Only -2^31 squared exceeds 32 bits.
     return e.step("convert", op.result, [e.step("minimum", wide, [high, most])])
 
 
@@ -231,6 +235,7 @@ def _broadcast(e: Expression, op: hlo.BroadcastInDimOp, indices: Indices) -> int
 def _transpose(e: Expression, op: hlo.TransposeOp, indices: Indices) -> int:
     moved = [Axis()] * len(indices)
     for to, source in enumerate(array_values(op.permutation)):
+        # The result's dimension `to` is the operand's dimension `source`.
         moved[source] = indices[to]
     return e.value(op.operand, tuple(moved))
 
@@ -285,6 +290,7 @@ def _gathered(
     for view, indices, dimension, most in parts:
         if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
             raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i32 or i64")
+        # `most` is the last start at which the slice is inside: the kernel clamps to it.
         starts.append(Index(e.operand(view, indices), most, source.strides[dimension]))
     return e.step(Gather(operand, tuple(starts)), op.results[0])
 

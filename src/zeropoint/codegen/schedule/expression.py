@@ -166,6 +166,7 @@ class Expression:
         """Append a scalar and return its number; an equal scalar is reused. A string names an elementwise op."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
         scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
+        # The loops of a reduction have their own scalars: one computed there is not known outside.
         key = (self._inside, scalar)
         if key not in self._known:
             part = self._parts[self._inside]
@@ -199,6 +200,7 @@ class Expression:
 
     def _made(self, value: SSAValue, indices: Indices) -> int:
         number = self.scope.values.splat(value)
+        # Beyond, an f64 is no longer the exact integer.
         if number is not None and abs(number) <= 1 << 53:
             return self.step(Number(number), value)
         owner = value.owner
@@ -209,6 +211,7 @@ class Expression:
 
     def takes(self, op: Operation, indices: Indices) -> bool:
         """Whether an op can be part of the nest here. Only one reduction can, and none inside another."""
+        # Otherwise it is read from memory, as the result of another nest.
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
     def bind(self, argument: SSAValue, scalar: int) -> None:
@@ -230,6 +233,7 @@ class Expression:
         assert step == 1 and axis.offset == 0 and self.sizes[loop] % size == 0
         first = len(self.sizes)
         self.sizes += [self.sizes[loop] // size, size]
+        # The loop that was split runs once; the two new ones replace it.
         self.sizes[loop] = 1
         self._outer += [first, first + 1]
         self._splits[loop] = (first, first + 1, size)
@@ -250,6 +254,7 @@ class Expression:
         self._parts[1].append(self._copy(self._parts[1][result], result))
         like = self.type_of(result)
         self._inside = False
+        # Integers, maxima and minima give the same result in any order, which leaves the kernel free to use vectors.
         self.reduction = (op, start, order if is_ordered(op, like[0]) else Order.ANY)
         return self.step(Total(), like)
 
@@ -297,6 +302,7 @@ class Expression:
             for loop, step in axis.steps:
                 if loop in self._splits:
                     outer, inner, size = self._splits[loop]
+                    # index = outer * size + inner.
                     strides[outer] += step * size * stride
                     strides[inner] += step * stride
                 else:

@@ -53,10 +53,12 @@ def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> P
     images, channels, rows, width = body.values.image(bytes_)
     real_image, plane, real_row, _ = body.values.image_strides(reals)
     byte_image, byte, byte_row, pitch = body.values.image_strides(bytes_)
+    # The kernels read and write whole vectors of a pixel's channels.
     if (byte != 1 and channels > 1) or (pitch % 16 and not (narrow and pitch == 4)):
         return None
     if real_row == 4 * width and byte_row == pitch * width:  # no gaps between rows: split anywhere
         pixels, tile = rows * width, body.isa.width
+        # As many rows as divide the image into whole vectors, because threads share the work by rows.
         rows = next((n for n in range(pixels // BLOCK, 1, -1) if pixels % (n * tile) == 0), 1)
         width = pixels // rows
         real_row, byte_row = 4 * width, pitch * width

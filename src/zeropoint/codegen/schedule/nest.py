@@ -48,6 +48,7 @@ def schedule_rows(body: Body) -> None:
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
     """(rows, bytes per row with padding, row stride of each view) of views with the same element order, or None."""
     first = views[0]
+    # From the outermost dimension in memory to the innermost.
     order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
     inner = [d for d in order if all(view.strides[d] == first.strides[d] for view in views) or first.shape[d] == 1]
     sized = [d for d in order if first.shape[d] > 1]
@@ -62,6 +63,7 @@ def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
             break
         length = step * first.shape[d]
         used += 1
+    # The padding of a row is computed as well: its bytes are not read.
     length = -(-length // 16) * 16
     outer = sized[: len(sized) - used]
     if len(outer) > 1:

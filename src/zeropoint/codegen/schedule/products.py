@@ -30,6 +30,7 @@ def schedule_product(body: Body) -> None:
         reach, pairs = reach_of_product(left.shape[dims.term], channels, left.itemsize), left.itemsize == 2
         epilogue = Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
         form = named_form(body)
+        # The right operand is computed, so that -128 is possible.
         split = isa.weight_limit < 128 if form is None else form.split
         arithmetic = Integers(2 if split and not pairs else 1, epilogue, pairs=pairs)
         kernel = _kernel(body, dims, (left, right, target), arithmetic, 4 // left.itemsize)
@@ -71,6 +72,7 @@ def _packed_bytes(
     nothing = np.zeros((terms // together, together, channels), right.dtype), np.zeros(channels, np.int64)
     groups = list(kernel.groups_of(isa, channels))
     template = packing.template(isa, kernel.arithmetic.pack(isa, groups, *nothing, output))
+    # A copy for each batch: their numbers differ.
     size = packing.batch_bytes(isa) * int(np.prod(sizes, dtype=np.int64))
     packed = View(Buffer(Space.ARENA, size), 0, (size,), (1,), np.dtype(np.uint8))
     body.graph.call(name, packing, [right], [packed], body.graph.parameters(template))
@@ -100,5 +102,6 @@ def _packed_floats(
         source = replace(given, shape=some).moved(first * given.strides[-1])
         copy(body.graph, name, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
         biases = (*sizes, count * isa.width)
+        # A product of activations has no bias, but the kernel adds one.
         fill(body.graph, name, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
     return whole, steps

@@ -44,6 +44,7 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
             "arguments; run it with the interpreter"
         )
     name, made = found
+    # f16 sums round after every addition, in an order that vectors do not have.
     if half_of(made) and name not in ORDER_ONLY:
         raise CodegenError(
             f"{describe(op)}: found sums of {element_of(made)} in an order that counts; run it with the interpreter"
@@ -54,6 +55,7 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
     def element(loops: list[Axis]) -> int:
         return e.step("convert", like, [inner(loops)])
 
+    # A computed initial value is combined at the end: it cannot be a constant of the kernel.
     first = identity(name, *like) if start is None else start
     total = e.reduce(name, first, sizes, element, order)
     if start is None:

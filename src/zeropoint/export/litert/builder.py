@@ -58,8 +58,10 @@ class ModelBuilder:
     def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
         """A tensor with a unique name and the parameters of its quantized type."""
         made = schema().TensorT()
+        # Buffer 0 is empty by the schema's convention: the tensor is computed.
         made.name, made.shape, made.buffer = self._unique(name).encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
+        # An empty shape means a scalar only with this flag; otherwise the rank is unknown.
         made.hasRank = True
         if quantized is not None:
             made.quantization = schema().QuantizationParametersT()
@@ -119,11 +121,13 @@ class ModelBuilder:
     def _code(self, op: str, version: int) -> Any:
         code = schema().OperatorCodeT()
         code.builtinCode = getattr(schema().BuiltinOperator, op)
+        # Newer operators have PLACEHOLDER_FOR_GREATER_OP_CODES here, as the schema asks.
         code.deprecatedBuiltinCode = min(code.builtinCode, LEGACY_CODES)
         code.version = version
         return code
 
     def _buffer(self, data: bytes) -> int:
+        # Equal constants share a buffer; tensors keep their own names and scales.
         if data not in self.shared:
             made = schema().BufferT()
             made.data = np.frombuffer(data, np.uint8)
@@ -134,6 +138,7 @@ class ModelBuilder:
     def _unique(self, name: str) -> str:
         count = self.names.get(name, 0)
         self.names[name] = count + 1
+        # Again, because NAME_1 may be the name of another value.
         return self._unique(f"{name}_{count}") if count else name
 
 

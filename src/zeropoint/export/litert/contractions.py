@@ -64,6 +64,7 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
     if not isinstance(source, UniformQuantizedType) or not isinstance(parameters, UniformQuantizedType):
         return emit.builder.part("bias", array)
     stored = emit.stored(array, parameters)
+    # LiteRT's 16-bit kernels take biases of 64 bits.
     wide = source.storage.type.width > BIAS_BITS // 4
     return emit.builder.part("bias", stored.astype(np.int64 if wide else np.int32), parameters)
 
@@ -99,6 +100,7 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
     array = form.weights(weights_of(kernel, emit, weight))
     depthwise = 1 < op.feature_group_count.value.data == size[3]
     if depthwise:
+        # DEPTHWISE_CONV_2D has its weights as [1, height, width, channels].
         array = array.transpose(3, 1, 2, 0)
     window = Window(
         (size[1], size[2]),
@@ -136,10 +138,12 @@ def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
     if not form.is_transposed:
         convolution(kernel, emit)
         return
+    # StableHLO convolves the spread image; TRANSPOSE_CONV scatters, which turns the window around.
     array = np.flip(form.weights(weights_of(kernel, emit, weight)), (1, 2))
     strides, extents = form.pair(op.lhs_dilation), array.shape[1:3]
     cuts = form.cuts(extents)
     batch, *sizes, _ = form.size
+    # The full result, without any padding of the model.
     whole = [(n - 1) * step + extent for n, step, extent in zip(sizes, strides, extents, strict=True)]
     full = (batch, *whole, array.shape[0])
     spec = with_axis(kernel.specs[weight], 0)
@@ -180,6 +184,7 @@ def padded(
     if least_of is None:
         emit.operator("PAD", [source, paddings], [made], ("PadOptions", {}), 2)
     else:
+        # -inf saturates to the least integer, which no maximum takes.
         least = emit.part("padding_value", np.full(1, -inf, np.float32), least_of)
         emit.operator("PADV2", [source, paddings, least], [made], ("PadV2Options", {}), 2)
     return made, VALID

@@ -71,6 +71,7 @@ class Emission:
         source = self.tensors[value, made]
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         index = self.builder.tensor(self.name(value), shape_of(value), element_dtype(kind).name, quantized)
+        # QUANTIZE of integers is LiteRT's requantization.
         self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
         self.tensors[value, kind] = index
         return index

@@ -38,6 +38,7 @@ def litert_model(
     `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
     [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
+    # LiteRT's convolutions and pools have channels last only.
     program = with_channels_last(program, ports=channels_last)
     emit = Emission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
@@ -55,6 +56,7 @@ def litert_model(
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         kind = emit.made[value] if integer_io else element_of(value)
         outputs[port.name] = index = emit.operand(value, kind)
+        # Readers find outputs by name; the value's own name may be that of an inner op.
         emit.builder.tensors[index].name = port.name.encode()
     return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
 

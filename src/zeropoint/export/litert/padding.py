@@ -26,6 +26,7 @@ Pairs = Sequence[tuple[int, int]]
 def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
     """PAD by the zero point, or by `fill`, a real number."""
     inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
+    # PAD fills with the zero point, the real number 0.
     if fill is None or not fill.any():
         emit.operator("PAD", inputs, [result], ("PadOptions", {}), 2)
         return
@@ -41,6 +42,7 @@ def spread(
         return source, shape
     before, size, behind = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     name = emit.builder.tensors[source].name.decode()
+    # LiteRT has no interior padding: a new dimension is padded at its end, and merged again.
     apart = emit.reshaped(source, (before, size, 1, behind), kind)
     wide = emit.temporary(name, (before, size, step, behind), kind)
     padded(emit, apart, wide, [(0, 0), (0, 0), (0, step - 1), (0, 0)], kind, fill)
@@ -75,6 +77,7 @@ def padded_by(op: PadOp, source: int, result: int, kind: Attribute, fill: Array,
         source, shape = spread(emit, source, shape, axis, interior + 1, kind, fill)
     pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
     if min(map(min, pairs)) < 0:
+        # Negative padding crops, which PAD does not do.
         begin = [max(-low, 0) for low, _ in pairs]
         end = [size - max(-high, 0) for size, (_, high) in zip(shape, pairs, strict=True)]
         source = sliced(emit, source, begin, end, kind)
