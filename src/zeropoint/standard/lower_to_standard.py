@@ -19,7 +19,7 @@ becomes one named op and one generic,
   linalg.yield %9 : i8
 } -> tensor<2x4xi8>
 ```
-A `stablehlo.while` becomes `scf.while` (`control.py`). Floats at the edges become arith and math ops; only there,
+A `stablehlo.while` becomes `scf.while` (`control.py`); a call stays, and so does the function. Floats at the edges become arith and math ops; only there,
 results depend on the compiler's `exp` and order of sums.
 """
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -92,7 +92,7 @@ def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), branches, calls, dynamic shapes, unsigned types.
+    arithmetic (run `integer-program` first), branches, dynamic shapes, unsigned types.
     """
     program = program.clone()
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
@@ -114,6 +114,9 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
     std = Standard(program.weights, program.profile, insert_before(given[0]), given[0].location)
     std.values = {**({} if outer is None else outer.values), **{argument: argument for argument in block.args}}
     for op in given:
+        if isinstance(op, CallOp):
+            std.builder, std.location = insert_before(op), op.location
+            op.operands = [std.value(value) for value in op.operands]
         if op.name.partition(".")[0] in _STANDARD and not isinstance(op, ReturnOp):
             std.values.update({result: result for result in op.results})
         elif not isinstance(op, _DEFERRED) and not is_fused(op):
