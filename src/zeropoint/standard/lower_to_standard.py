@@ -19,8 +19,8 @@ becomes one named op and one generic,
   linalg.yield %9 : i8
 } -> tensor<2x4xi8>
 ```
-A `stablehlo.while` becomes `scf.while` (`control.py`); a call stays, and so does the function. Floats at the edges become arith and math ops; only there,
-results depend on the compiler's `exp` and order of sums.
+A `stablehlo.while` becomes `scf.while` (`control.py`); calls and the functions that they call stay. Floats at the edges
+become arith and math ops; only there, results depend on the compiler's `exp` and order of sums.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), branches, dynamic shapes, unsigned types.
+    arithmetic (run `integer-program` first), branches, unsigned types, dynamic shapes but of elementwise ops.
     """
     program = program.clone()
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
@@ -154,7 +154,8 @@ def _lower_body(block: Block, program: Program, outer: Standard) -> Sequence[SSA
 
 
 def _check_types(ops: list[Operation]) -> None:
-    """Raise LoweringError for values that have no standard form: dynamic shapes, tuples, unsigned integers."""
+    """Raise LoweringError for values that have no standard form: tuples, unsigned integers, and dynamic shapes of ops
+    that are not elementwise."""
     for op in ops:
         if op.name.partition(".")[0] in _STANDARD:
             continue
@@ -164,5 +165,5 @@ def _check_types(ops: list[Operation]) -> None:
                 raise LoweringError(
                     f"{describe(op)}: found {value.type}, expected integers or floats; run integer-program first", op
                 )
-            if any(size < 0 for size in shape_of(value)):
+            if any(size < 0 for size in shape_of(value)) and type(op) not in ELEMENTWISE:
                 raise LoweringError(f"{describe(op)}: found {value.type}, expected a static shape", op)

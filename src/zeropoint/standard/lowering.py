@@ -17,6 +17,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     LocationAttr,
@@ -180,12 +181,25 @@ class Standard:
         return body.read(self.value(value), indexing)
 
     def generic(self, body: Body, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """A `linalg.generic` with parallel loops over the elements of a result."""
-        empty = self.empty(shape, element)
+        """A `linalg.generic` with parallel loops over the elements of a result.
+
+        The sizes of a dynamic shape are those of an operand that is read in the result's order.
+        """
+        empty = self.like(body, shape, element) if min(shape, default=0) < 0 else self.empty(shape, element)
         body.block.insert_arg(element, len(body.block.args))
         maps = [AffineMapAttr(found) for found in (*body.maps, AffineMap.identity(len(shape)))]
         op = GenericOp(body.inputs, [empty], Region(body.block), maps, [PARALLEL] * len(shape), [empty.type])
         return self.insert(op).results[0]
+
+    def like(self, body: Body, shape: Sequence[int], element: Attribute) -> SSAValue:
+        """`tensor.empty` with the sizes of an operand of a body of the same shape."""
+        whole = AffineMap.identity(len(shape))
+        source = next(value for value, found in zip(body.inputs, body.maps, strict=True) if found == whole)
+        sizes: list[SSAValue] = []
+        for dimension in (n for n, size in enumerate(shape) if size < 0):
+            index = self.insert(arith.ConstantOp(IntegerAttr(dimension, IndexType()))).result
+            sizes.append(self.insert(tensor.DimOp(source, index)).result)
+        return self.insert(tensor.EmptyOp(sizes, TensorType(element, shape))).tensor
 
     def reduction(
         self, inputs: Sequence[SSAValue], init: SSAValue, block: Block, loops: tuple[Sequence[AffineMap], int, int]
