@@ -108,7 +108,7 @@ REFUSED = {
       return %y : tensor<4xf32>
     }""",
     r"found tensor<\?xi8>, expected a static shape": """func.func @main(%x: tensor<?xi8>) -> tensor<?xi8> {
-      %y = stablehlo.add %x, %x : tensor<?xi8>
+      %y = stablehlo.reverse %x, dims = [0] : tensor<?xi8>
       return %y : tensor<?xi8>
     }""",
     "found tensor<4xui8>, expected signless": """func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {
