@@ -23,7 +23,7 @@ BODIES = {
       : ({T}, {T}) -> tensor<4xf32>
     %b = stablehlo.broadcast_in_dim %d, dims = [0] : (tensor<4xf32>) -> {T}
     %r = stablehlo.tanh %b : {T}""",
-    "a quotient": f"""%s = stablehlo.logistic %x : {T}
+    "a quotient": f"""%s = func.call @function(%x) : ({T}) -> {T}
     %c = stablehlo.constant dense<0.5> : {T}
     %z = stablehlo.add %s, %c : {T}
     %m = stablehlo.multiply %s, %y : {T}
@@ -41,6 +41,10 @@ def text(body: str) -> str:
     func.func private @gate(%x: {T}, %y: {T}) -> {T} {{
       {body}
       return %r : {T}
+    }}
+    func.func private @function(%x: {T}) -> {T} {{
+      %0 = stablehlo.logistic %x : {T}
+      return %0 : {T}
     }}"""
 
 
@@ -72,3 +76,14 @@ def test_an_op_without_a_kernel_stays_float_alone_with_its_reason(tmp_path: Path
     made = zp.quantize(text(body), data(), target=target(tmp_path), effort="none")
     reasons = [(op, reason) for op, reason in float_ops(made.program) if "quantize" not in op]
     assert reasons == [("stablehlo.atan2 'g.atan2'", "target mine has no kernel for stablehlo.atan2")]
+
+
+def test_an_operand_that_a_kernel_does_not_take_is_called_by_its_name(tmp_path: Path) -> None:
+    table(tmp_path, row(composites=["my.gate"], inputs=["act i16", "act i16"], output="act i16"), "cpu")
+    body = f"""%s = stablehlo.logistic %x : {T}
+      %m = stablehlo.multiply %s, %y : {T}
+      %a = stablehlo.tanh %m : {T}
+      %r = stablehlo.add %a, %x : {T}"""
+    made = zp.quantize(text(body), data(), target=str(tmp_path / "mine.toml"), effort="none")
+    reasons = [reason for op, reason in float_ops(made.program) if "quantize" not in op]
+    assert any("no kernel 'logistic' for its input: 't' is pinned to !quant.uniform<i16" in one for one in reasons)

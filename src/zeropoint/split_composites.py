@@ -32,7 +32,7 @@ from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import COMPOSITE, FLOAT_REASON, KERNEL, PROFILE, carry, facts_name, facts_of, state_facts
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.locations import location_text, name_location
+from zeropoint.ir.locations import location_of, location_text, name_location
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import with_element
@@ -99,6 +99,8 @@ def _body_program(region: QuantizeRegionOp, weights: Weights) -> Program:
     given = dict(zip(data, block.args, strict=True))
     for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True)):
         inside = given[index] if index in given else _copied(value, block)
+        if index in given:
+            given[index].location, given[index].name_hint = location_of(value), value.name_hint
         values[region.body.block.args[index]] = _pinned(inside, spec, block)
     *body, returned = region.body.block.ops
     for op in body:

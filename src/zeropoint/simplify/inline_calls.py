@@ -26,6 +26,7 @@ from zeropoint.ir.inlining import check_calls, copy_body
 from zeropoint.ir.locations import location_text, name_location
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import CompositeOp
 
 Functions = Mapping[str, FuncOp]
 
@@ -63,20 +64,36 @@ def _named_functions(program: Program) -> set[str]:
     }
 
 
+def _with_decompositions(program: Program) -> list[FuncOp]:
+    """The entry function, the decompositions of its composites, and those of the composites in them."""
+    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    found = [program.main]
+    for function in found:
+        for op in function.walk():
+            name = op.decomposition.root_reference.data if isinstance(op, CompositeOp) else ""
+            if name in functions and functions[name] not in found:
+                found.append(functions[name])
+    return found
+
+
+def _calls(function: FuncOp) -> list[CallOp]:
+    return [op for block in function.body.blocks for op in block.ops if isinstance(op, CallOp)]
+
+
 def inline_calls(program: Program) -> Program:
-    """A program whose entry function has no calls.
+    """A program whose entry function has no calls, and no decomposition of a composite either.
 
     Raises RecursionInProgram, a ValueError, for a function that calls itself; LimitExceeded if there are too many ops.
     """
-    if not any(isinstance(op, CallOp) for op in program.entry.ops):
+    if not any(map(_calls, _with_decompositions(program))):
         return program
     check_calls(program)
     program = program.clone()
     main = program.main
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
-    for op in list(program.entry.ops):
-        if isinstance(op, CallOp):
-            _inline(op, functions)
+    for function in _with_decompositions(program):
+        for call in _calls(function):
+            _inline(call, functions)
     while True:
         named = _named_functions(program)
         private = [op for op in functions.values() if op.parent is not None and _is_private(op)]
