@@ -35,7 +35,7 @@ from zeropoint.cli.verbosity import progress, say
     "--output",
     required=True,
     type=OUTPUT_FILE,
-    help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx, NAME.stablehlo.mlir, NAME.mlirbc.",
+    help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx, NAME.tosa.mlir, NAME.stablehlo.mlir, NAME.mlirbc.",
 )
 @click.option(
     "--target",

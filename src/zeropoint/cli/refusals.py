@@ -85,7 +85,7 @@ def _show_traceback() -> None:
 
 
 def _report(error: Exception) -> str:
-    """That this is a bug in zeropoint, with what a bug report needs."""
+    """Print that this is a bug in zeropoint, and what a bug report needs."""
     from zeropoint.version import __version__
 
     versions = f"zeropoint {__version__}, Python {platform.python_version()}, {platform.machine()} {sys.platform}"

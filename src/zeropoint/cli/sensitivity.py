@@ -63,7 +63,7 @@ def sensitivity(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """For each kernel of MODEL, quantized: the noise that it adds and inherits, and the gain from 16 bits, in dB."""
+    """Quantize MODEL and print, for each kernel, the noise that it adds and inherits, and the gain from 16 bits."""
     import json
 
     from zeropoint.calibrate import samples

@@ -115,7 +115,7 @@ def sensitivities(
 
 
 def _noise_share(value: Value, shown: Callable[[Array, int], Array]) -> float:
-    """The noise/signal of a value over all samples, of what is shown of each; 0 without signal."""
+    """The noise/signal of a value over all samples, without padding; 0 if there is no signal."""
     signal = sum(energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
     noise = sum(energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))
     return noise / signal if signal else 0.0

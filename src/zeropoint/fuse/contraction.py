@@ -30,7 +30,7 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
 def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
     """Whether a bias hides channels from the softmax or the caller that reads the sum.
 
-    If it is apart, `bound_masks` bounds it, or `hidden_results` keeps it float.
+    If it stays outside the kernel, `bound_masks` bounds it or `hidden_results` keeps it float.
     """
     array = graph.array(bias)
     if array is None or not array.size or array.min() > HIDDEN:

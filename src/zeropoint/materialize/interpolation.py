@@ -33,7 +33,7 @@ from zeropoint.numerics.interpolation import BITS, tabulated
 
 
 def function(kernel: Kernel) -> SSAValue:
-    """A function of a signed 16-bit value with one scale; of others, and of a function that jumps, a whole table."""
+    """An interpolated table for a signed 16-bit value with one scale; else, or if it jumps, a whole one."""
     given = kernel.values[kernel.arguments[0]]
     if not _is_of_words(kernel, given):
         return in_table(kernel)

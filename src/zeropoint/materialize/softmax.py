@@ -138,7 +138,7 @@ def _scaled(value: SSAValue, kernel: Kernel) -> tuple[SSAValue, float]:
 
 
 def _masked(run: Words, mask: SSAValue, scale: float) -> SSAValue:
-    """The mask's stored integers in steps of the scores, as the scores are shaped.
+    """The mask's stored integers, rescaled to the scale of the scores and broadcast to their shape.
 
     A step of the mask counts as at most 2^16 steps of the scores: all that 16-bit scores can differ by.
     """

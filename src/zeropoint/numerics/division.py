@@ -69,6 +69,7 @@ class Division:
         if max(first.reach, second.reach) >= LARGEST_REACH:
             raise ValueError(f"found operands up to {max(first.reach, second.reach)}; expected 8 or 16 bits")
         multiplier, shift = (int(number) for number in fixed32_multiplier(ratio))
+        # A greater shift would overflow B 2^(N-1); the bits that are dropped are far below the result.
         dropped = max(shift - LARGEST_SHIFT, 0)
         return Division(
             (multiplier + (1 << dropped >> 1)) >> dropped,
@@ -83,8 +84,10 @@ class Division:
         """Storage integers of both operands in, int64 storage integers out; shapes broadcast."""
         a, b = (np.asarray(q).astype(np.int64) - z for q, z in zip(operands, self.zero_points, strict=True))
         positive = np.abs(b)
+        # floor(T / B) rounds towards negative infinity for a positive divisor only.
         signed = np.where(b < 0, -a, a)
         t = (signed * self.multiplier + (positive << self.shift >> 1)) >> self.shift
+        # A / 0 saturates at the bound of its sign, and 0 / 0 is 0, the zero point.
         quotient = np.where(b == 0, np.sign(a) << 40, t // np.maximum(positive, 1))
         return np.clip(quotient + self.zero_point, self.storage_min, self.storage_max)
 
@@ -92,10 +95,12 @@ class Division:
 def comparison_factors(first: float, second: float) -> tuple[int, int]:
     """(M_a, M_b) for scales s_a and s_b, without common factors, below 2^46."""
     (p, e), (q, f) = math.frexp(first), math.frexp(second)
+    # Beyond 2^21, one step of the coarser scale exceeds all of the other's 17 bits.
     difference = max(-LARGEST_DIFFERENCE, min(LARGEST_DIFFERENCE, e - f))
     bits = FACTOR_BITS - abs(difference)
     a = round(math.ldexp(p, bits)) << max(difference, 0)
     b = round(math.ldexp(q, bits)) << max(-difference, 0)
+    # Small factors keep the comparison in 32 bits where scales have a simple ratio.
     common = math.gcd(a, b)
     return a // common, b // common
 

@@ -47,6 +47,7 @@ def without_saturation(weights: AnyArray) -> AnyArray:
     """Integer weights (channels, terms), with the greater weight of each pair that would saturate moved towards 0."""
     pairs = _pairs(weights)
     signs = np.sign(pairs)
+    # Weights of opposite signs need no room together.
     over = np.abs(pairs.sum(axis=2)) * (signs.prod(axis=2) > 0) - PAIR_LIMIT
     greater = np.abs(pairs).argmax(axis=2)[..., None]
     moved = (
@@ -59,6 +60,7 @@ def without_saturation(weights: AnyArray) -> AnyArray:
 
 def _pairs(weights: AnyArray) -> AnyArray:
     """(channels, terms) as (channels, pairs, 2), with 0 beside the last of an odd number of terms."""
+    # An odd last term is paired with a weight of 0.
     even = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
     return even.reshape(len(weights), even.shape[1] // 2, 2)
 
@@ -77,6 +79,7 @@ class DotForm:
         """The greatest |weight| that saturates no intermediate sum for any activations."""
         if not self.pairs:
             return 128
+        # Two products of 255 |w| have to fit i16.
         single = INT16_MAX // (2 * BYTE_MAX)
         return 2 * single if self.split else single
 
@@ -101,6 +104,7 @@ def _paired(x: IntArray, w: IntArray) -> IntArray:
     total = np.zeros((*np.broadcast_shapes(x.shape[:-2], w.shape[:-2]), x.shape[-2], w.shape[-1]), np.int64)
     for k in range(0, x.shape[-1], 2):
         pair = x[..., k : k + 2] @ w[..., k : k + 2, :]
+        # VPMADDUBSW saturates each pair before VPMADDWD adds them in 32 bits.
         total += np.clip(pair, INT16_MIN, INT16_MAX)
     return total
 

@@ -43,6 +43,7 @@ _ERF_ABOVE = (
 
 def polynomial(s: Steps[V], x: V, coefficients: Sequence[float]) -> V:
     """sum c_n x^n, by Horner's rule."""
+    # Horner's rule: one order of operations, so that every machine gives the same bits.
     total = s.number(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = s.plus(s.times(total, x), c)
@@ -95,6 +96,7 @@ def exponential(s: Steps[V], x: V) -> V:
 
 def _exponential_of_sum(s: Steps[V], x: V, low: V | None) -> V:
     """e^(x + low), with |low| far below |x|."""
+    # Outside, the result is 0 or infinite, and 2^n would not be representable.
     n, r = _reduced(s, within(s, x, -746.0, 710.0))
     r = r if low is None else s.plus(r, low)
     # 2^n in two factors, so that neither over- nor underflows unless the product does.
@@ -106,6 +108,7 @@ def _exponential_of_sum(s: Steps[V], x: V, low: V | None) -> V:
 
 def exponential_minus_one(s: Steps[V], x: V) -> V:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1)."""
+    # e^-60 - 1 rounds to -1 in f64; e^710 is infinite.
     n, r = _reduced(s, within(s, x, -60.0, 710.0))
     half = s.halved(n, 1)
     first, second = power_of_two(s, half), power_of_two(s, s.subtracted(n, half))
@@ -154,6 +157,7 @@ def log(s: Steps[V], x: V) -> V:
 def log_plus_one(s: Steps[V], x: V) -> V:
     """ln (1 + x): the logarithm of the rounded sum, corrected by a factor for its rounding."""
     total = s.plus(x, 1.0)
+    # The part of x that 1 + x keeps; log(1 + x) x / rest corrects for the part that is lost.
     rest = s.minus(total, 1.0)
     same = s.is_equal(rest, 0.0)
     scaled = s.over(s.times(log(s, total), x), s.select(same, s.number(x, 1.0), rest))
@@ -163,12 +167,14 @@ def log_plus_one(s: Steps[V], x: V) -> V:
 
 def logistic(s: Steps[V], x: V) -> V:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x|, or 1 / (1 + e) if x >= 0."""
+    # e^-|x| cannot overflow, for either sign.
     e = exponential(s, s.negated(s.magnitude(x)))
     return s.over(where(s, s.is_less(x, 0.0), e, s.number(x, 1.0)), s.plus(e, 1.0))
 
 
 def tanh(s: Steps[V], x: V) -> V:
     """-(e^-2|x| - 1) / (e^-2|x| + 1) with the sign of x."""
+    # Near 0, 1 - e^-2x would cancel; e^x - 1 has all bits.
     e = exponential_minus_one(s, s.times(s.magnitude(x), -2.0))
     return s.signed(s.over(s.negated(e), s.plus(e, 2.0)), x)
 
@@ -190,6 +196,7 @@ def _erf(
     magnitude = s.magnitude(x)
     square = s.times(x, x)
     below = s.times(magnitude, polynomial(s, plus_product(s, square, 2.0, s.number(x, -1.0)), small))
+    # Both branches are computed, so the argument of the other one is kept in its range.
     large = within(s, magnitude, 1.0, end)
     t = s.over(s.number(x, 2.0), s.plus(large, 2.0))
     u = s.times(s.minus(t, 11 / 24), 24 / 5)
@@ -208,6 +215,7 @@ def cbrt(s: Steps[V], x: V) -> V:
     """The cube root: exp(ln|x| / 3) and one Newton step, with the sign of x."""
     magnitude = s.magnitude(x)
     first = exponential(s, s.times(_logarithm(s, magnitude), 1 / 3))
+    # One step of Newton's method: the exponential of a third of the logarithm has a few wrong bits.
     correction = s.minus(first, s.over(magnitude, s.times(first, first)))
     refined = s.minus(first, s.times(correction, 1 / 3))
     special = s.either(s.is_equal(magnitude, 0.0), s.is_equal(magnitude, math.inf))
@@ -217,6 +225,7 @@ def cbrt(s: Steps[V], x: V) -> V:
 def _sum_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
     """a + b and its rounding error, for |a| >= |b| or a = 0 (Dekker 1971)."""
     total = s.plus(a, b)
+    # Dekker's sum: exact for |a| >= |b|.
     return total, s.minus(b, s.minus(total, a))
 
 
@@ -232,6 +241,7 @@ def _product_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
 
 def _halves(s: Steps[V], x: V) -> tuple[V, V]:
     """x split into the upper 26 bits of its significand and the rest."""
+    # Veltkamp's splitting into halves of 26 bits, whose products are exact.
     far = s.times(x, 2.0**27 + 1)
     high = s.minus(far, s.minus(far, x))
     return high, s.minus(x, high)

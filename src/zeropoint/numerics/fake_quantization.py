@@ -54,6 +54,7 @@ class FakeQuantization:
         """The simulated values of an f32 array, with which the parameters broadcast; 0 for an empty range."""
         low, high = ((np.float32(end) - self.zero_point.astype(np.float32)) * self.scale for end in self._ends)
         half = np.float32(0.5)
+        # TensorFlow rounds by floor(x + 1/2), in f32.
         zero = np.floor(-low * self.inverse + half)
         inside = np.maximum(np.minimum(x, high), low)
         return np.asarray(np.floor((inside - low) * self.inverse - zero + half) * self.scale)

@@ -40,11 +40,13 @@ def interpolated(x: AnyArray, table: AnyArray) -> AnyArray:
     shift = shift_of(table.size)
     if shift is None:
         raise ValueError(f"found a table of {table.size} entries, expected 2^k + 1 with k from 2 to {BITS - 1}")
+    # From 0 to 65535, so that the high bits are the index of an entry.
     u = x.astype(np.int32) + (1 << (BITS - 1))
     index = u >> shift
     entries = table.astype(np.int32)
     low = np.take(entries, index)
     rise = np.take(entries, index + 1) - low
+    # Half of a step is added before the shift: round half up.
     return low + ((rise * (u & ((1 << shift) - 1)) + (1 << (shift - 1))) >> shift)
 
 

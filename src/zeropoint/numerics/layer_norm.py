@@ -88,15 +88,20 @@ class LayerNorm:
         """(q - mean) / sqrt(variance + epsilon) along an axis, with `fraction` fraction bits. `q` is i64."""
         n = self.terms
         total = q.sum(axis=axis, keepdims=True)
+        # At least n: a row of equal values would divide by 0.
         v = np.maximum(n * (q * q).sum(axis=axis, keepdims=True) - total * total + self.epsilon, n)
+        # Even, so that the square root of 2^z is a power of two.
         z = _leading_zeros(v) & ~1
         m = (v << (z - 2)) >> 30
         factor = (n * reciprocal_root(m)) >> (self.log + 1)
         left = (z >> 1) + (self.log - self.reach - 2)
+        # The sum is made positive before the division, which then rounds half up in C as in Python.
         mean = (total + (n * (1 << 15) + n // 2)) // n - (1 << 15)
         rest = total - n * mean
+        # Division of magnitudes: truncation, as C's.
         rho = np.sign(rest) * ((np.abs(rest) << left) // n)
         c = (q - mean) * (np.int64(1) << left) - rho
+        # The high half of a product of two 32-bit numbers, which is one instruction.
         return (((c * factor) >> 32) + 256) >> 9
 
 
@@ -110,6 +115,7 @@ def reciprocal_root(m: IntArray) -> IntArray:
 
 def _leading_zeros(v: IntArray) -> IntArray:
     """Of positive i64."""
+    # In parts of 32 bits: an f64 would round a greater integer up to the next power of two.
     halves = np.where(v >> 32 > 0, v >> 32, v)
     bits = np.frexp(halves.astype(np.float64))[1].astype(np.int64)
     return 64 - bits - np.where(v >> 32 > 0, 32, 0)

@@ -40,6 +40,7 @@ NEWTON_STEPS = 3
 
 def _multiplier(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> tuple[int, int]:
     """(M, S) of s_a / (s_b * s_out), which the runtime computes in f32."""
+    # LiteRT computes the ratio of scales in f32 and only then widens it.
     given, divisor, result = (np.float32(each.scale) for each in (first, second, wanted))
     with np.errstate(all="ignore"):
         real = np.float64(given / (divisor * result))
@@ -64,8 +65,10 @@ def quotient_table(first: AffineParameters, second: AffineParameters, wanted: Af
         return None
     mantissa, exponent = _multiplier(first, second, wanted)
     dividend, divisor = np.meshgrid(STORED - int(first.zero_point), STORED - int(second.zero_point), indexing="ij")
+    # LiteRT's reciprocal is of positive numbers.
     dividend, divisor = np.where(divisor < 0, -dividend, dividend), np.abs(divisor)
     reciprocal, bits = _reciprocal(np.maximum(divisor, 1))
+    # LiteRT's CountLeadingSignBits, one less than the leading bits equal to the sign.
     headroom = BITS - _bit_length(np.where(dividend < 0, ~dividend, dividend))
     quotient = saturating_rounding_doubling_high_mul(dividend << headroom, reciprocal)
     scaled = saturating_rounding_doubling_high_mul(quotient, mantissa)

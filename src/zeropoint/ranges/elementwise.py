@@ -107,7 +107,7 @@ def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
 
 
 def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
-    """lhs & rhs: from 0 to the lesser bound of those that are not negative."""
+    """lhs & rhs: from 0 to the upper bound of an operand that is not negative, the lesser one of two."""
     bounds = [found.greatest for found in map(ranges.of, op.operands) if found.least >= 0]
     return Interval.of(0, min(bounds)) if bounds else type_range(element_of(op.result))
 

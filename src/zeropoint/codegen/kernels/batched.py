@@ -40,6 +40,7 @@ class Batched:
         self.kernel.emit(module, f"{name}_one", isa)
         f = module.kernel(name, "in", "w", "out")
         begin, end = f.arguments[3:]
+        # Tasks are counted over all batches, so that threads share them even if there is one batch.
         each = self.kernel.tasks(isa)
 
         def batch(index: Value, _: list[Value]) -> None:
@@ -96,6 +97,7 @@ class Packing:
         for part in self.kernel.columns(isa).parts:
             for _ in range(part.count):
                 end = place + self.kernel.group_bytes(isa, part.size)
+                # The weights are computed here; biases and parameters are known and only copied.
                 parts.append(packed[end - self.kernel.arithmetic.size(isa, part.size) : end])
                 place = end
         return b"".join(parts)
@@ -121,6 +123,7 @@ class Packing:
                 block = f.at(there, f.add(f.mul(number, each), place))
                 given = f.at(template, f.add(f.mul(number, tail), parameters))
                 first = f.add(f.mul(number, part.size * isa.width), part.first * isa.width)
+                # Groups of other parts have other sizes, and code of their own.
                 mine = f.binary("and", f.compare("sge", number, 0), f.compare("slt", number, part.count))
                 f.branch(mine, _Group(self, isa, f, part.size).writer(here, given, block, first))
                 place, parameters = place + part.count * each, parameters + part.count * tail
@@ -171,16 +174,19 @@ class _Group:
             if self.halves == 1:
                 f.store(weights, there, align=16)
             else:
+                # w >> 1 and w - (w >> 1): products of such halves cannot saturate 16 bits.
                 low = f.binary("ashr", weights, constant(weights.type, 1))
                 f.store(low, there, align=16)
                 f.store(f.binary("sub", weights, low), there, self.count * isa.bytes, align=16)
             dot = narrow.pairs if self.arithmetic.pairs else narrow.dot
+            # Products with ones add up the weights, for the correction by the zero point.
             return [dot(f, carried[0], ones, weights)]
 
         zero = Value(narrow.i32, "zeroinitializer")
         (sums,) = f.loop(0, packing.kernel.steps, 1, step, [zero], entered=True)
         biases = packing.kernel.steps * self.step
         start = f.load(narrow.i32, target, biases, align=16)
+        # sum (x - z) w = sum x w - z sum w; the kernel's x has 128 added where it is unsigned.
         start = f.add(start, f.mul(sums, -(packing.zero + self.arithmetic.offset(isa))))
         f.store(start, target, biases, align=16)
 
@@ -190,6 +196,7 @@ class _Group:
         if packing.row == packing.itemsize:
             each = [f.minimum(f.add(channel, j), i64(packing.channels - 1)) for j in range(CHUNK)]
             return [f.at(source, f.mul(j, packing.column)) for j in each]
+        # Reads past the last channel stay inside its chunk, which the row's padding covers.
         last = -(-packing.channels // CHUNK) * CHUNK - CHUNK
         start = f.at(source, f.mul(f.minimum(channel, i64(last)), packing.itemsize))
         return [f.at(start, t * packing.row) for t in range(4 // packing.itemsize)]

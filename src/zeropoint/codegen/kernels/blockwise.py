@@ -76,6 +76,7 @@ class Blocks:
     ) -> list[Value]:
         """The sums over the blocks, with those of one more block."""
         count = len(pixels[0])
+        # The factors of all blocks follow the starts.
         place = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
         # The extension tells LLVM that the low 32 bits have the whole factor, so that it multiplies only those.
         factors = [_extended(f, factor) for factor in self._wide(f, isa, f.at(parameters, place), count)]
@@ -93,7 +94,9 @@ class Blocks:
         sums: list[Value] = []
         for even, odd in zip(wide[::2], wide[1::2], strict=True):
             low = f.bits(f.binary("lshr", even, constant(type_, FRACTION)), isa.i32)
+            # Shifted up instead of down, so that the result is in the upper half, where the odd element belongs.
             high = f.bits(f.binary("shl", odd, constant(type_, 32 - FRACTION)), isa.i32)
+            # Even elements come from one vector and odd ones from the other, each in its own place.
             order = [n if n % 2 == 0 else isa.width + n for n in range(isa.width)]
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
         return [sums[n : n + count] for n in range(0, len(sums), count)]
@@ -123,6 +126,7 @@ class Blocks:
         """
         offset = self.inner.offset(isa)
         stored = offset * weights.reshape(self.count, -1, weights.shape[2]).sum(axis=1, dtype=np.int64)
+        # The rounding term is added once, to the sum over all blocks.
         start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
         without = bias + stored.sum(axis=0)  # the inner arithmetic takes off what the starts do already
         parts: list[bytes] = []
@@ -157,6 +161,7 @@ def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]
 def _extended(f: Function, value: Value) -> Value:
     """The low 32 bits of i64 elements, with their sign."""
     half = constant(value.type, 32)
+    # The low 32 bits, sign-extended: LLVM then takes the multiplication of 32 by 32 bits.
     return f.binary("ashr", f.binary("shl", value, half), half)
 
 

@@ -43,6 +43,7 @@ class Border:
             first = f.at(out, f.mul(image, self.image))
             here = f.at(first, f.mul(y, self.row))
             behind = f.at(here, self.length)
+            # Rows above the image are one run of bytes with the left padding of its first row.
             f.branch(f.compare("eq", y, 0), lambda: fill(f.at(first, -self.before), self.before))
             f.branch(
                 f.compare("eq", y, self.rows - 1),

@@ -52,6 +52,7 @@ class FloatDepthwise(WindowShape):
         rows, columns, channels = weights.shape
         laid = np.zeros((rows * columns + 1, self.channels), np.float32)
         laid[:-1, :channels] = weights.reshape(-1, channels)
+        # A bias of -0 becomes +0, so that a sum of -0 plus the bias is +0 as specified.
         laid[-1, :channels] = bias + np.float32(0)
         return laid.reshape(rows * columns + 1, -1, isa.width).transpose(1, 0, 2).tobytes()
 
@@ -63,6 +64,7 @@ class FloatDepthwise(WindowShape):
 
         def task(index: Value, _: list[Value]) -> None:
             y, number = f.divided(index, self.chunks)
+            # The last chunk starts earlier, and computes some columns again, with the same bits.
             x = f.minimum(f.mul(number, self.chunk), i64(self.width - self.chunk))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             here = f.at(here, f.mul(x, self.strides[1] * self.in_pixel))
@@ -103,6 +105,7 @@ class FloatDepthwise(WindowShape):
                 weight = f.load(type_, parameters, (ky * columns + kx) * isa.bytes, align=isa.bytes)
                 for x in range(count):
                     place = ky * self.in_row + kx * self.in_pixel + x * self.strides[1] * self.in_pixel
+                    # Neighbouring outputs share columns of input: each is loaded once.
                     if place not in loaded:
                         loaded[place] = f.load(type_, source, place)
                     sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[place], weight)

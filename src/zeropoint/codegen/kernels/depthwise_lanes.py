@@ -29,11 +29,13 @@ def buffer_size(shape: DepthwiseShape, channels: int) -> int:
 
 def fits(shape: DepthwiseShape, isa: InstructionSet, channels: int) -> bool:
     """Whether a row has at least a vector of pixels, and its columns stay in L1."""
+    # A narrower row does not fill a vector with pixels.
     return shape.width >= isa.bytes // channels and buffer_size(shape, channels) <= BUFFER
 
 
 def _classes(shape: DepthwiseShape) -> int:
     """Remainders of a pixel's place by the stride under which some tap reads."""
+    # Columns with a remainder beyond the kernel's width are never read.
     return min(shape.strides[1], shape.kernel[1])
 
 
