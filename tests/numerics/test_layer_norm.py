@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zeropoint.numerics.arrays import IntArray
-from zeropoint.numerics.layer_norm import MOST_TERMS, Affine, LayerNorm, reciprocal_root
+from zeropoint.numerics.layer_norm import MOST_TERMS, ChannelMaps, LayerNorm, reciprocal_root
 
 
 def rows(n: int, seed: int) -> IntArray:
@@ -77,7 +77,7 @@ def test_results_have_the_stated_error(bits: int) -> None:
     gamma, beta = random.normal(1, 0.4, n) * 10.0 ** random.uniform(-3, 0, n), random.normal(0, 1, n)
     scale, zero_point = 12 / 2**bits, high // 5
     norm, q = LayerNorm.of(0.01, n, 1e-5), rows(n, 5)
-    affine = Affine.of(gamma, beta, norm.fraction, scale, zero_point, -high - 1, high)
+    affine = ChannelMaps.of(gamma, beta, norm.fraction, scale, zero_point, -high - 1, high)
     assert np.abs(affine.factor).max() < 1 << 13
     assert affine.shift.min() >= 1
     assert np.abs(affine.bias).max() + ((1 << 17) + 1) * np.abs(affine.factor).max() < 1 << 31
@@ -94,4 +94,4 @@ def test_rows_without_an_integer_form_are_refused() -> None:
         with pytest.raises(ValueError, match="expected"):
             LayerNorm.of(1.0, terms, epsilon)
     with pytest.raises(ValueError, match="gamma"):
-        Affine.of(np.array([1e9]), np.zeros(1), 12, 1e-3, 0, -128, 127)
+        ChannelMaps.of(np.array([1e9]), np.zeros(1), 12, 1e-3, 0, -128, 127)

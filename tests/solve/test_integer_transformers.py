@@ -31,7 +31,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, shape_of, with_shape
-from zeropoint.numerics.layer_norm import Affine, LayerNorm
+from zeropoint.numerics.layer_norm import ChannelMaps, LayerNorm
 from zeropoint.numerics.softmax import Softmax
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import float_ops
@@ -246,7 +246,7 @@ def test_layer_norm_computes_what_numerics_define(shape: tuple[int, ...], scale:
     region = _kernels(result)["layer_norm"]
     given, made = region.input_specs.data[0], region.output_specs.data[0]
     norm = LayerNorm.of(given.scale, n, float(np.float32(1e-3)))
-    affine = Affine.of(
+    affine = ChannelMaps.of(
         gamma, beta, norm.fraction, made.scale, made.zero_point, made.storage.minimum, made.storage.maximum
     )
     stored = np.clip(np.rint(x / np.float64(given.scale) + given.zero_point), -32768, 32767).astype(np.int64)

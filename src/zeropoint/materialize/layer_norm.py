@@ -31,7 +31,7 @@ from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
-from zeropoint.numerics.layer_norm import LINE, NEWTON_STEPS, Affine, LayerNorm
+from zeropoint.numerics.layer_norm import LINE, NEWTON_STEPS, ChannelMaps, LayerNorm
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def layer_norm(kernel: Kernel) -> SSAValue:
     try:
         norm = LayerNorm.of(kernel.type_of(source).scale, terms, form.epsilon)
         bounds = wanted.storage.minimum, wanted.storage.maximum
-        affine = Affine.of(form.gamma, form.beta, norm.fraction, wanted.scale, wanted.zero_point, *bounds)
+        affine = ChannelMaps.of(form.gamma, form.beta, norm.fraction, wanted.scale, wanted.zero_point, *bounds)
     except ValueError as error:
         return encased(kernel, str(error))
     run = Words(kernel)

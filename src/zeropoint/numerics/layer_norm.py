@@ -26,7 +26,7 @@ Gamma = round(gamma / s_out 2^(N - F)), B = round((beta / s_out + zero_point) 2^
 
 **Error.** y has a relative error below 2^-23, and t is rounded by 0.52. Gamma has 12 significant bits or more (fewer
 only where N is at its limit of 15). So a result differs from the exact one by at most half a step of rounding, its
-product with gamma times 2^-13, and a channel's `Affine.error` steps for the rounding of t.
+product with gamma times 2^-13, and a channel's `ChannelMaps.error` steps for the rounding of t.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _leading_zeros(v: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class ChannelMaps:
     """Gamma, B and N of every channel, and the bounds of the result."""
 
     factor: IntArray
@@ -134,7 +134,7 @@ class Affine:
     @staticmethod
     def of(
         gamma: FloatArray, beta: FloatArray, fraction: int, scale: float, zero_point: int, low: int, high: int
-    ) -> Affine:
+    ) -> ChannelMaps:
         """For results of a scale and a zero point, from normalized values with `fraction` fraction bits.
 
         Raises ValueError if gamma is so large that one fraction bit of a result does not fit.
@@ -151,7 +151,7 @@ class Affine:
                 f"found gamma up to {np.abs(gamma).max()}, expected at most {2.0 ** (fraction + 12) * scale:g}"
             )
         bias = np.clip(np.rint(offset * 2.0**shift), -GREATEST_BIAS, GREATEST_BIAS) + 2.0 ** (shift - 1)
-        return Affine(factor.astype(np.int64), bias.astype(np.int64), shift.astype(np.int64), low, high)
+        return ChannelMaps(factor.astype(np.int64), bias.astype(np.int64), shift.astype(np.int64), low, high)
 
     @property
     def error(self) -> FloatArray:

@@ -22,7 +22,7 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import Types, ask, is_settable, open_type
-from zeropoint.solve.kernels import result_ports
+from zeropoint.solve.kernel import result_ports
 from zeropoint.solve.operands import product_scales
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import (

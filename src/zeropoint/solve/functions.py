@@ -29,7 +29,7 @@ from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.operands import operand_type
 from zeropoint.targets import Custom, KernelRow, Role
 

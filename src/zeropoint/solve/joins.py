@@ -35,7 +35,8 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on
-from zeropoint.solve.kernels import Kernel, KernelChoice
+from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
 from zeropoint.solve.rescale import is_rescale

@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import Role
 from zeropoint.targets.logical_kernels import MOVEMENTS, PASSES_ELEMENTS

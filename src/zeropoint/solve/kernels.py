@@ -10,17 +10,17 @@ Source: the RFC on quantization transformations, section "Target Constraints".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import BLOCK_SIZE, DEMANDS, FLOAT_REASON, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
-from zeropoint.ir.locations import named_kernel, written_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -30,18 +30,17 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
     quantize,
 )
-from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.blocks import demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
+from zeropoint.solve.kernel import Kernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import Port
 from zeropoint.targets import (
-    DATA,
     NIBBLE,
     OUTPUT,
     AtLeast,
@@ -62,74 +61,8 @@ _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
 """Kernels that are as cheap in float when their neighbours are float."""
 COMPARISON = "compare"
-ADDS_ELEMENTS = ("pad",)
-"""Kernels of one operand and one scale whose result may contain a value that the operand does not."""
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 """Rows that every target has: a rescale from any storage to any other."""
-
-
-@dataclass
-class Kernel:
-    """A region with its row. `storages` has one entry per port, by its index.
-
-    `position` is its rank in the canonical order (`order.py`), in which definitions come before uses.
-    """
-
-    region: QuantizeRegionOp
-    row: KernelRow
-    storages: tuple[Storage, ...]
-    position: int
-    demands: dict[str, str] = field(default_factory=dict[str, str])
-    scale_type: str = "f64"
-
-    @property
-    def name(self) -> str:
-        """Kernel and location, for messages: `convolution 'conv1'`."""
-        return named_kernel(self.row.kernel, self.region.outputs[0])
-
-    def ports(self) -> Iterator[tuple[int, SSAValue]]:
-        """The operands and results whose parameters propagation decides, with their indices."""
-        yield from self.data_ports()
-        yield from self.results()
-
-    def results(self) -> Iterator[tuple[int, SSAValue]]:
-        """The quantized results, with their indices as ports."""
-        for port, value in result_ports(self.region):
-            if self.row.rule(port).role is not Role.OTHER:
-                yield port, value
-
-    def data_ports(self) -> Iterator[tuple[int, SSAValue]]:
-        """The operands whose parameters propagation decides, with their indices."""
-        for index, value in enumerate(self.region.inputs):
-            if self.is_data(index, value):
-                yield index, value
-
-    def is_data(self, index: int, value: SSAValue) -> bool:
-        """Whether operand `index` is an activation."""
-        return self.row.input_rule(index).role in DATA and not is_constant(value) and _is_float(value)
-
-    def moved_operand(self, result: int) -> SSAValue | None:
-        """The operand that a result has all its elements from; None if it has others, or another scale."""
-        data = [value for _, value in self.data_ports()]
-        moves = self.row.shares(0, result) and self.row.kernel not in ADDS_ELEMENTS
-        return data[0] if moves and len(self.region.inputs) == len(data) == 1 else None
-
-    def value(self, port: int) -> SSAValue:
-        """The operand or the result at a port."""
-        return self.region.inputs[port] if port >= 0 else self.region.outputs[~port]
-
-    def storage(self, port: int) -> Storage:
-        """The storage at an operand or a result."""
-        return self.storages[port]
-
-
-def result_ports(region: QuantizeRegionOp) -> Iterator[tuple[int, SSAValue]]:
-    """The results of a region, with their indices as ports."""
-    return ((~number, value) for number, value in enumerate(region.outputs))
-
-
-def _is_float(value: SSAValue) -> bool:
-    return isinstance(element_of(value), AnyFloat)
 
 
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
@@ -308,12 +241,12 @@ class KernelChoice:
             rule = row.input_rule(index)
             if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
                 return f"kernel '{row.kernel}' wants a constant {rule.role.value}, operand {index} is computed"
-            if rule.role is not Role.OTHER and not _is_float(value):
+            if rule.role is not Role.OTHER and not is_float(value):
                 return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
             if reason := self._unfit_pin(row, index, value):
                 return reason
         for port, value in result_ports(region):
-            if row.rule(port).role is not Role.OTHER and not _is_float(value):
+            if row.rule(port).role is not Role.OTHER and not is_float(value):
                 return f"kernel '{row.kernel}' wants floats, {row.port_name(port)} is {value.type}"
             if reason := self._unfit_pin(row, port, value):
                 return reason

@@ -43,7 +43,8 @@ from zeropoint.solve.classes import cuts_off
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.headroom import Ports, greatest_real, least_output_scale
-from zeropoint.solve.kernels import Kernel, KernelChoice, left_float
+from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernels import KernelChoice, left_float
 from zeropoint.solve.operands import operand_type
 from zeropoint.solve.precision import TOLERANCE
 from zeropoint.solve.rescale import is_rescale, rescale_region

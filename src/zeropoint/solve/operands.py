@@ -19,7 +19,8 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.solve.blocks import block_type, with_room
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernels import Kernel, rebased
+from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernels import rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, weight_type
 from zeropoint.targets import Role
 

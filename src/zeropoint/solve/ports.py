@@ -25,7 +25,8 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import middle, real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernels import Kernel, rebased
+from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernels import rebased
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.precision import needs, own_step
 from zeropoint.solve.read_ranges import CALIBRATED, taken_by

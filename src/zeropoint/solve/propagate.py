@@ -47,7 +47,7 @@ from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, leas
 from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
-from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region

@@ -21,7 +21,7 @@ from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import ScaleClass, holds
 from zeropoint.solve.functions import Types, ask, constant_port, is_settable, open_type
-from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser

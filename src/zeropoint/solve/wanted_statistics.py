@@ -22,7 +22,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.kernels import Kernel, KernelChoice
+from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs

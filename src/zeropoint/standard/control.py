@@ -24,6 +24,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.tensor import ExtractOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.standard.lowering import Standard
@@ -49,7 +50,6 @@ def _lowered(region: Region, std: Standard, lower_block: LowerBlock) -> tuple[Re
     results = lower_block(block, std)
     last = block.last_op
     assert isinstance(last, Operation)
-    last.detach()
-    last.erase()
+    Rewriter.erase_op(last)
     region.detach_block(block)
     return Region(block), results
