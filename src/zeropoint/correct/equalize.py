@@ -44,7 +44,7 @@ from zeropoint.interp import Engine
 from zeropoint.ir.annotations import EQUALIZED, PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -156,7 +156,7 @@ def _matrix(region: QuantizeRegionOp, weights: Weights) -> Array | None:
     assert weight is not None
     if isinstance(op, DotGeneralOp):
         (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], 1, -1).astype(np.float64)
+        return weights_by_channel(weight, axis)[:, None].astype(np.float64)
     assert isinstance(op, ConvolutionOp)
     if op.feature_group_count.value.data != 1:
         return None
@@ -276,7 +276,7 @@ def _greatest_read(region: QuantizeRegionOp, weights: Weights) -> Array:
     assert weight is not None
     if isinstance(op, DotGeneralOp):
         (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        return np.abs(np.moveaxis(weight, axis, 0)).reshape(weight.shape[axis], -1).max(axis=1)
+        return np.abs(weights_by_channel(weight, axis)).max(axis=1)
     assert isinstance(op, ConvolutionOp)
     layout, groups = op.dimension_numbers.data, op.feature_group_count.value.data
     features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension

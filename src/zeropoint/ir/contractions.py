@@ -61,7 +61,7 @@ def adds_pairs(op: Contraction) -> bool:
 
 
 def weights_by_channel(weights: Array, axis: int) -> Array:
-    """Weights with output channels along `axis`, as a matrix of shape (channels, terms)."""
+    """Weights with channels along `axis`, as a matrix of shape (channels, terms)."""
     return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
 
 
