@@ -1,0 +1,142 @@
+"""The shape of a contraction, and how its pixels and channels are split into tiles (`contraction.py` has the code).
+
+A tile has R output pixels and n vectors of output channels, a group. Its accumulators stay in registers.
+Source: CODEGEN.md, "Contraction micro-kernel".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from zeropoint.codegen.kernels.arithmetic import Arithmetic
+from zeropoint.codegen.kernels.requantize import GROUP
+from zeropoint.codegen.kernels.tiles import Split, balanced, divisor, greedy
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.numerics.arrays import IntArray
+
+UNROLLED = 16
+"""The maximum number of steps for a fully unrolled loop."""
+KEPT = 16 << 10
+"""The maximum size in bytes of a group's weights that stay in the L1 cache beside other data."""
+STREAMED = 30
+"""Bytes per cycle from the L2 cache."""
+EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
+"""Cycles for requantizing a pixel, by the number of vectors in a group."""
+BLOCK = 24 << 10
+"""Bytes of weights in a block of steps."""
+
+
+@dataclass(frozen=True)
+class ContractionShape:
+    """The shape of a contraction in bytes, and how it is split into tiles: everything that its code depends on.
+
+    Output pixel (y, x) is at y * out_row + x * out_pixel, and reads `4 * groups` bytes at y * in_row + x * in_pixel + r
+    for every r of `runs`, in order. `vectors` of the instruction set hold the output channels.
+    """
+
+    rows: int
+    width: int
+    in_row: int
+    in_pixel: int
+    out_row: int
+    out_pixel: int
+    runs: tuple[int, ...]
+    groups: int
+    vectors: int
+    arithmetic: Arithmetic
+
+    def flat(self) -> Self:
+        """The same contraction with all pixels in one row if rows have no gaps, and adjacent runs merged."""
+        rows, width, residual = self.rows, self.width, self.arithmetic.residual
+        adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
+        # A tile then never ends at a row: fewer tiles are smaller than the registers allow.
+        if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
+            rows, width = 1, rows * width
+        each = self._adjacent_runs()
+        return replace(
+            self, rows=rows, width=width, runs=self.runs[::each], groups=self.groups * each,
+        )  # fmt: skip
+
+    def _adjacent_runs(self) -> int:
+        """The number of consecutive runs that can be merged into one longer run."""
+        # The longest first: fewer runs need fewer entries in the table of starts.
+        for each in range(len(self.runs), 1, -1):
+            starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
+            if len(self.runs) % each == 0 and starts == list(self.runs):
+                return each
+        return 1
+
+    @property
+    def steps(self) -> int:
+        """Steps of four input bytes."""
+        return len(self.runs) * self.groups
+
+    def columns(self, isa: InstructionSet) -> Split:
+        """Split output vectors into groups of at most four, by the size that costs least; larger ones win ties."""
+        return min(
+            (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
+        )
+
+    def _cost(self, isa: InstructionSet, columns: Split) -> float:
+        """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
+        total = 0.0
+        for part in columns.parts:
+            # Bytes of one step of the group.
+            weights = part.size * isa.bytes
+            # Weights that stay in L1 cost no bandwidth from L2.
+            streamed = weights / STREAMED if weights * self.steps > KEPT else 0
+            for tile in self.pixels(isa, part.size).parts:
+                # Whichever of products, loads and bandwidth takes longest hides the others.
+                step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
+                total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
+        return total
+
+    def blocks(self, isa: InstructionSet, count: int) -> int:
+        """Number of blocks of steps, so that a block's weights stay in L1; accumulators are kept in the output.
+
+        Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
+        """
+        chunks = self.chunks()
+        weights = self.steps * count * isa.bytes
+        if not self.arithmetic.in_order or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
+            return 1
+        # The least number of equal blocks that are small enough.
+        return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
+
+    def is_blocked(self, isa: InstructionSet) -> bool:
+        """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
+        return any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
+
+    def chunks(self) -> int:
+        """Number of iterations of the loop over steps."""
+        # A chunk does not cross a run: its size divides the groups of one.
+        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups, 4, 16)
+
+    def pixels(self, isa: InstructionSet, count: int) -> Split:
+        """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
+        # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input.
+        return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
+
+    def tiles(self, isa: InstructionSet, count: int) -> int:
+        """Tiles of one group of `count` vectors."""
+        return self.rows * self.pixels(isa, count).count
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """Number of tiles of all groups."""
+        return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
+
+    def group_bytes(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of weights and parameters of a group."""
+        return self.steps * self.arithmetic.halves * count * isa.bytes + self.arithmetic.size(isa, count)
+
+    def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
+        """For every part, the vectors of a group and the channels (groups, channels of one) in order; -1 is padding."""
+        for part in self.columns(isa).parts:
+            first, size = part.first * isa.width, part.size * isa.width
+            covered = np.arange(first, first + part.count * size).reshape(part.count, size)
+            # The last vector may have fewer channels; its padding computes zeros that are not stored.
+            yield part.size, np.where(covered < channels, covered, -1)
