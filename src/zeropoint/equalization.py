@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress, Report, collect, state_ranges
 from zeropoint.correct import Equalized, Parts, Platform, some
-from zeropoint.correct.equalize import equalize, observe_channels, without_statistics
+from zeropoint.correct.channel_statistics import without_statistics
+from zeropoint.correct.equalize import equalize
 from zeropoint.correct.judge import Judge
+from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.demands import demanded_observers
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program

@@ -9,7 +9,9 @@ from xdsl.dialects.builtin import StringAttr
 
 from networks import Network
 from zeropoint.calibrate import instrument
-from zeropoint.correct.equalize import equalize, observe_channels, sites, without_statistics
+from zeropoint.correct.channel_statistics import without_statistics
+from zeropoint.correct.equalize import equalize, sites
+from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.frontend.sources import load_source
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine

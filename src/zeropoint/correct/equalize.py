@@ -30,17 +30,15 @@ al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from math import inf
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import Engine
+from zeropoint.correct.channel_statistics import state_channels
 from zeropoint.ir.annotations import EQUALIZED, PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
@@ -341,71 +339,4 @@ def equalize(program: Program) -> Program:
             stretched = int((factors < 1).sum())
             text = f"{stretched} of {factors.size} channels multiplied by up to {1 / factors.min():.3g}"
             site.maker.attributes[EQUALIZED] = StringAttr(text)
-    return program
-
-
-def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:
-    """Replace a `quant.stats` by one with these ranges (channels, 2); `layerStats` becomes that of all channels."""
-    kind = TensorType(f32, list(ranges.shape))
-    stats = DenseIntOrFPElementsAttr.from_list(kind, ranges.astype(np.float32).reshape(-1).tolist())
-    made = StatisticsOp(op.arg, (float(ranges[:, 0].min()), float(ranges[:, 1].max())), stats, axis)
-    made.location = op.location
-    Rewriter.replace_op(op, made)
-    return made
-
-
-def _is_stated(value: SSAValue) -> bool:
-    """Whether a value has statistics, also behind requests for them."""
-    users = [use.operation for use in value.uses]
-    return any(isinstance(op, StatisticsOp) or (isinstance(op, StatisticsRefOp) and _is_stated(op.res)) for op in users)
-
-
-def _free_keys(program: Program) -> Iterator[str]:
-    """Keys of statistics that the program does not use."""
-    taken = {op.stats_key.data for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
-    return (key for key in (f"equalize{number}" for number in count()) if key not in taken)
-
-
-def observe_channels(program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine) -> Program:
-    """A copy of a fused program with `quant.stats` per channel at every site, as observed on the samples.
-
-    A site whose value has `quant.stats` keeps them and gets no others. Requests for statistics (`quant.stats_ref`) of
-    the program stay.
-    """
-    program = program.clone()
-    found = [site for site in sites(program) if not _is_stated(site.value)]
-    asked = dict(zip(_free_keys(program), found, strict=False))
-    references: list[StatisticsRefOp] = []
-    for key, site in asked.items():
-        reference = StatisticsRefOp(site.value, key)
-        program.entry.insert_op_after(reference, site.maker)
-        site.value.replace_uses_with_if(reference.res, lambda use, made=reference: use.operation is not made)
-        references.append(reference)
-    ranges: dict[str, Array] = {}
-
-    def observe(key: str, array: Array) -> None:
-        if key not in asked:
-            return  # a request of the model
-        other = tuple(dim for dim in range(array.ndim) if dim != asked[key].axis)
-        seen = np.stack([array.min(axis=other), array.max(axis=other)], axis=1)
-        before = ranges.get(key, seen)
-        ranges[key] = np.stack([np.minimum(before[:, 0], seen[:, 0]), np.maximum(before[:, 1], seen[:, 1])], axis=1)
-
-    run = engine.prepare(program)
-    for sample in samples:
-        run(sample, observe=observe)
-    for reference, site in zip(references, found, strict=True):
-        made = StatisticsOp(reference.arg, (0.0, 0.0))
-        made.location = site.maker.location
-        Rewriter.replace_op(reference, made)
-        # `quant.stats` holds finite numbers only.
-        state_channels(made, np.nan_to_num(ranges[reference.stats_key.data]), site.axis)
-    return program
-
-
-def without_statistics(program: Program) -> Program:
-    """A copy without the `quant.stats` per channel, to observe the equalized values anew."""
-    program = program.clone()
-    for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
-        Rewriter.replace_op(op, [], [op.arg])
     return program

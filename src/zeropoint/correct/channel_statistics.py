@@ -1,0 +1,29 @@
+"""`quant.stats` with a range for every channel."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
+from xdsl.rewriter import Rewriter
+
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StatisticsOp
+from zeropoint.ir.tensors import Array
+
+
+def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:
+    """Replace a `quant.stats` by one with these ranges (channels, 2); `layerStats` becomes that of all channels."""
+    kind = TensorType(f32, list(ranges.shape))
+    stats = DenseIntOrFPElementsAttr.from_list(kind, ranges.astype(np.float32).reshape(-1).tolist())
+    made = StatisticsOp(op.arg, (float(ranges[:, 0].min()), float(ranges[:, 1].max())), stats, axis)
+    made.location = op.location
+    Rewriter.replace_op(op, made)
+    return made
+
+
+def without_statistics(program: Program) -> Program:
+    """A copy without the `quant.stats` per channel, to observe the equalized values anew."""
+    program = program.clone()
+    for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
+        Rewriter.replace_op(op, [], [op.arg])
+    return program
