@@ -59,6 +59,11 @@ from zeropoint.targets import DATA, Target
 
 WORSE = 6.0
 """The function is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
+QUOTIENT_WORSE = 3.0
+"""The same for a quotient of rows of different size."""
+QUOTIENT_SPARE = 8.0
+"""A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
+such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
 TRUTH = ("compare",)
@@ -75,6 +80,8 @@ class _Reader:
     contractions: int = 0
     variances: Array | None = None
     """The variances of the rows if the reader divides each row by its own deviation."""
+    is_quotient: bool = False
+    """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
 
     def function(self, points: Array) -> Array:
         """Apply the steps in order."""
@@ -129,11 +136,12 @@ class FunctionWidths:
             return
         if region.logical_kernel.data == "divide":
             self._judge_numerator(region)
-        for index, value in activations(region):
-            function = self._function(region, index)
-            source = None if function is None else self._source(value, function)
-            if source is not None and not self.noise.is_given(source[0]):
-                self._judge_operand(region, index, source[0], _Reader((source[1],), None, ""))
+        for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
+            for index, value in activations(region):
+                function = self._function(region, index, spread=spread)
+                source = None if function is None else self._source(value, function)
+                if source is not None and not self.noise.is_given(source[0]):
+                    self._judge_operand(region, index, source[0], _Reader((source[1],), None, ""))
 
     def _judge_numerator(self, region: QuantizeRegionOp) -> None:
         """Decide the width of a numerator: small denominators amplify its noise."""
@@ -141,7 +149,20 @@ class FunctionWidths:
             below, quotient = self.noise.seen(region.inputs[1]), self.noise.seen(region.outputs[0])
             if below is not None and quotient is not None and quotient.power:
                 squares = below.points.astype(np.float64) ** 2 * quotient.power
-                self._judge_rows(region, squares[squares > 0])
+                self._judge_rows(region, squares[squares > 0], is_quotient=True)
+                if region in self.floats or (region, 0) in self.wide:
+                    self._trace_divisor(region, below)
+
+    def _trace_divisor(self, region: QuantizeRegionOp, below: Distribution) -> None:
+        """Widen the kernels that compute the divisor as the numerator, or keep them float, as those of `1 / x`."""
+        divisors = below.points[below.points != 0]
+        if divisors.size:
+            why = f"{_name(region)} divides rows of different size by it"
+            factors = (1.0 / divisors.astype(np.float64)) ** 2
+            bits = None if region in self.floats else self.wide[region, 0]
+            if bits is not None:
+                self.wide[region, 1] = bits
+            self._trace(region.inputs[1], _Reader((_reciprocal,), bits, why, 0, factors, is_quotient=True))
 
     def _judge_product(self, region: QuantizeRegionOp) -> None:
         """Decide the widths of the operands of `x * (1 / sqrt(..))`, which is a quotient in other words."""
@@ -152,7 +173,7 @@ class FunctionWidths:
             factor = self.noise.seen(value) if self._is_reciprocal(value) else None
             if factor is not None and (factor.points > 0).all():
                 squares = factor.points.astype(np.float64) ** 2
-                self._judge_rows(region, product.power / squares, 1 - index)
+                self._judge_rows(region, product.power / squares, 1 - index, is_quotient=True)
                 if region not in self.floats:
                     self._judge_rows(region, squares, index)
                 return
@@ -174,11 +195,13 @@ class FunctionWidths:
             falls = near / far
         return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
 
-    def _judge_rows(self, region: QuantizeRegionOp, variances: Array, index: int = 0) -> None:
+    def _judge_rows(
+        self, region: QuantizeRegionOp, variances: Array, index: int = 0, *, is_quotient: bool = False
+    ) -> None:
         """Decide the width of the operand that a region normalizes, by elements or rows."""
         value = region.inputs[index]
         if variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
-            self._judge_operand(region, index, value, _Reader((), None, "", variances=variances))
+            self._judge_operand(region, index, value, _Reader((), None, "", 0, variances, is_quotient))
 
     def _source(self, value: SSAValue, function: Function) -> tuple[SSAValue, Function] | None:
         """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
@@ -218,7 +241,7 @@ class FunctionWidths:
         readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
         why = (
             f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
-            f"expected {self.target.least_sqnr:g}"
+            f"expected {self._least(reader):g}"
         )
         if enough is None:
             why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
@@ -238,7 +261,13 @@ class FunctionWidths:
         rounded = seen.rounded_noise(storage, carried)
         left = reader.left(seen.points, rounded)
         own = loss(lambda points: points, seen.points, rounded)
-        return left if left < min(self.target.least_sqnr, own - WORSE) else None
+        return (
+            left if left < min(self._least(reader), own - (QUOTIENT_WORSE if reader.is_quotient else WORSE)) else None
+        )
+
+    def _least(self, reader: _Reader) -> float:
+        """The least SQNR in dB that a reader's result must keep."""
+        return self.target.least_sqnr + (QUOTIENT_SPARE if reader.is_quotient else 0.0)
 
     def _storages(self, region: QuantizeRegionOp, index: int) -> Iterator[Storage]:
         """The storages that the target's rows accept at an operand, in table order; the narrow ones of a row first."""
@@ -323,7 +352,7 @@ class FunctionWidths:
             return None
         left = CONTRACTIONS_KEPT - reader.contractions
         noise = sqrt(len(activations(maker)) * gain * self.noise.read_by(maker, index, left))
-        if reader.left(made.points, with_noise(made.points, noise)) >= self.target.least_sqnr:
+        if reader.left(made.points, with_noise(made.points, noise)) >= self._least(reader):
             return None
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
@@ -332,7 +361,7 @@ class FunctionWidths:
 
         def bears(storage: Storage, carried: float) -> bool:
             rounded = read.rounded_noise(storage, carried)
-            return reader.left(read.points, rounded) >= self.target.least_sqnr
+            return reader.left(read.points, rounded) >= self._least(reader)
 
         carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
         if bears(self.noise.storage(maker, index), sqrt(carried)):
@@ -356,28 +385,34 @@ class FunctionWidths:
     def _is_kernel(self, reader: object) -> bool:
         return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
 
-    def _function(self, op: Operation, index: int) -> Function | None:
-        """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one."""
+    def _function(self, op: Operation, index: int, *, spread: bool = False) -> Function | None:
+        """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one.
+
+        With `spread`, and if there is one other operand, the function is evaluated at all points of that: a clamp at 3
+        hides the noise of 8 / x near 0, but not that of 0.1 / x.
+        """
         if len(op.results) != 1:
             return None
         region = op if isinstance(op, QuantizeRegionOp) else None
         arguments = op.operands if region is None else region.body.block.args
         result = op.results[0] if region is None else _returned(region)
-        others: dict[SSAValue, float] = {}
+        others: dict[SSAValue, Array] = {}
         for other, (argument, value) in enumerate(zip(arguments, op.operands, strict=True)):
             if other != index and argument is not arguments[index]:
                 size = self._usual_size(value)
                 if size is None:
                     return None
-                others[argument] = size
+                seen = self.noise.seen(value) if spread and len(op.operands) == 2 and size else None
+                others[argument] = np.array([size]) if seen is None else seen.points
         for inner in () if region is None else region.body.block.ops:
             if isinstance(inner, BroadcastInDimOp) and inner.operand in others:
                 others[inner.result] = others[inner.operand]
         dtype = element_dtype(element_of(arguments[index]))
 
         def evaluate(points: Array) -> Array:
-            domain = points.astype(dtype)
-            known = {argument: np.full(domain.shape, size, dtype) for argument, size in others.items()}
+            count = max((array.size for array in others.values()), default=1)
+            domain = np.repeat(points.astype(dtype), count)
+            known = {argument: np.resize(array.astype(dtype), domain.shape) for argument, array in others.items()}
             return evaluate_chain(result, arguments[index], domain, self.weights, known)
 
         try:
@@ -409,6 +444,10 @@ def _name(region: QuantizeRegionOp) -> str:
     kernel = region.logical_kernel.data
     steps = [function_name(op) for op in region.body.block.ops if is_function(op) and kernel not in NORMALIZATIONS]
     return named_kernel(steps[-1] if steps else kernel, region.outputs[0])
+
+
+def _reciprocal(points: Array) -> Array:
+    return 1.0 / points
 
 
 def _scaled(factor: float) -> Function:
