@@ -10,7 +10,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.ir.text import parse_program
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program
 from zeropoint.opt import parse_passes, run_passes
 
@@ -77,3 +77,14 @@ def test_a_range_that_is_not_finite_is_refused_with_its_channel() -> None:
     wrong = CHANNELS.replace("-4.0", "2.0")
     with pytest.raises(Error, match=r"found the range \[2, 1\] of channel 1 in quant\.stats"):
         quantized(wrong)
+
+
+def test_an_activation_has_the_scale_of_its_whole_range_and_says_so() -> None:
+    """No row takes an activation with a scale per channel: quantized StableHLO has one for operands of kernels."""
+    given = "layerStats = dense<[-3.0, 3.0]> : tensor<2xf32>"
+    channels = ", axisStats = dense<[[-1.0, 1.0], [-3.0, 3.0], [-0.5, 0.5]]> : tensor<3x2xf32>, axis = 1 : i64"
+    text = program("").replace(given, given + channels)
+    assert text != program("")
+    made = run_passes(parse_program(text), parse_passes("fuse{target=cpu},propagate{target=cpu},materialize"))
+    printed = print_program(made)
+    assert "3 along dimension 1; an activation has one scale, by the range of all" in printed

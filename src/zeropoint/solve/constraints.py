@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, demanded_by, state_facts
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import location_of, written_name
 from zeropoint.ir.normalizations import epsilon, row_variances
@@ -207,7 +207,11 @@ def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
     source = rule or f"quant.stats '{written_name(op.res)}'"
     constraints.of(value).observe(low, high, "calibrated" if rule is None else "user", source)
     if op.axis_stats is not None and op.axis is not None:
-        constraints.of(value).channels = _channels(op, op.axis.value.data, inline_array(op.axis_stats), value)
+        axis, ranges = _channels(op, op.axis.value.data, inline_array(op.axis_stats), value)
+        constraints.of(value).channels = axis, ranges
+        if not is_constant(value):
+            stated = f"{len(ranges)} along dimension {axis}; an activation has one scale, by the range of all"
+            constraints.of(value).facts.append(Fact("channel ranges", stated, "default", source))
     constraints.of(value).quantiles = _stated_numbers(op, QUANTILES) or constraints.of(value).quantiles
     if ends := _stated_numbers(op, EXTREMES):
         constraints.of(value).extremes = min(ends), max(ends)
