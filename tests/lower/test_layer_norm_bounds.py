@@ -10,8 +10,9 @@ from xdsl.dialects.func import ReturnOp
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import ConstantOp, MultiplyOp
+from zeropoint.ir.stablehlo import AddOp, ConstantOp, MultiplyOp
 from zeropoint.ir.tensors import element_of
+from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_io
 from zeropoint.numerics.layer_norm import LayerNorm, reciprocal_root
 from zeropoint.pipeline import Options, quantize
@@ -20,6 +21,16 @@ from zeropoint.ranges.normalized_rows import Ops, steps
 from zeropoint.report.explain.reaches import reaches
 
 ROWS = 64
+FLOATS_BESIDE = """func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %hidden = stablehlo.constant dense<0xFF800000> : tensor<4xf32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %0 = stablehlo.add %x, %hidden : tensor<4xf32>
+  %1 = stablehlo.add %x, %half : tensor<4xf32>
+  %2 = stablehlo.add %x, %zero : tensor<4xf32>
+  return %1, %2 : tensor<4xf32>, tensor<4xf32>
+}
+"""
 
 
 def layer_norm(terms: int, epsilon: float = 1e-5) -> Program:
@@ -116,3 +127,11 @@ def test_a_step_that_is_changed_is_not_proved() -> None:
     line.operands[1] = line.operands[0]
     ranges = ranges_of(program)
     assert any(not each.holds for op in program.entry.ops for each in obligations(ranges, op))
+
+
+def test_numbers_that_are_no_integers_are_told_apart() -> None:
+    """The block of a layer norm may have floats: -inf of a mask, and 0.5, which is not 0."""
+    program = parse_program(FLOATS_BESIDE)
+    ops = Ops(program.entry, program.weights)
+    added = [op.result for op in program.entry.ops if isinstance(op, AddOp)]
+    assert [ops.op(AddOp, *result.owner.operands) for result in added] == added

@@ -67,11 +67,11 @@ class Ops:
         return (type(op), *(self.named(operand) for operand in op.operands), *extra)
 
     def number(self, value: SSAValue) -> int | None:
-        """The integer that a constant, or the broadcast of one, repeats."""
+        """The integer that a constant, or the broadcast of one, repeats; None for other numbers, such as -inf."""
         if isinstance(op := value.owner, hlo.BroadcastInDimOp):
             value = op.operand
         found = splat_value(value, self.weights)
-        return None if found is None else int(found)
+        return int(found) if found is not None and found.is_integer() else None
 
     def named(self, value: Number) -> object:
         """A number, or the value itself."""
