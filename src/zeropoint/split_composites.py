@@ -57,15 +57,15 @@ BIAS_WIDTH = 32
 def split_composites(
     program: Program, target: Target, profile: str | None = None, *, ranges: str = DEFAULT_RANGES
 ) -> Program:
-    """A copy of a propagated program in which composites of contractions, quotients or reductions are split.
+    """A propagated program in which composites of contractions, quotients or reductions are split.
 
     A composite stays whole if none of its ops has a kernel, or if calibration did not observe the values inside;
     `materialize` then computes it in float. `profile` and `ranges` are those of `propagate`. Raises PropagationError.
     """
+    if not _composed(program):
+        return program
     program = program.clone()
-    for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
-        if not is_quantized(region) or not is_composed(region, program.weights):
-            continue
+    for region in _composed(program):
         if why_not_derived(region, program.weights) is not None:
             inner = _decided(region, program.weights, target, profile, ranges)
             if inner is not None:
@@ -75,6 +75,12 @@ def split_composites(
         drop_inside(region)
     remove_dead_ops(program.entry)
     return program
+
+
+def _composed(program: Program) -> list[QuantizeRegionOp]:
+    """The quantized composites of several ops."""
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and is_quantized(op)]
+    return [region for region in regions if is_composed(region, program.weights)]
 
 
 def _decided(
