@@ -38,6 +38,11 @@ CASES = {
     "bytes as the input": ("opt - < d.npz", 2, "standard input: found bytes that are no text, expected MLIR"),
     "a reader that leaves": ("opt m.mlir | true; exit ${PIPESTATUS[0]}", 141, ""),
     "a file that cannot be made": ("opt m.mlir -o /proc/out.mlir", 2, "/proc/out.mlir: No such file or directory"),
+    "a name that a terminal obeys": (
+        "opt $'a\\e]0;x\\a\\e[31m.mlir'",
+        2,
+        "a\\x1b]0;x\\x07\\x1b[31m.mlir: No such file or directory",
+    ),
     "a name that is too long": (f"opt m.mlir -o {'a' * 251}.mlir", 2, f"{'a' * 251}.mlir: File name too long"),
 }
 
@@ -141,3 +146,39 @@ def test_warnings_of_libraries_are_printed_only_if_python_is_asked_for_them(fold
         assert done.returncode == 0
         assert said in done.stderr
         assert bool(said) == bool(done.stderr)
+
+
+WORKING = """
+import sys, time
+from pathlib import Path
+from zeropoint.workers import completed
+
+def work(number):
+    Path(f"begun{number}").touch()
+    time.sleep(100)
+
+try:
+    list(completed(work, iter(range(4)), 2))
+except KeyboardInterrupt:
+    sys.exit("interrupted")
+"""
+
+
+def test_ctrl_c_ends_workers_in_silence(tmp_path: Path) -> None:
+    """Ctrl-C on a terminal goes to all processes of the group."""
+    (tmp_path / "working.py").write_text(WORKING)
+    heed: Any = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 (jobs in the background ignore it)
+    with subprocess.Popen(
+        [sys.executable, "working.py"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + 100
+        while len(list(tmp_path.glob("begun*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate()
+    assert said == "interrupted\n"

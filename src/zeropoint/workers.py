@@ -5,9 +5,11 @@ joblib starts the processes: local ones, unless `joblib.parallel_config` selects
 
 from __future__ import annotations
 
+import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
@@ -135,7 +137,26 @@ def _parallel(run: Callable[[int, T], tuple[int, R]], workers: int, pending: _Pe
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
     except ValueError:  # Ray's backend only returns lists
         return _in_waves(joblib.Parallel(**settings), tasks, WAVE * worker_count(workers))
-    return iter(parallel(tasks))
+    with _ignored_interrupts():
+        return iter(parallel(tasks))
+
+
+@contextmanager
+def _ignored_interrupts() -> Generator[None]:
+    """Ignore SIGINT while processes are started, which inherit this.
+
+    Ctrl-C reaches every process of a terminal. This one ends its workers; they would print tracebacks. Only the main
+    thread can say so; joblib's processes undo a mask of signals.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _in_waves(parallel: Any, tasks: Iterator[Any], size: int) -> Iterator[tuple[int, Any]]:
