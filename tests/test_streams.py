@@ -182,3 +182,16 @@ def test_ctrl_c_ends_workers_in_silence(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate()
     assert said == "interrupted\n"
+
+
+def test_names_in_a_file_do_not_command_the_terminal(tmp_path: Path) -> None:
+    named = PROGRAM.replace("tensor<1x4xf32>\n  return", 'tensor<1x4xf32> loc("a\\1B]0;x\\07b")\n  return')
+    (tmp_path / "m.mlir").write_text(named)
+    ours, theirs = os.openpty()
+    subprocess.run([sys.executable, "-m", "zeropoint", "explain", "m.mlir"], cwd=tmp_path, stdout=theirs, check=True)
+    os.close(theirs)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        shown = terminal.read(65536)
+    assert b"]0;x" in shown
+    assert b"\x1b" not in shown
+    assert b"\x07" not in shown

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import warnings
 from contextlib import suppress
@@ -34,6 +35,18 @@ class _Messages(io.FileIO):
             return super().write(data)  # pyright: ignore[reportArgumentType] (a buffer)
         except OSError:
             return memoryview(data).nbytes  # pyright: ignore[reportArgumentType] (a buffer)
+
+
+class _Terminal(io.TextIOWrapper):
+    """A terminal. Names in files are printed to it: control characters, which it would obey, are escaped."""
+
+    def write(self, text: str, /) -> int:
+        super().write(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text))
+        return len(text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters other than tabs and ends of lines."""
 
 
 def prepare() -> None:
@@ -61,7 +74,8 @@ def _text(raw: io.FileIO, was: TextIO | None) -> io.TextIOWrapper:
     """A text stream as Python opens it, that writes characters which its encoding does not have as escapes."""
     encoding = getattr(was, "encoding", None) or "utf-8"
     line_by_line = raw.fileno() == 2 or raw.isatty()
-    return io.TextIOWrapper(
+    kind = _Terminal if raw.fileno() == 1 and raw.isatty() else io.TextIOWrapper  # progress is drawn on the other
+    return kind(
         io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=line_by_line, write_through=False
     )
 
