@@ -48,6 +48,7 @@ class FlowNetwork:
         while True:
             levels = self._levels(source)
             if sink not in levels:
+                # No path is left: what the source still reaches is its side of the cut.
                 return set(levels)
             self._saturate(source, sink, levels)
 
@@ -79,6 +80,7 @@ class FlowNetwork:
                 path.append(arc)
                 node = self._head[arc]
             elif path:
+                # An arc and its reverse are neighbours, so that xor with 1 leads back.
                 node = self._head[path.pop() ^ 1]
                 cursor[node] += 1
             else:
@@ -97,4 +99,5 @@ class FlowNetwork:
         amount = min(self._room[arc] for arc in path)
         for arc in path:
             self._room[arc] -= amount
+            # Flow may be taken back later, over the reverse arc.
             self._room[arc ^ 1] += amount

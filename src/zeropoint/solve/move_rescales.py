@@ -126,6 +126,7 @@ class _Moves:
             return False
         first, between = _types(before)
         _, last = _types(rescale)
+        # The first rescale saturates values that both of its neighbours can hold: without it they would come through.
         if cuts_off(between, first) and cuts_off(between, last):
             return False
         if first == last:
@@ -146,6 +147,7 @@ class _Moves:
         number = kernel.region.outputs.index(value)
         if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _fits(kernel.row, ~number, wanted):
             return False
+        # A finer output needs a multiplier that the requantization does not have.
         if wanted.scale < self._least_scale(kernel, kernel.region.input_specs.data):
             return False
         specs = list(kernel.region.output_specs)
@@ -165,9 +167,11 @@ class _Moves:
     def _absorb(self, rescale: QuantizeRegionOp) -> bool:
         """Let kernels that accept any parameters read the value before the rescale."""
         given, made = _types(rescale)
+        # Saturation in the rescale is part of what the model computes.
         if cuts_off(made, given):
             return False
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
+        # A list, not a generator: every use is to be tried, not only the first that succeeds.
         return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
 
     def _serve(self, rescale: QuantizeRegionOp) -> bool:
@@ -187,6 +191,7 @@ class _Moves:
             if any(self._specs_reading(user, index, kind) is None for user, index in uses):
                 continue
             if rescale.is_before_in_block(other):
+                # The other rescale has to come before the kernels that will read it.
                 other.detach()
                 Rewriter.insert_op(other, InsertPoint.before(rescale))
             for user, index in uses:
@@ -271,6 +276,7 @@ def move_rescales(program: Program, target: Target) -> Program:
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
         moves = _Moves(program, kernels)
+        # One move may make another possible; each makes rescales fewer, smaller or unread.
         while any([moves.step(region) for region in regions_of(program) if is_rescale(region)]):
             pass
     counts = {"before": before, "after": rescale_count(program)}

@@ -97,10 +97,12 @@ class PortGraph:
         while self.parents[root] != root:
             root = self.parents[root]
         while self.parents[number] != root:
+            # Path compression: later searches take one step.
             self.parents[number], number = root, self.parents[number]
         return root
 
     def _tie(self, first: int, second: int) -> None:
+        # The lower number represents both, whatever the order of ties.
         low, high = sorted((self.find(first), self.find(second)))
         self.parents[high] = low
 

@@ -69,6 +69,7 @@ def needs(
     for first, second in flows:
         ahead[first].append(second)
         behind[second].append(first)
+    # The greatest step before a node, as the least of negated ones.
     coarsest = [-step for step in _least_before([-step for step in steps], ahead)]
     wants = [step if number in read and step > 0 else inf for number, step in enumerate(coarsest)]
     return coarsest, _least_before(wants, behind)

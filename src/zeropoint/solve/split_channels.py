@@ -65,6 +65,7 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
     taken = np.concatenate([part.chosen for part in parts])
     if len(parts) == len(read):  # nothing else is read
         shared = step_for((min(part.range[0] for part in parts), max(part.range[1] for part in parts)))
+        # Parts that do not overlap cost no channel twice: any gain is worth it.
         if len(set(taken.tolist())) == taken.size:
             return parts if len(parts) > 1 and any(coarser(shared, part.step) for part in parts) else []
     else:
@@ -111,6 +112,7 @@ class _Copy:
         if axis is None:
             return True
         if isinstance(value.owner, ConstantOp):
+            # A pinned constant has the type of the whole, which a part of it would lose.
             return PINNED not in value.owner.attributes
         name = self.maker.logical_kernel.data
         if (
@@ -234,6 +236,7 @@ def split_channels(program: Program, target: Target) -> Program:
     Sums and products of two values are split if `target` has the kernel: a float op does not round.
     """
     program = program.clone()
+    # Readers first: a part that is taken of a sum moves to the operands of the sum.
     for op in reversed(list(program.entry.ops)):
         if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:
             continue

@@ -102,6 +102,7 @@ class Fold:
         self, f: Function, places: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
     ) -> list[Value]:
         number = math.prod(self.sizes[len(self.outer) :])
+        # One partial result per level of the tree: level n holds that of 2^n neighbours.
         waiting = [f.scratch(8 * max(1, number.bit_length())) for _ in self.reads]
         types = [vector(1, access.register) for access in self.reads]
 
@@ -121,6 +122,7 @@ class Fold:
         self._each(f, places, [Value("i64", "0")], visit)
         total: list[Value] = []
         for level in range(number.bit_length()):
+            # The levels that still wait are the set bits of the number of elements.
             if number >> level & 1:
                 total = combined(at(level), total) if total else at(level)
         return combined(starts, total) if total else starts

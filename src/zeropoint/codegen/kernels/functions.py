@@ -106,6 +106,7 @@ class VectorSteps:
     def of_short(self, n: Value) -> Value:
         if element(n.type) == "i32":
             return self.to_floats(n)
+        # Few machines convert 64-bit integers to doubles in vectors; exponents fit 32 bits.
         return self.f.cast("sitofp", self.f.cast("trunc", n, like(n, "i32")), like(n, "double"))
 
     def upper_product(self, a: Value, b: Value) -> Value:

@@ -28,6 +28,7 @@ def _magnitude(f: Function, x: Value) -> Value:
 def _to_even(f: Function, bits: Value, dropped: int) -> Value:
     """Round away the last `dropped` bits, ties to even."""
     last = f.binary("and", f.binary("lshr", bits, filled(bits.type, dropped)), filled(bits.type, 1))
+    # Half minus one, plus the last kept bit: a tie carries only into an odd number.
     raised = f.add(f.binary("add", bits, last), (1 << dropped - 1) - 1)
     return f.binary("and", raised, filled(bits.type, -1 << dropped))
 
@@ -39,6 +40,7 @@ def _to_odd(f: Function, x: Value) -> Value:
     beyond = compared(f, "fcmp ogt", intrinsic(f, "fabs", back), intrinsic(f, "fabs", x))
     bits = f.bits(near, like(x, "i32"))
     below = f.binary("add", bits, f.cast("sext", beyond, bits.type))
+    # Rounding to odd keeps a sticky bit, so that the second rounding gives what one rounding would.
     odd = f.cast("zext", compared(f, "fcmp one", back, x), bits.type)
     return f.bits(f.binary("or", below, odd), near.type)
 
@@ -52,6 +54,7 @@ def narrowed(f: Function, x: Value, form: str) -> Value:
         rounded = f.bits(_to_even(f, bits, 16), x.type)
     else:
         rounded = f.bits(_to_even(f, bits, 13), x.type)
+        # The greatest f16.
         beyond = compared(f, "fcmp ogt", rounded, filled(x.type, 65504.0))
         rounded = f.select(beyond, filled(x.type, float("inf")), rounded)
         # Below 2^-14 numbers are multiples of 2^-24, which is the last bit of 1/2.
@@ -59,6 +62,7 @@ def narrowed(f: Function, x: Value, form: str) -> Value:
         small = f.binary("fsub", f.binary("fadd", magnitude, half), half)
         rounded = f.select(compared(f, "fcmp olt", magnitude, filled(x.type, 2.0**-14)), small, rounded)
     signed = intrinsic(f, "copysign", rounded, x)
+    # Adding to the bits of a NaN could make an infinity of it.
     return f.select(compared(f, "fcmp uno", x, x), x, signed)
 
 
@@ -72,6 +76,7 @@ def widened(f: Function, stored: Value, form: str) -> Value:
     moved = f.binary("shl", magnitude, filled(bits.type, 13))
     normal = f.add(moved, (127 - 15) << 23)
     small = f.cast("sitofp", magnitude, like(stored, "float"))
+    # Subnormal f16 are multiples of 2^-24, and normal in f32.
     small = f.bits(f.binary("fmul", small, filled(small.type, 2.0**-24)), bits.type)
     result = f.select(f.compare("slt", magnitude, 0x400), small, normal)
     special = f.binary("or", moved, filled(bits.type, 0x7F800000))

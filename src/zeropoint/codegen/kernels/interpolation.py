@@ -16,6 +16,7 @@ def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
     wide, narrow = vector(count, "i32"), vector(count, f"i{bits}")
     u = f.add(f.cast("sext", x, wide), 1 << 15)
     index = f.binary("lshr", u, constant(wide, by.shift))
+    # An entry and the next one are adjacent, so one load reads both.
     pairs = f.joined(vector(count, f"i{2 * bits}"), (_pair(f, by, index, lane, table) for lane in range(count)))
     both = f.cast("sext", pairs, wide)
     low = f.binary("ashr", f.binary("shl", both, constant(wide, 32 - bits)), constant(wide, 32 - bits))

@@ -101,8 +101,10 @@ class Nest:
         count = len(self.outer)
         accesses = (self.write, *self.reads)
         outer = [d for d in range(count) if self.sizes[d] != 1]
+        # The output is written in the order of memory.
         outer.sort(key=lambda d: -abs(self.write.strides[d]))
         inner = [d for d in range(count, len(self.sizes)) if self.sizes[d] != 1]
+        # Reordered loops would add floats in another order.
         if self.reduction is None or self.reduction.order is Order.ANY:
             inner.sort(key=lambda d: -max((abs(read.strides[d]) for read in self.reads), default=0))
         loops = [merged(self.sizes, accesses, part) for part in (outer, inner)]
@@ -130,6 +132,7 @@ class _Emitter:
         *self.sources, self.out, self.begin, self.end = f.arguments
         bodies = [*nest.body, *(nest.reduction.body if nest.reduction else ())]
         widest = max(width_inside(i) for i in bodies)
+        # As many elements as fit a register in the widest type of the body.
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
         in_parts = nest.reduction is not None and nest.reduction.order is Order.PARTS
         self.together = isa.registers // 8 if any(is_function(i) for i in bodies) and not in_parts else 1
@@ -160,6 +163,7 @@ class _Emitter:
         f, nest = self.f, self.nest
         length, pieces = nest.outer[-1], nest.pieces
         self.elements.keep_tables(nest.body, self.sources)
+        # Whole vectors, so that only the last piece has a remainder.
         piece = -(-length // (pieces * self.lanes)) * self.lanes
 
         def task(index: Value, _: list[Value]) -> None:
@@ -181,6 +185,7 @@ class _Emitter:
             f.loop(start, stop, 1, lambda x, _: self._elements(1, sources, out, x))
             return
         narrow = self.isa.narrowest.bytes if lanes == self.isa.bytes else lanes
+        # What the widest step leaves over is done by the next narrower one.
         for count in dict.fromkeys((self.together * lanes, lanes, narrow, 1)):
             rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
             end = f.binary("sub", stop, rest)
@@ -208,6 +213,7 @@ class _Emitter:
             total = self._halved(reduction, self._in_parts(reduction, count, sources))
         else:
             total = self._reduced(reduction, count, sources, first, same, self.row)
+        # Combining with the identity element would be an instruction without effect.
         if is_identity(reduction.start, reduction.op, last.type, last.signed):
             return total
         return self._combined(reduction, filled(total.type, reduction.start), total)
@@ -230,6 +236,7 @@ class _Emitter:
                 if n < PARTIALS:
                     parts.append(value(place))
                 else:
+                    # Element n belongs to part n mod 16 by the specified schedule, whatever the width of vectors.
                     parts[n % PARTIALS] = self._combined(reduction, parts[n % PARTIALS], value(place))
             return parts
         each = WIDTHS[last.type] // 8 * count
@@ -313,6 +320,7 @@ class _Emitter:
             0, whole, PARTIALS, lambda i, c: [self._combined(reduction, c[0], value(PARTIALS, i))], totals[:1]
         )
         while rest := size - whole:
+            # The remainder in powers of two, each shifted to the parts that its elements belong to.
             count, first = 1 << (rest.bit_length() - 1), whole % PARTIALS
             order = [n - first if first <= n < first + count else count for n in range(PARTIALS)]
             part = value(count, whole)

@@ -71,6 +71,7 @@ class Planes:
 
         def tiles(real: Value, byte: Value, channels: int) -> None:
             def some(x: Value, _: list[Value]) -> None:
+                # The last tile overlaps the one before and writes the same bytes again.
                 x = f.minimum(x, i64(self.width - isa.width)) if self.width % isa.width else x
                 here, there = f.at(real, f.mul(x, 4)), f.at(byte, f.mul(x, self.pitch))
                 if from_bytes:

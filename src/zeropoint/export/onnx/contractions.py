@@ -180,12 +180,14 @@ def _transposed_convolution(
             "with constant weights and dilated input",
             kernel.region,
         )
+    # ConvTranspose turns the window around; a window with reversal is turned already.
     turned = [axis for axis in range(2, 2 + rank) if axis not in flipped]
     weights = np.flip(array.transpose(order), tuple(turned))
     weights = _per_input(weights, groups)
     window = _window(op, weights.shape[2:], rank)
     extents = [(size - 1) * step + 1 for size, step in zip(window["kernel_shape"], window["dilations"], strict=True)]
     pads = window["pads"]
+    # StableHLO pads the spread input; ConvTranspose crops the full result by what is missing to n - 1.
     cuts = [n - 1 - pad for n, pad in zip(extents * 2, pads, strict=True)]
     strides = array_values(op.lhs_dilation, (1,) * rank)
     lacking = [max(-cut, 0) for cut in cuts[rank:]]
@@ -198,6 +200,7 @@ def _transposed_convolution(
         "strides": list(strides),
         "dilations": window["dilations"],
         "pads": [max(cut, 0) for cut in cuts],
+        # Rows and columns beyond the full result, which StableHLO makes by more padding at the high end.
         "output_padding": lacking,
         "group": groups,
     }
@@ -211,6 +214,7 @@ def _per_input(weights: Array, groups: int) -> Array:
     """Weights from [output, input / groups, ...] to [input, output / groups, ...]."""
     outputs, inputs, *window = weights.shape
     grouped = weights.reshape(groups, outputs // groups, inputs, *window).swapaxes(1, 2)
+    # ConvTranspose has the input's channels first, and the outputs of one group.
     return grouped.reshape(groups * inputs, outputs // groups, *window)
 
 
@@ -230,6 +234,7 @@ def fully_connected(kernel: Kernel, emit: Emission) -> None:
     bias = _bias(kernel, emit)
     plain = len(free) == 1 and len(over) == 1
     if plain:
+        # Gemm takes B transposed (transB), so the constant keeps the model's order.
         turned = bias is not None and list(free) < list(over)
         order, pairs = ([*free, *over], [0, 1]) if turned else ([*over, *free], [1, 0])
         weights = _weights(kernel, emit, port, order, pairs=pairs)

@@ -121,6 +121,7 @@ class Emission:
         """The scale and zero point of a type, as constants."""
         scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(file_dtype(kind))
         if kind.is_per_layer:
+            # A scale of shape [1] would be one per channel, of one channel.
             scales, points = scales.reshape(()), points.reshape(())
         # onnxruntime's option session.x64quantprecision rejects weights that share their zero points.
         own = kind.is_per_channel
@@ -163,6 +164,7 @@ class Emission:
             self.builder.needs(NARROW_OPSET)
         if kind.blocks is not None:
             self.builder.needs(NARROW_OPSET)
+            # ONNX has blocks along one axis; along the others they have size 1.
             axis, size = max(kind.blocks, key=lambda pair: pair[1])
             return {"axis": axis, "block_size": size}
         return {} if kind.axis is None else {"axis": kind.axis}
@@ -218,6 +220,7 @@ class Emission:
         extra: Sequence[str],
     ) -> Tensor | None:
         rule = QOPERATORS.get(op)
+        # The integers move as they are: casts around a Reshape would only cost time.
         if op in MOVES and all(tensor.kind == kind for tensor in inputs):
             return self.direct(op, inputs, kind, shape, name, attributes, extra)
         if rule is None or any(tensor.quantized is None for tensor in inputs) or kind.storage.type.width != 8:

@@ -83,6 +83,7 @@ class GraphBuilder:
         domain: str = "",
     ) -> None:
         """A node; an empty name stands for an omitted input."""
+        # Nodes and tensors have names of their own: the prefix keeps the two apart in `taken`.
         made = helper.make_node(op, list(inputs), list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
         for key, value in (attributes or {}).items():
             made.attribute.append(_attribute(key, value))
@@ -114,10 +115,12 @@ class GraphBuilder:
     def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
         """The model, with the lowest opset and IR version that can represent it."""
         used = {name for node in self.nodes for name in node.input}
+        # Constants that were only tried, or folded into others, are not written.
         constants = [tensor for name, tensor in self.constants.items() if name in used]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid("", self.opset)]
         opsets += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
+        # The lowest version, because older runtimes refuse files of newer ones.
         version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
         model = helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="zeropoint")
         helper.set_model_props(model, {METADATA: json.dumps(metadata, sort_keys=True)})
@@ -126,6 +129,7 @@ class GraphBuilder:
 
 def _attribute(key: str, value: int | float | str | Sequence[int] | Sequence[float]) -> AttributeProto:
     if isinstance(value, Sequence) and not isinstance(value, str) and not value:
+        # onnx cannot tell the type of an empty list.
         return helper.make_attribute(key, [], attr_type=AttributeProto.INTS)
     return helper.make_attribute(key, value)
 
