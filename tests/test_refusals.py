@@ -229,11 +229,23 @@ PINNED = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tenso
 """
 
 
+IN_FLOAT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
+  %0 = stablehlo.atan2 %x, %x : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+"""
+
+
 def test_an_observer_for_a_model_that_states_its_ranges_is_refused() -> None:
     with pytest.raises(zp.Error, match="for a model that states all its ranges, where it changes nothing"):
         zp.quantize(PINNED, ROWS, observer="minmax")
     with pytest.raises(zp.Error, match="for a model that states all its ranges, where it changes nothing"):
         zp.sensitivity(PINNED, ROWS, observer="minmax")
+
+
+def test_the_refusal_of_an_observer_for_a_program_in_float_says_so() -> None:
+    with pytest.raises(zp.Error, match="for a program of which nothing is quantized, where it changes nothing"):
+        zp.quantize(IN_FLOAT, ROWS, observer="minmax", target="onnxruntime")
 
 
 def test_the_command_line_refuses_the_default_observer_if_it_is_given_for_nothing(tmp_path: Path) -> None:

@@ -84,12 +84,17 @@ def require_integers(result: Quantization) -> None:
 
 
 def check_used(result: Quantization, options: Options, *, observer: bool = False) -> None:
-    """Raise OptionError for an observer that has no effect on a model that states all its ranges and parameters.
+    """Raise OptionError for an observer that has no effect: nothing is quantized, or the model states all ranges.
 
     `observer` says that the user gave one, even if it is the default.
     """
     if not result.calibration.observations and (observer or options.observer != DEFAULT_OBSERVER):
+        counts = Ops.of(result.integer).counts
+        what = (
+            "a model that states all its ranges"
+            if counts.integer or counts.edges
+            else "a program of which nothing is quantized"
+        )
         raise OptionError(
-            f"found observer {options.observer} (--observer) for a model that states all its ranges, where it changes "
-            f"nothing; leave it out"
+            f"found observer {options.observer} (--observer) for {what}, where it changes nothing; leave it out"
         )

@@ -94,6 +94,13 @@ def emptied(case: Case, axis: int) -> dict[str, tuple[int, ...] | np.ndarray]:
     return found
 
 
+@pytest.mark.parametrize("size", [0, 3])
+def test_elements_at_no_positions_are_empty(size: int, tmp_path: Path) -> None:
+    positions, value = np.zeros((2, 0, 4), np.int64), np.ones((2, size, 4), np.float32)
+    proto = one_op("GatherElements", {"x": value}, {"i": positions}, 20, 1, axis=1)
+    assert run(load(proto, tmp_path), {"x": value})["y0"].shape == (2, 0, 4)
+
+
 def test_empty_tensors_are_computed_or_refused_in_one_line(tmp_path: Path) -> None:
     computed = compared = 0
     for case in EMPTY:

@@ -33,7 +33,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.tensors import element_of, shape_of, with_shape
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_shape
 
 REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
     "none": None,
@@ -64,10 +64,12 @@ def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAVa
 
 
 def gather_elements(node: Node, build: Builder) -> SSAValue:
-    """`GatherElements`: a `gather` of single elements at full positions."""
+    """`GatherElements`: a `gather` of single elements at full positions. Without any, the result is empty."""
     value, indices = node.operand(0), node.operand(1)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
+    if not all(shape_of(indices)):
+        return build.constant(np.zeros(shape_of(indices), element_dtype(element_of(value))))
     positions = _positions(indices, axis, shape_of(value)[axis], build)
     every = tuple(range(rank))
     dimensions = GatherDimensions(collapsed_slice_dims=every, start_index_map=every, index_vector_dim=rank)
