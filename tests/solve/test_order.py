@@ -74,3 +74,31 @@ def test_shuffling_a_network_of_many_conflicts_changes_no_type(target: str) -> N
         for shuffle in range(2):
             order = conflicts.shuffled(steps, shuffle)
             assert decided(conflicts.text(seed, order, outputs), target) == expected, f"network {seed}, {shuffle}"
+
+
+def test_a_join_that_reads_the_copy_of_another_kernel_is_judged_in_the_next_round() -> None:
+    long = "tensor<8x4xf32>"
+    steps = (
+        ("v0", "negate %ys", 0.0, 0.5),
+        ("v1", "join %v0s, %ys", -2.0, 0.5),
+        ("v2", "add %v1s, %v0s", -1.0, 0.5),
+        ("v5", "multiply %v2s, %v0s", 0.0, 2.0),
+        ("v6", "join %v5s, %v5s", -1.0, 2.0),
+        ("v7", "add %v5s, %v6s", -1.0, 1.0),
+        ("v8", "maximum %v7s, %v2s", 0.0, 0.5),
+        ("v10", "join %ys, %v8s", -2.0, 0.5),
+        ("v11", "join %v10s, %ys", 0.0, 1.0),
+    )
+    lines = [conflicts.stats("y", -1.0, 5.0)]
+    for name, form, low, high in steps:
+        op, operands = form.split(" ", 1)
+        if op == "join":
+            of = f"({conflicts.T}, {conflicts.T}) -> {long}"
+            lines.append(f"%{name}c = stablehlo.concatenate {operands}, dim = 0 : {of}")
+            lines.append(f"%{name} = stablehlo.slice %{name}c [2:6, 0:4] : ({long}) -> {conflicts.T}")
+        else:
+            lines.append(f"%{name} = stablehlo.{op} {operands} : {conflicts.T}")
+        lines.append(conflicts.stats(name, low, high))
+    body = "\n".join([*lines, f"return %v11s : {conflicts.T}"])
+    found = decided(f"func.func @main(%y: {conflicts.T}) -> {conflicts.T} {{\n{body}\n}}", "cpu")
+    assert found

@@ -77,6 +77,8 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
     found: dict[QuantizeRegionOp, str] = {}
     for op in list(program.entry.ops):
         kernel = kernels.get(op)
+        if kernel is not None and any(value not in specs.graph.value_nodes for _, value in kernel.data_ports()):
+            continue  # it reads a copy that this round made, which the graph of the next round has
         part = _uneven_part(program, op, specs) if kernel is None else _hurt_part(program, kernel, specs)
         if part is None or op in found:
             continue
