@@ -68,6 +68,7 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
 
     def run(*operands: Array) -> Array | Arrays:
         inputs, init = reducer.into(operands[:count]), reducer.start(operands[count:])
+        # NumPy has no maximum of nothing; the result is the initial value.
         empty = not all(inputs[0].shape[dim] for dim in dims)
         results = init if empty else reducer.combine(init, reducer.total(inputs, sorted(dims)))
         results = reducer.out_of(results)
@@ -106,6 +107,7 @@ def _extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
         return found
     # NumPy does not order -0 and +0.
     wanted = function is np.minimum  # the sign bit of the result if both zeros occur
+    # The least of -0 and +0 is -0, the greatest +0.
     wins = ((values == 0) & (np.signbit(values) == wanted)).any(axis=dims)
     of_zeros = np.copysign(found, np.where(wins == wanted, -1, 1).astype(found.dtype))
     return np.where(zero, of_zeros, found)
@@ -119,6 +121,7 @@ def _tree(values: Arrays, combine: Combine) -> Arrays:
             tuple(x[0 : 2 * pairs : 2] for x in values),
             tuple(x[1 : 2 * pairs : 2] for x in values),
         )
+        # A last element without a neighbour goes to the next level as it is.
         if length % 2:
             combined = tuple(np.concatenate([x, last[-1:]]) for x, last in zip(combined, values, strict=True))
         values = combined
@@ -147,6 +150,7 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
         ]
         start = tuple(np.broadcast_to(fill, sizes) for fill in init)
         taps = _taps(window, dilations, strides, sizes)
+        # The schedule of floats begins with the first element and adds the initial value last.
         if start_last and taps:
             first, *taps = taps
             results = tuple(x[first] for x in padded_inputs)
@@ -223,6 +227,7 @@ class Reducer:
             return lambda arrays: tuple(sums.centred(array, word) for array in convert(arrays))
 
         def saturated(totals: Arrays) -> Arrays:
+            # Once, at the end: a sum that saturated on the way would depend on the order.
             stored = (np.clip(x + sums.zeros(x.ndim), sums.storage_min, sums.storage_max) for x in totals)
             return out_of(tuple(x.astype(sums.dtype) for x in stored))
 

@@ -49,6 +49,7 @@ def scatter(op: ScatterOp, scope: Scope) -> Kernel:
         converted = [convert(array) for convert, array in zip(conversions, given, strict=True)]
         shape = operands[0].shape
         targets, inside = target_indices(dims, shape, operands[count], operands[count + 1].shape)
+        # Copies: the operand may have other readers.
         totals: Arrays = tuple(np.array(array).reshape(-1) for array in converted[:count])
         updates = tuple(array[inside] for array in converted[count:])
         if ufunc is not None:
@@ -95,6 +96,7 @@ def _bounded(positions: Array, size: int) -> Array:
     stay out of bounds for every window offset.
     """
     if positions.dtype.kind in "ub":
+        # Before the conversion to signed integers, in which the greatest ones would be negative.
         return np.minimum(positions, np.uint64(size)).astype(np.intp)
     return np.clip(positions.astype(np.int64, copy=False), -size - 1, size).astype(np.intp, copy=False)
 
@@ -106,6 +108,7 @@ def _counting(shape: Sequence[int], axis: int) -> Array:
 
 def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> Arrays:
     """Apply the first update of every target at once, then the second, and so on."""
+    # Stable, so that updates of one element are combined in their order.
     order = np.argsort(targets, kind="stable")
     grouped = targets[order]
     firsts = np.flatnonzero(np.diff(grouped, prepend=-1))

@@ -62,12 +62,14 @@ def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
 def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
     """The stable order by one key; None if NumPy would order differently (NaN)."""
     if keys.dtype.kind not in "iub":
+        # NumPy sorts NaNs last; LT says that they are equal to everything.
         if not total and bool(np.isnan(keys).any()):
             return None
         keys = total_order(keys) if total else keys.astype(np.float64)
     if not descending:
         return np.argsort(keys, axis=-1, kind="stable")
     length = keys.shape[-1]
+    # Reversed twice, so that equal keys stay in order; negated keys would overflow at the least integer.
     return length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable")[..., ::-1]
 
 
@@ -100,6 +102,7 @@ def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, A
     mids = np.minimum(block + width, length)
     own = tuple(x[..., left] for x in lines)
     while (open_ := low < high).any():
+        # Searches that are closed already may point past the end; their result is not used.
         middle = np.minimum((low + high) // 2, length - 1)
         found = before(tuple(np.take_along_axis(x, middle, -1) for x in lines), own)
         low, high = np.where(open_ & found, middle + 1, low), np.where(open_ & ~found, middle, high)

@@ -93,6 +93,7 @@ def signed_integers(array: Array) -> Array:
     """Unsigned storage integers minus half the range, as signed integers. Signed arrays are returned unchanged."""
     if array.dtype.kind != "u":
         return array
+    # Flipping the highest bit subtracts half the range, without overflow.
     half = array.dtype.type(1 << (8 * array.dtype.itemsize - 1))
     return (array ^ half).view(f"i{array.dtype.itemsize}")
 
@@ -206,6 +207,7 @@ class Lowering:
             )
         if self.location is not None:
             op.location = self.location
+        # All of them are proved at the end (`_prove`).
         self.made.append(op)
         return self.builder.insert(op)
 
@@ -269,9 +271,11 @@ class Lowering:
         if zero_point == 0:
             return self.converted(value, element)
         if not (self.ranges.of(value) - Interval.of(zero_point, zero_point)).fits(element.width.data):
+            # q - z of 32-bit numbers may need 33 bits.
             element = i64
         width = max(element.width.data, 8 * element_dtype(element_of(value)).itemsize)
         wide = self.converted(value, IntegerType(width))
+        # Subtracted in the wider of both types, then narrowed: the difference fits, the operand may not.
         less = self.insert(SubtractOp(wide, self.filled(wide, zero_point, IntegerType(width)))).result
         return self.converted(less, element)
 

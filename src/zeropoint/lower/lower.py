@@ -267,6 +267,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     if profile is not None:
         for op in program.module.walk():
+            # The given profile holds for every op.
             op.attributes.pop(PROFILE, None)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
@@ -295,6 +296,7 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
         own = own_profile(op)
+        # A target may compute one kernel by another profile (XNNPACK's fallbacks).
         lowering.profile = lowering.default if own is None else named_profile(own)
         for result, value in zip(op.results, _integers(lowering, op) or (), strict=False):
             if quantized_element(result) is None:
@@ -363,6 +365,7 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
 def _prove(lowering: Lowering) -> None:
     """Raise LoweringError if an emitted op may overflow its type. So no op of the program wraps around."""
     for op in lowering.made:
+        # Ops without a parent were replaced or erased again.
         for shown in obligations(lowering.ranges, op) if op.parent is not None else ():
             if not shown.holds:
                 raise LoweringError(refusal(op, shown.what, shown.range, shown.bits, REMEDY), op)

@@ -84,6 +84,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
         return None if lowered is None else lowered[0]
     _check_sizes(op, form)
     same = all(quantized_element(value) == form.body for value in form.values)
+    # A maximum commutes with the increasing map from storage to reals: no zero point is needed.
     if form.combine is not AddOp and same:
         stored = [lowering.stored(value) for value in form.values]
         made = _made(lowering, op, form, stored, storage_element(form.body))
@@ -92,6 +93,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
     word = i64 if any(element_of(value) == i64 for value in centred) else i32
     made = _made(lowering, op, form, [_in_word(lowering, value, word) for value in centred], word)
     if word == i32 and not all(shown.holds for shown in obligations(lowering.ranges, made)):
+        # It was made to ask for its bound.
         Rewriter.erase_op(made)
         made = _made(lowering, op, form, [_in_word(lowering, value, i64) for value in centred], i64)
     return _finished(lowering, op, form, lowering.insert(made).results[0])
@@ -141,6 +143,7 @@ def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQu
     if source == body:
         wide = body.storage.type.width == 32 and body.zero_point != 0
         return lowering.widened(stored, body.zero_point, i64 if wide else i32)
+    # Requantized to the body's storage first: it saturates there, as the specification's convert does.
     if body.storage.type.width < 32:
         return lowering.widened(requantized(lowering, op, stored, source, body), body.zero_point)
     return requantized(lowering, op, stored, source, less_zero_point(source, body))

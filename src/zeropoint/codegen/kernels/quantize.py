@@ -76,6 +76,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     # 0 / 0 and inf / inf, of a scale that is no number of this type.
     known = f.binary("and", known, compared(f, "fcmp ord", real, real))
     number = 0 if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else by.zero_point
+    # A per-channel zero point is an argument; its number here is that of channel 0.
     unknown = zero if number and rounded.type == x.type else filled(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
     raised = intrinsic(f, "maxnum", chosen, filled(rounded.type, by.low))
@@ -85,6 +86,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
 
 def _is_wide(by: Quantize) -> bool:
     """Whether f32 does not represent some integers of the storage."""
+    # An f32 does not hold every integer beyond 2^24, such as 2^31 - 1.
     return max(-by.low, by.high) > 1 << 24
 
 
@@ -114,6 +116,7 @@ def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[floa
     if int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF or not 2.0**-60 < float(s) < 2.0**60:
         return None
     least, most = (np.float32(float(s) * (bound - zero_point)) for bound in (low, high))
+    # Clamping the float first is right only if the clamped float is stored as the bound.
     stored = [int(np.rint(x / s + np.float32(zero_point))) for x in (least, most)]
     return (float(least), float(most)) if stored == [low, high] else None
 
@@ -135,9 +138,11 @@ def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, off
         inside = inside if zero_point == low else f.select(known, inside, filled(x.type, 0.0))
         reciprocal = filled(x.type, float(np.float32(1) / np.float32(scale)))
         quotient = f.binary("fmul", inside, reciprocal)
+        # The remainder, exact by one rounding; it corrects the quotient to the correctly rounded one.
         rest = intrinsic(f, "fma", f.let(x.type, f"fneg {quotient}"), filled(x.type, scale), inside)
         real = intrinsic(f, "fma", rest, reciprocal, quotient)
         real = f.binary("fadd", real, filled(x.type, zero_point)) if zero_point else real
+    # A sum of that size has no fraction bits: the addition rounds half to even, and leaves the integer in the low bits.
     return f.bits(f.binary("fadd", real, filled(x.type, MAGIC + offset)), like(x, "i32"))
 
 

@@ -31,11 +31,13 @@ def rounded_quotient(f: Function, by: Division, a: Value, b: Value, reaches: tup
     `reaches` are bounds of |A| and |B|.
     """
     zero, below = filled(b.type, 0), compared(f, "icmp slt", b, filled(b.type, 0))
+    # floor rounds the quotient down only if the divisor is positive.
     signed = f.select(below, f.binary("sub", zero, a), a)
     positive = f.select(below, f.binary("sub", zero, b), b)
     narrow = 2 * reaches[0] * by.multiplier + (2 * reaches[1] << by.shift) < EXACT
     quotient = _in_floats(f, by, signed, positive) if narrow else _in_integers(f, by, signed, positive)
     real = quotient.type
+    # Before the conversion, which is poison for numbers out of range.
     inside = intrinsic(f, "minnum", intrinsic(f, "maxnum", quotient, filled(real, -FAR)), filled(real, FAR))
     endless = f.mul(f.clamp(a, -1, 1), FAR)
     return f.select(compared(f, "icmp eq", b, zero), endless, f.cast("fptosi", inside, b.type))
@@ -57,6 +59,7 @@ def _in_integers(f: Function, by: Division, a: Value, b: Value) -> Value:
     total = f.binary("add", f.mul(converted(f, a, "i64", signed=True), by.multiplier), half)
     t = f.binary("ashr", total, filled(wide.type, by.shift))
     real = like(t, "double")
+    # A conversion of 64-bit integers that every machine has: |t| is below 2^49.
     dividend = f.binary("fsub", f.bits(f.add(t, MAGIC_BITS), real), filled(real, MAGIC))
     divisor = f.cast("sitofp", intrinsic(f, "smax", b, filled(b.type, 1)), real)
     return intrinsic(f, "floor", f.binary("fdiv", dividend, divisor))

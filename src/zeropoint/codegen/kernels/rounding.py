@@ -40,6 +40,7 @@ def requantized(
         long = behaviour is RequantizeBehaviour.FIXED32 and acc.type == wide
         result = (_fixed32_of_48_bits if long else _FORMS[behaviour])(f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
+    # The sum with the zero point may pass i32 by little; storage clamps it anyway.
     return f.cast("trunc", f.clamp(total, INT32_MIN, INT32_MAX), narrow)
 
 
@@ -47,6 +48,7 @@ def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Va
     one, none = filled(acc.type, 1), filled(acc.type, 0)
     right = intrinsic(f, "smax", f.binary("sub", shift, one), none)
     left = intrinsic(f, "smax", f.binary("sub", one, shift), none)
+    # Twice the 16-bit range: the last halving is the rounding step.
     a = f.clamp(f.binary("ashr", acc, right), -65536, 65534)
     a = f.clamp(f.binary("shl", a, left), -65536, 65534)
     a = f.binary("ashr", f.binary("add", a, one), one)
@@ -83,6 +85,7 @@ def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
     one, none = filled(x.type, 1), filled(x.type, 0)
     mask = f.binary("sub", f.binary("shl", one, k), one)
     negative = f.cast("zext", compared(f, "icmp slt", x, none), x.type)
+    # A tie of a negative number needs more than half, so it rounds away from zero.
     threshold = f.binary("add", f.binary("lshr", mask, one), negative)
     above = f.cast("zext", compared(f, "icmp sgt", f.binary("and", x, mask), threshold), x.type)
     return f.binary("add", f.binary("ashr", x, k), above)
@@ -101,6 +104,7 @@ def _tosa_double(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     one, none = filled(acc.type, 1), filled(acc.type, 0)
     rounding = f.binary("shl", one, f.binary("sub", shift, one))
     sign = compared(f, "icmp sge", acc, none)
+    # TOSA's first rounding step, away from zero, added before the one shift.
     half = f.select(sign, filled(acc.type, 1 << 30), filled(acc.type, -(1 << 30)))
     long = compared(f, "icmp sgt", shift, filled(acc.type, 31))
     rounding = f.binary("add", rounding, f.select(long, half, none))

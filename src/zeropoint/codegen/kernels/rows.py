@@ -86,7 +86,9 @@ class Rows:
         together = 1 if any(isinstance(i.what, Requantize) for i in wide) else isa.registers // 8
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
+            # A vector then has an element of each of the 16 parts of the specified schedule.
             most = max(most, PARTIALS)
+        # A vector longer than the row would have nothing to compute.
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
@@ -154,6 +156,7 @@ class Sweeps:
         for i in body:
             moves = isinstance(i.what, Read) and any(rows.reads[i.what.operand].strides[:-1])
             still.append(not isinstance(i.what, Reduce | Gather) and not moves and all(still[n] for n in i.arguments))
+        # With one row there is nothing to share.
         if math.prod(rows.sizes[:-1]) == 1:
             return set()
         used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
@@ -181,6 +184,7 @@ class Sweeps:
             n = waiting.pop()
             if not self.wide[n] or n in found or n in there:
                 continue
+            # To read again costs no more than to read what was kept.
             if n in computed and not isinstance(body[n].what, Read):
                 kept.add(n)
                 continue
@@ -230,6 +234,7 @@ class _Emitter:
                 for row in rows:
                     self._sweep(sweep, row)
 
+        # An odd last row is computed alone.
         whole = f.binary("sub", self.end, f.binary("urem", f.binary("sub", self.end, self.begin), i64(TOGETHER)))
         f.loop(self.begin, whole, TOGETHER, lambda index, _: task(index, TOGETHER))
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
