@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "run": (["run", "float.mlir", "--input", "data.npz", "-o", "outputs.npz"], ["outputs.npz"]),
     "compile": (["compile", "ready.mlir", "-o", "made.o"], ["made.h", "made.o"]),
     "export": (["export", "kernels.mlir", "-o", "made.tflite"], ["made.tflite"]),
+    "report": (["report", "ready.mlir", "-o", "page.html", "--no-timing"], ["page.html"]),
     "opt": (["opt", "float.mlir", "-p", "simplify", "-o", "simple.mlir", "--inline-weights"], ["simple.mlir"]),
 }
 """Arguments, and the files that they write."""
