@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+import zeropoint as zp
 from digits import images, quantized_digits
 from digits import network as digits_network
 from networks import Case, Network, cases, quantized
@@ -250,3 +251,17 @@ def test_the_same_input_gives_the_same_bytes(case: Case) -> None:
         ]
 
     assert texts() == texts()
+
+
+PER_CHANNEL = """builtin.module attributes {zeropoint.profile = "fixed16"} { func.func @main(%x: tensor<2x16xf32>) -> tensor<2x16xi8> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<2x16xf32>) -> tensor<2x16x!quant.uniform<i8:f32:0, {0.5, 0.25:3}>>
+  %1 = quant.scast %0 : tensor<2x16x!quant.uniform<i8:f32:0, {0.5, 0.25:3}>> to tensor<2x16xi8>
+  return %1 : tensor<2x16xi8>
+}}"""  # noqa: E501
+
+
+def test_nan_is_the_zero_point_of_its_own_channel() -> None:
+    model, x = zp.load(PER_CHANNEL), np.full((2, 16), np.nan, np.float32)
+    for engine in (model.interpreted(), model.native()):
+        (found,) = engine(x).values()
+        np.testing.assert_array_equal(found, [[0] * 16, [3] * 16])

@@ -77,7 +77,8 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     known = f.binary("and", known, compared(f, "fcmp ord", real, real))
     number = 0 if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else by.zero_point
     # A per-channel zero point is an argument; its number here is that of channel 0.
-    unknown = zero if number and rounded.type == x.type else filled(rounded.type, number)
+    own = number or (parameters and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO)
+    unknown = zero if own and rounded.type == x.type else filled(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
     raised = intrinsic(f, "maxnum", chosen, filled(rounded.type, by.low))
     inside = intrinsic(f, "minnum", raised, filled(rounded.type, by.high))
