@@ -28,22 +28,27 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
-from zeropoint.ir.constants import constant_array
-from zeropoint.ir.functions import evaluate_chain, function_name, is_function
+from zeropoint.ir.functions import function_name, is_function
 from zeropoint.ir.locations import named_kernel
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
-from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of
-from zeropoint.ir.weights import Weights
+from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Distribution, Function, Noisy, loss, normalized_loss, with_noise
+from zeropoint.solve.operand_functions import operand_function
+from zeropoint.solve.quotients import (
+    QUOTIENT_SPARE,
+    QUOTIENT_WORSE,
+    NormalizedRows,
+    divisor_factors,
+    numerator_rows,
+    product_rows,
+)
 from zeropoint.solve.real_results import plain_contraction
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.rounding_noise import (
@@ -59,11 +64,6 @@ from zeropoint.targets import DATA, Target
 
 WORSE = 6.0
 """The function is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
-QUOTIENT_WORSE = 3.0
-"""The same for a quotient of rows of different size."""
-QUOTIENT_SPARE = 8.0
-"""A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
-such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
 TRUTH = ("compare",)
@@ -102,7 +102,6 @@ class FunctionWidths:
 
     target: Target
     constraints: Constraints
-    weights: Weights
     noise: RoundingNoise
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[Port, int] = field(default_factory=dict[Port, int])
@@ -110,7 +109,7 @@ class FunctionWidths:
     @staticmethod
     def of(program: Program, target: Target, constraints: Constraints) -> FunctionWidths:
         """Check every function of a program whose operands have statistics."""
-        found = FunctionWidths(target, constraints, program.weights, RoundingNoise.of(program, target, constraints))
+        found = FunctionWidths(target, constraints, RoundingNoise.of(program, target, constraints))
         if target.least_sqnr:
             # From the end: whether a reader stays float decides whether its operand's width matters.
             for op in reversed(list(program.entry.ops)):
@@ -128,80 +127,47 @@ class FunctionWidths:
     def _judge(self, region: QuantizeRegionOp) -> None:
         """Decide the width of each operand of a region that is a function of it."""
         if region.logical_kernel.data == "multiply":
-            self._judge_product(region)
+            for rows in product_rows(region, self.noise):
+                if region not in self.floats:
+                    self._judge_rows(region, rows)
         if region.logical_kernel.data in (*LINEAR, *TRUTH) or is_rescale(region) or len(region.outputs) != 1:
             return
         if variances := self.constraints.variances.get(region):
-            self._judge_rows(region, np.array(variances))
+            self._judge_rows(region, NormalizedRows(0, np.array(variances), is_quotient=False))
             return
         if region.logical_kernel.data == "divide":
-            self._judge_numerator(region)
+            self._judge_quotient(region)
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
             for index, value in activations(region):
-                function = self._function(region, index, spread=spread)
+                function = operand_function(region, index, self.noise, spread=spread)
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
                     self._judge_operand(region, index, source[0], _Reader((source[1],), None, ""))
 
-    def _judge_numerator(self, region: QuantizeRegionOp) -> None:
-        """Decide the width of a numerator: small denominators amplify its noise."""
-        if len(activations(region)) == 2 and len(region.inputs) == 2:
-            below, quotient = self.noise.seen(region.inputs[1]), self.noise.seen(region.outputs[0])
-            if below is not None and quotient is not None and quotient.power:
-                squares = below.points.astype(np.float64) ** 2 * quotient.power
-                self._judge_rows(region, squares[squares > 0], is_quotient=True)
-                if region in self.floats or (region, 0) in self.wide:
-                    self._trace_divisor(region, below)
+    def _judge_quotient(self, region: QuantizeRegionOp) -> None:
+        """Decide the widths of a numerator and, if 8 bits are too few for it, of the kernels before the divisor."""
+        variances = numerator_rows(region, self.noise)
+        if variances is not None:
+            self._judge_rows(region, NormalizedRows(0, variances, is_quotient=True))
+            if region in self.floats or (region, 0) in self.wide:
+                self._trace_divisor(region)
 
-    def _trace_divisor(self, region: QuantizeRegionOp, below: Distribution) -> None:
+    def _trace_divisor(self, region: QuantizeRegionOp) -> None:
         """Widen the kernels that compute the divisor as the numerator, or keep them float, as those of `1 / x`."""
-        divisors = below.points[below.points != 0]
-        if divisors.size:
+        factors = divisor_factors(region, self.noise)
+        if factors is not None:
             why = f"{_name(region)} divides rows of different size by it"
-            factors = (1.0 / divisors.astype(np.float64)) ** 2
             bits = None if region in self.floats else self.wide[region, 0]
             if bits is not None:
                 self.wide[region, 1] = bits
             self._trace(region.inputs[1], _Reader((_reciprocal,), bits, why, 0, factors, is_quotient=True))
 
-    def _judge_product(self, region: QuantizeRegionOp) -> None:
-        """Decide the widths of the operands of `x * (1 / sqrt(..))`, which is a quotient in other words."""
-        product = self.noise.seen(region.outputs[0])
-        if len(activations(region)) != 2 or len(region.inputs) != 2 or product is None or not product.power:
-            return
-        for index, value in enumerate(region.inputs):
-            factor = self.noise.seen(value) if self._is_reciprocal(value) else None
-            if factor is not None and (factor.points > 0).all():
-                squares = factor.points.astype(np.float64) ** 2
-                self._judge_rows(region, product.power / squares, 1 - index, is_quotient=True)
-                if region not in self.floats:
-                    self._judge_rows(region, squares, index)
-                return
-
-    def _is_reciprocal(self, value: SSAValue) -> bool:
-        """Whether a value is moved from 1 / x or 1 / sqrt(x), up to a factor."""
-        maker = value.owner
-        while isinstance(maker, BroadcastInDimOp) or (isinstance(maker, Operation) and self.noise.moves(maker)):
-            maker = maker.operands[0].owner
-        operands = activations(maker) if isinstance(maker, Operation) else []
-        function = (
-            self._function(maker, operands[0][0]) if isinstance(maker, Operation) and len(operands) == 1 else None
-        )
-        if function is None:
-            return False
-        with np.errstate(all="ignore"):
-            near, far = function(np.array([1, 4, 16, 64], np.float32)).reshape(2, 2).T
-            # 1 / x falls by 4 where x grows by 4, 1 / sqrt(x) by 2.
-            falls = near / far
-        return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
-
-    def _judge_rows(
-        self, region: QuantizeRegionOp, variances: Array, index: int = 0, *, is_quotient: bool = False
-    ) -> None:
-        """Decide the width of the operand that a region normalizes, by elements or rows."""
-        value = region.inputs[index]
-        if variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
-            self._judge_operand(region, index, value, _Reader((), None, "", 0, variances, is_quotient))
+    def _judge_rows(self, region: QuantizeRegionOp, rows: NormalizedRows) -> None:
+        """Decide the width of an operand that a region normalizes, by elements or rows."""
+        value = region.inputs[rows.index]
+        if rows.variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
+            reader = _Reader((), None, "", 0, rows.variances, rows.is_quotient)
+            self._judge_operand(region, rows.index, value, reader)
 
     def _source(self, value: SSAValue, function: Function) -> tuple[SSAValue, Function] | None:
         """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
@@ -217,7 +183,7 @@ class FunctionWidths:
             if len(operands) != 1:
                 return None
             (index, value), moves = operands[0], self.noise.moves(maker)
-            step = None if moves else self._function(maker, index)
+            step = None if moves else operand_function(maker, index, self.noise)
             if step is None and not moves:
                 return None
             steps = steps if step is None else [step, *steps]
@@ -343,7 +309,7 @@ class FunctionWidths:
         reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
         if self.noise.moves(maker):
             return reader
-        own = self._function(maker, index) if name not in LINEAR or made is None else None
+        own = operand_function(maker, index, self.noise) if name not in LINEAR or made is None else None
         if own is not None:
             composed = replace(reader, steps=(own, *reader.steps))
             return composed if read is None else self._unborne(composed, maker, index, read)
@@ -384,59 +350,6 @@ class FunctionWidths:
 
     def _is_kernel(self, reader: object) -> bool:
         return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
-
-    def _function(self, op: Operation, index: int, *, spread: bool = False) -> Function | None:
-        """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one.
-
-        With `spread`, and if there is one other operand, the function is evaluated at all points of that: a clamp at 3
-        hides the noise of 8 / x near 0, but not that of 0.1 / x.
-        """
-        if len(op.results) != 1:
-            return None
-        region = op if isinstance(op, QuantizeRegionOp) else None
-        arguments = op.operands if region is None else region.body.block.args
-        result = op.results[0] if region is None else _returned(region)
-        others: dict[SSAValue, Array] = {}
-        for other, (argument, value) in enumerate(zip(arguments, op.operands, strict=True)):
-            if other != index and argument is not arguments[index]:
-                size = self._usual_size(value)
-                if size is None:
-                    return None
-                seen = self.noise.seen(value) if spread and len(op.operands) == 2 and size else None
-                others[argument] = np.array([size]) if seen is None else seen.points
-        for inner in () if region is None else region.body.block.ops:
-            if isinstance(inner, BroadcastInDimOp) and inner.operand in others:
-                others[inner.result] = others[inner.operand]
-        dtype = element_dtype(element_of(arguments[index]))
-
-        def evaluate(points: Array) -> Array:
-            count = max((array.size for array in others.values()), default=1)
-            domain = np.repeat(points.astype(dtype), count)
-            known = {argument: np.resize(array.astype(dtype), domain.shape) for argument, array in others.items()}
-            return evaluate_chain(result, arguments[index], domain, self.weights, known)
-
-        try:
-            with np.errstate(all="ignore"):
-                evaluate(np.ones(1, np.float32))
-        except ValueError:
-            return None
-        return evaluate
-
-    def _usual_size(self, value: SSAValue) -> float | None:
-        """The RMS of an operand; None if it is unknown."""
-        if not isinstance(element_of(value), AnyFloat):
-            return None
-        array = constant_array(value, self.weights)
-        if array is not None:
-            return sqrt(float((array.astype(np.float64) ** 2).mean())) if array.size else None
-        seen = self.noise.estimated(value)
-        return None if seen is None else sqrt(seen.power)
-
-
-def _returned(region: QuantizeRegionOp) -> SSAValue:
-    terminator = region.body.block.last_op
-    assert terminator is not None
-    return terminator.operands[0]
 
 
 def _name(region: QuantizeRegionOp) -> str:

@@ -1,0 +1,86 @@
+"""The variances of rows that a quotient normalizes: of `x / y`, and of a product `x * (1 / y)` or `x * (1 / sqrt(y))`.
+
+Each row of `x` is divided by its own number, so the noise of `x` costs small rows more (`normalized_loss`). The divisor
+is a row of its own: its noise is relative to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.tensors import Array
+from zeropoint.solve.operand_functions import operand_function
+from zeropoint.solve.rounding_noise import RoundingNoise, activations
+
+QUOTIENT_WORSE = 3.0
+"""A quotient is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
+QUOTIENT_SPARE = 8.0
+"""A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
+such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""
+
+
+@dataclass(frozen=True)
+class NormalizedRows:
+    """Operand `index` of a kernel that normalizes its rows, and their variances."""
+
+    index: int
+    variances: Array
+    is_quotient: bool
+    """Whether the other operand carries noise as well, which `QUOTIENT_SPARE` is for."""
+
+
+def numerator_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | None:
+    """The variances of the rows of a numerator, so that small denominators amplify its noise. None if unknown."""
+    if len(activations(region)) != 2 or len(region.inputs) != 2:
+        return None
+    below, quotient = noise.seen(region.inputs[1]), noise.seen(region.outputs[0])
+    if below is None or quotient is None or not quotient.power:
+        return None
+    squares = below.points.astype(np.float64) ** 2 * quotient.power
+    return squares[squares > 0]
+
+
+def divisor_factors(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | None:
+    """The squares of the factors 1 / y of a quotient; None if they are unknown."""
+    below = noise.seen(region.inputs[1])
+    divisors = None if below is None else below.points[below.points != 0]
+    return None if divisors is None or not divisors.size else (1.0 / divisors.astype(np.float64)) ** 2
+
+
+def product_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> list[NormalizedRows]:
+    """The operands of `x * (1 / sqrt(..))`, which is a quotient in other words; none for other products."""
+    product = noise.seen(region.outputs[0])
+    if len(activations(region)) != 2 or len(region.inputs) != 2 or product is None or not product.power:
+        return []
+    for index, value in enumerate(region.inputs):
+        factor = noise.seen(value) if _is_reciprocal(value, noise) else None
+        if factor is not None and (factor.points > 0).all():
+            squares = factor.points.astype(np.float64) ** 2
+            return [
+                NormalizedRows(1 - index, product.power / squares, is_quotient=True),
+                NormalizedRows(index, squares, is_quotient=False),
+            ]
+    return []
+
+
+def _is_reciprocal(value: SSAValue, noise: RoundingNoise) -> bool:
+    """Whether a value is moved from 1 / x or 1 / sqrt(x), up to a factor."""
+    maker = value.owner
+    while isinstance(maker, BroadcastInDimOp) or (isinstance(maker, Operation) and noise.moves(maker)):
+        maker = maker.operands[0].owner
+    operands = activations(maker) if isinstance(maker, Operation) else []
+    if not isinstance(maker, Operation) or len(operands) != 1:
+        return False
+    function = operand_function(maker, operands[0][0], noise)
+    if function is None:
+        return False
+    with np.errstate(all="ignore"):
+        near, far = function(np.array([1, 4, 16, 64], np.float32)).reshape(2, 2).T
+        # 1 / x falls by 4 where x grows by 4, 1 / sqrt(x) by 2.
+        falls = near / far
+    return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())
