@@ -237,6 +237,11 @@ BAD_OPTIONS = {
     "-o out.onnx": "out.onnx: found a program for target 'cpu', expected one for onnxruntime or openvino",
     "-o out.pb": "out.pb: found suffix '.pb', expected .mlir",
     "-o out": "out: found suffix '', expected .mlir",
+    "-o folder": "folder: found suffix '', expected .mlir",
+    "--shape x=1..2x6": "out.mlir: found a file for several shapes, expected the name of a folder: -o out",
+    "--shape x=1x6,2x6 -o nowhere/out": "found no folder 'nowhere', expected one to write into; make it first",
+    "--shape x=1..2x6 -o set --emit kernels": "found --emit with several shapes, where it changes nothing",
+    "--shape x=1..2x6 --shape y=1x1,2x1,3x1": "found 2 for 'x', 3 for 'y', expected lists of one length",
     "-o nowhere/out.mlir": "found no folder 'nowhere', expected one to write into; make it first",
     "-o model.onnx/out.mlir": "found no folder 'model.onnx', expected one to write into; make it first",
 }
@@ -253,9 +258,10 @@ def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(options: str
         ("--shape x", "found 'x', expected NAME=1x3x224x224 with positive sizes"),
         ("--shape x=1xa", "found 'x=1xa', expected NAME=1x3x224x224 with positive sizes"),
         ("--shape x=0x6", "found 'x=0x6', expected NAME=1x3x224x224 with positive sizes"),
+        ("--shape x=3..1x6", "found 'x=3..1x6', expected NAME=1x3x224x224 with positive sizes, a list"),
+        ("--shape x=1..99x6", "found 'x=1..99x6', 99 shapes, expected up to 64"),
         ("--io both", "'both' is not one of 'float', 'integer'"),
         ("--emit text", "'text' is not one of 'integer', 'stablehlo'"),
-        ("-o folder", "File 'folder' is a directory"),
         ("--bits 4", "No such option"),
     ],
 )
@@ -343,6 +349,16 @@ def test_every_command_that_takes_a_model_fixes_inputs_to_numbers(command: str) 
 def test_a_constant_scales_what_run_computes() -> None:
     done("run scaled.onnx --input data.npz -o half.npz --constant rate=0.5")
     np.testing.assert_allclose(np.load("half.npz")["y"], 0.5 * SAMPLES @ WEIGHT.T, rtol=1e-5, atol=1e-6)
+
+
+def test_several_shapes_make_a_folder_that_runs_what_fits_each_array() -> None:
+    done("quantize dynamic.onnx --data data.npz --shape x=1..2x6 --shape x=4x6 -o set")
+    assert sorted(path.name for path in Path("set").glob("*.mlir")) == ["x=1x6.mlir", "x=2x6.mlir", "x=4x6.mlir"]
+    done("run set --input data.npz -o set.npz")
+    done("run set/x=1x6.mlir --input data.npz -o one.npz")
+    np.testing.assert_array_equal(np.load("set.npz")["y"], np.load("one.npz")["y"])
+    assert "found no .npz for a folder of programs" in refused("run set --input folder -o out.npz")
+    assert "found --shape, --constant or --preprocess" in refused("run set --input data.npz -o out.npz --shape x=1x6")
 
 
 def test_a_shape_that_was_fixed_is_not_asked_again() -> None:

@@ -61,6 +61,7 @@ TOP = {
     "progress",
     "quantization",
     "specializations",
+    "specialize",
     "split_composites",
     "timing",
     "verification",

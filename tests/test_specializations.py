@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.ir.text import resource_arrays
+from zeropoint.options import Options
+from zeropoint.pipeline import quantize
+from zeropoint.recipe import recipe_of
+from zeropoint.specialize import quantize_shapes
 
 TEXT = """func.func @main(%x: ROW {zeropoint.name = "x"}) -> (ROW {zeropoint.name = "y"}) {
   %0 = stablehlo.tanh %x : ROW
@@ -62,3 +68,80 @@ def test_models_that_are_not_of_one_network_are_refused(both: zp.Specializations
     other = zp.load(network(4).replace('"x"', '"z"'))
     with pytest.raises(zp.Error, match="expected models of one network"):
         zp.Specializations([*both.models, other])
+
+
+DOTS = """func.func @main(%x: tensor<Nx24xf32> {zeropoint.name = "x"}) -> (tensor<Nx5xf32> {zeropoint.name = "y"}) {
+  %w = stablehlo.constant dense<WEIGHT> : tensor<24x40xf32> loc("first_weight")
+  %v = stablehlo.constant dense<OTHER> : tensor<40x5xf32> loc("second_weight")
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<Nx24xf32>, tensor<24x40xf32>) -> tensor<Nx40xf32>
+  %1 = stablehlo.abs %0 : tensor<Nx40xf32>
+  %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0]
+      : (tensor<Nx40xf32>, tensor<40x5xf32>) -> tensor<Nx5xf32>
+  return %2 : tensor<Nx5xf32>
+}
+"""
+MIXED = np.random.default_rng(2)
+DATA = (MIXED.normal(0, 1, (40, 3)) @ MIXED.normal(0, 1, (3, 24)) + 2).astype(np.float32)
+FOUR_BITS = recipe_of([{"op": "fully_connected", "weight_bits": 4, "block_size": 8}])
+
+
+def batches(*sizes: int, **options: Any) -> zp.Specializations:
+    random = np.random.default_rng(3)
+    weights = {key: random.normal(0, 1, shape).round(3) for key, shape in (("WEIGHT", (24, 40)), ("OTHER", (40, 5)))}
+    text = DOTS
+    for key, array in weights.items():
+        text = text.replace(key, str(array.tolist()))
+    models = [zp.load(text.replace("Nx", f"{size}x")).program for size in sizes]
+    made = quantize_shapes(models, DATA, Options(**options), quantize)
+    return zp.Specializations([zp.Model(one.integer, one) for one in made])
+
+
+@pytest.fixture(scope="module")
+def many() -> zp.Specializations:
+    return batches(1, 2, 3, corrections=("closed_form",), recipe=FOUR_BITS)
+
+
+def test_one_calibration_gives_every_shape_the_ranges_and_corrections_of_the_first(many: zp.Specializations) -> None:
+    kept = [model.quantization.corrections.kept for model in many.models if model.quantization is not None]
+    assert kept == ["closed_form", None, None]
+    held = [{array.tobytes() for array in resource_arrays(model.program).values()} for model in many.models]
+    assert held[0] == held[1] == held[2]
+    for model in many.models:
+        np.testing.assert_array_equal(model(DATA)["y"], many.models[0](DATA)["y"])
+
+
+def test_weights_of_one_calibration_are_in_one_file_once(many: zp.Specializations, tmp_path: Path) -> None:
+    (alone, weights), written = many.models[0].save(tmp_path / "one.mlir"), many.save(tmp_path / "set")
+    assert [path.name for path in written] == ["x=1x24.mlir", "x=2x24.mlir", "x=3x24.mlir", "weights.safetensors"]
+    assert written[-1].stat().st_size < weights.stat().st_size + 64
+    for model, path in zip(many.models, written, strict=False):
+        np.testing.assert_array_equal(zp.load(path)(DATA)["y"], model(DATA)["y"])
+    assert written[0].read_text() == alone.read_text()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 7])
+def test_rows_are_run_in_the_largest_batches(many: zp.Specializations, count: int) -> None:
+    np.testing.assert_array_equal(many(DATA[:count])["y"], many.models[0](DATA[:count])["y"])
+
+
+def test_rows_are_filled_up_to_the_least_batch() -> None:
+    made = batches(2, 4, effort="none")
+    np.testing.assert_array_equal(made(DATA[:7])["y"], made.models[0](DATA[:8])["y"][:7])
+
+
+def test_a_folder_with_programs_of_other_shapes_is_not_written_to(both: zp.Specializations, tmp_path: Path) -> None:
+    both.save(tmp_path)
+    with pytest.raises(zp.Error, match=r"found 'x=1x6.mlir', a program for other shapes, expected a new folder"):
+        zp.Specializations(both.models[1:]).save(tmp_path)
+
+
+def test_weights_that_a_folder_does_not_share_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "weights.safetensors").write_bytes(b"foreign")
+    zp.load(network(6)).save(tmp_path / "one.mlir")
+    zp.load(tmp_path / "one.mlir")
+
+
+def test_a_search_of_widths_is_refused_for_several_shapes() -> None:
+    with pytest.raises(zp.Error, match=r"found least_sqnr or budget .* with several shapes, expected none"):
+        batches(1, 2, least_sqnr=30.0)

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
 from zeropoint.calibrate.items import as_array
 from zeropoint.errors import OptionError
 from zeropoint.frontend import load_model
 from zeropoint.ir.arguments import InputError
-from zeropoint.ir.outputs import made_folder
+from zeropoint.ir.files import save_programs
+from zeropoint.ir.outputs import OutputError, made_folder
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
@@ -29,7 +32,9 @@ class Specializations:
     """Models of one network that differ in the shapes of inputs and outputs only.
 
     `specializations(x=array)` runs the model whose inputs have the shapes of the arrays, or of the samples of a batch,
-    and returns its outputs. Each model is a program of its own, with its own ranges and weights.
+    and returns its outputs. If models differ in the size of the leading axis, arrays of n samples are run in as few
+    calls as these sizes allow. `Specializations.quantize` makes models with equal weights, which are stored once;
+    models that were quantized apart have their own ranges and weights.
 
     Raises OptionError if there are no models, if names or element types differ, and if two have the same shapes.
     """
@@ -55,13 +60,16 @@ class Specializations:
 
         Raises InputError if no model has inputs of these shapes.
         """
+        given = self._given(arrays, inputs)
+        batches = self._by_batch(given)
+        count = next(iter(given.values())).shape[0] if batches else 0
+        if len(batches) > 1 and count not in batches:
+            return _in_parts(given, count, batches)
         return self.fitting(*arrays, **inputs)(*arrays, **inputs)
 
     def fitting(self, *arrays: Any, **inputs: Any) -> Model:
         """The model that runs for these arrays. Raises InputError if there is none."""
-        names = [port.name for port in self.models[0].inputs]
-        given = {**dict(zip(names, arrays, strict=False)), **inputs}
-        shapes = {name: tuple(as_array(value).shape) for name, value in given.items()}
+        shapes = {name: tuple(array.shape) for name, array in self._given(arrays, inputs).items()}
         for fits in FITS:
             for model in self.models:
                 if all(port.name in shapes and fits(shapes[port.name], port) for port in model.inputs):
@@ -69,14 +77,53 @@ class Specializations:
         known = "; ".join(_show(shapes_of(model)) for model in self.models)
         raise InputError(f"found arrays of shapes {_show(shapes)}, expected those of a specialization: {known}")
 
+    def _given(self, arrays: tuple[Any, ...], inputs: Mapping[str, Any]) -> dict[str, Array]:
+        names = [port.name for port in self.models[0].inputs]
+        return {name: as_array(value) for name, value in {**dict(zip(names, arrays, strict=False)), **inputs}.items()}
+
+    def _by_batch(self, given: Mapping[str, Array]) -> dict[int, Model]:
+        """The models that take rows of the arrays, by how many at a time; empty if an output is not by rows."""
+        rows = {len(array) for array in given.values() if array.ndim}
+        found: dict[int, Model] = {}
+        for model in self.models:
+            shapes, outputs = shapes_of(model), [tuple(port.type.get_shape()) for port in model.outputs]
+            sizes = {shape[:1] for shape in (*shapes.values(), *outputs)}
+            fits = all(name in given and given[name].shape[1:] == shape[1:] for name, shape in shapes.items())
+            if len(rows) == len(sizes) == 1 and () not in sizes and fits and len(given) == len(shapes):
+                found[sizes.pop()[0]] = model
+        return found
+
     def native(self, *, threads: int = 1, callers: int = 1) -> Specializations:
         """The same models as machine code (`Model.native`)."""
         return Specializations([model.native(threads=threads, callers=callers) for model in self.models])
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write each model into a folder, `x=1x64.mlir` with its weights; return the paths. Raises OSError."""
+        """Write each model into a folder, `x=1x64.mlir`, their weights into `weights.safetensors`; return the paths.
+
+        Raises OutputError if the folder has programs of other shapes, OSError, and WeightsError as `Model.save`.
+        """
+        programs = {_file_name(shapes_of(model)): model.program for model in self.models}
         folder = made_folder(Path(folder))
-        return [path for model in self.models for path in model.save(folder / f"{_file_name(shapes_of(model))}.mlir")]
+        check_shapes_folder(folder, programs)
+        return save_programs(programs, folder)
+
+    @staticmethod
+    def quantize(
+        model: Any, data: Any, shapes: Iterable[Mapping[str, tuple[int, ...]]], **options: Any
+    ) -> Specializations:
+        """Quantize a network for each of `shapes`, which `zp.load` takes, with one calibration.
+
+        The data is run at the first shapes that it fits; all models get the ranges and corrections found there, and so
+        equal weights. `options` are those of `Options`. Raises as `zp.quantize`; OptionError for `least_sqnr` and
+        `budget`, which judge one program.
+        """
+        from zeropoint.frontend.sources import load_source
+        from zeropoint.options import Options
+        from zeropoint.pipeline import quantize
+        from zeropoint.specialize import quantize_shapes
+
+        made = quantize_shapes([load_source(model, given) for given in shapes], data, Options(**options), quantize)
+        return Specializations([Model(each.integer, each) for each in made])
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
@@ -85,6 +132,33 @@ class Specializations:
 
     def __repr__(self) -> str:
         return f"Specializations({'; '.join(_show(shapes_of(model)) for model in self.models)})"
+
+
+def _in_parts(given: Mapping[str, Array], count: int, batches: Mapping[int, Model]) -> dict[str, Array]:
+    """Run `count` rows by models of several batch sizes, large ones first; outputs are concatenated.
+
+    Rows that no batch is small enough for are filled up with the last row, whose outputs are dropped.
+    """
+    results: list[dict[str, Array]] = []
+    start = 0
+    while start < count:
+        left = count - start
+        size = max((size for size in batches if size <= left), default=min(batches))
+        part = {name: array[start : start + size] for name, array in given.items()}
+        if left < size:
+            part = {name: np.concatenate([rows, rows[-1:].repeat(size - left, 0)]) for name, rows in part.items()}
+        results.append(batches[size](**part))
+        start += size
+    return {name: np.concatenate([found[name] for found in results])[:count] for name in results[0]}
+
+
+def check_shapes_folder(folder: Path, names: Iterable[str]) -> None:
+    """Raise OutputError if a folder has other programs than those of these names: `load` would read them too."""
+    others = sorted({path.stem for path in folder.glob("*.mlir")} - set(names))
+    if others:
+        raise OutputError(
+            f"{folder}: found '{others[0]}.mlir', a program for other shapes, expected a new folder; remove the old one"
+        )
 
 
 def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:

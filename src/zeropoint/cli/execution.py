@@ -14,6 +14,7 @@ from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.refusals import fail, reports_errors
+from zeropoint.cli.shape_sets import run_set
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
@@ -65,6 +66,8 @@ def run(
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Run MODEL on every sample of the input and write the outputs, stacked.
+
+    MODEL may be a folder of programs for several shapes; the shapes of the input's arrays select the program.
 
     With ZEROPOINT_GUARDED=1 machine code checks every load and store, and runs between guard pages.
 
@@ -145,10 +148,15 @@ def _run_samples(
     from zeropoint.model import Model
 
     check_output(output, (".npz",), model, data[0])
-    source = data_source(*data)
-    loaded = _engine(Model(_ranked(model, *fixed, source)), engine, threads)
-    check_loops(loaded.program)
-    outputs = loaded.run_samples(samples(source, loaded.inputs, fill=True), progress=progress())
+    if model.is_dir():
+        if fixed != ({}, {}) or data[1] is not None:
+            fail(f"{model}: found --shape, --constant or --preprocess with a folder of programs, expected none of them")
+        outputs = run_set(model, data[0], engine, threads)
+    else:
+        source = data_source(*data)
+        loaded = _engine(Model(_ranked(model, *fixed, source)), engine, threads)
+        check_loops(loaded.program)
+        outputs = loaded.run_samples(samples(source, loaded.inputs, fill=True), progress=progress())
 
     def write(temporary: Path) -> None:
         import numpy as np

@@ -14,6 +14,8 @@ from zeropoint.ir.outputs import check_folder, remove_leftovers
 
 INPUT_FILE = click.Path(path_type=Path)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
+OUTPUT = click.Path(path_type=Path)
+"""A file, or a folder of programs for several shapes."""
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) -> None:

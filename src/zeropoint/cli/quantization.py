@@ -9,7 +9,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_sources, loaded
 from zeropoint.cli.effort import effort_option
-from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.files import INPUT_FILE, OUTPUT, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
@@ -17,8 +17,12 @@ from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.report import MODEL_EXPLORER, check_report, write_quantization
-from zeropoint.cli.shapes import CONSTANT, SHAPE
+from zeropoint.cli.shape_sets import check_set, quantize_set
+from zeropoint.cli.shapes import CONSTANT, SHAPES, combined
 from zeropoint.cli.verbosity import progress, say
+
+SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "workers", "resume")
+"""Options about one program, which have no effect with several shapes."""
 
 
 @click.command()
@@ -34,8 +38,9 @@ from zeropoint.cli.verbosity import progress, say
     "-o",
     "--output",
     required=True,
-    type=OUTPUT_FILE,
-    help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx, NAME.tosa.mlir, NAME.stablehlo.mlir, NAME.mlirbc.",
+    type=OUTPUT,
+    help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx, NAME.tosa.mlir, NAME.stablehlo.mlir, NAME.mlirbc; for "
+    "several shapes, a folder.",
 )
 @click.option(
     "--target",
@@ -111,7 +116,7 @@ from zeropoint.cli.verbosity import progress, say
     help="Number of calibration processes; -1 for one per processor. The result is the same.",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted calibration.")
-@SHAPE
+@SHAPES
 @CONSTANT
 @limit_options
 @reports_errors
@@ -141,22 +146,21 @@ def quantize(
     inline_weights: bool,
     workers: int,
     resume: bool,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    shapes: tuple[tuple[str, list[tuple[int, ...]]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
-    from zeropoint.export import FORMATS, ExportOptions, check_target, export_program, format_suffix
-    from zeropoint.ir.files import check_weights_file, save_program
+    from zeropoint.export import ExportOptions, check_target, export_program, format_suffix
+    from zeropoint.ir.files import save_program
     from zeropoint.options import Options, check_options
     from zeropoint.quantization import check_used, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 
-    check_output(output, (".mlir", *FORMATS), model, data, validation, recipe_file)
+    every = combined(shapes)
+    _check_output(output, (model, data, validation, recipe_file), several=len(every) > 1, inline=inline_weights)
     check_report(report, model, data, validation, recipe_file, output)
     is_text = format_suffix(output) is None
-    if is_text and not inline_weights:
-        check_weights_file(output)
     refuse_idle(
         *((name, output.suffix != ".onnx", output.name) for name in ("onnx_format", "onnx_weights")),
         ("inline_weights", not is_text, output.name),
@@ -165,6 +169,7 @@ def quantize(
         ("effort", corrections is not None, "--correct"),
         ("validation", effort == "none" and corrections is None and limits is None, "--effort none"),
         ("preprocess", data is None and validation is None, "no --data"),
+        *((name, len(every) > 1, "several shapes") for name in SINGLE),
     )
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(
@@ -182,7 +187,11 @@ def quantize(
     check_options(options)
     check_target(output, named_target(target).name)
     sources = data_sources(preprocess, data, validation)
-    program = loaded(model, dict(shapes), sources[0], dict(constants))
+    if len(every) > 1:
+        programs = [loaded(model, given, sources[0], dict(constants)) for given in every]
+        quantize_set(programs, sources, options, output, integer_only=integer_only)
+        return
+    program = loaded(model, every[0], sources[0], dict(constants))
     check_loops(program)
     result = _quantized(program, sources[0], sources[1], options, _work(output, workers, resume))
     check_used(result, options, observer=is_given("observer"))
@@ -204,6 +213,19 @@ def quantize(
         say(line)
     held = (data, sources[0]) if validation is None else (validation, sources[1])
     write_quantization(result, report, model_explorer, output.name, program, *held, mask)
+
+
+def _check_output(output: Path, inputs: tuple[Path | None, ...], *, several: bool, inline: bool) -> None:
+    """Reject an output that cannot be written, before any work is done."""
+    from zeropoint.export import FORMATS, format_suffix
+    from zeropoint.ir.files import check_weights_file
+
+    if several:
+        check_set(output)
+        return
+    check_output(output, (".mlir", *FORMATS), *inputs)
+    if format_suffix(output) is None and not inline:
+        check_weights_file(output)
 
 
 def _budget(limits: str | None) -> Any:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from zeropoint.cli.refusals import fail
+
+MOST_SHAPES = 64
+"""Maximum number of shapes that a list and its ranges may stand for; each is a program of its own."""
 
 
 class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
@@ -32,6 +39,71 @@ SHAPE = click.option(
     metavar="NAME=1x3x224x224",
     help="Fix the shape of an input; once for each input.",
 )
+
+
+class ShapesParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
+    """`NAME=1x128,4x128`, `NAME=1..8x128`: shapes separated by commas; `1..8` is every size from 1 to 8."""
+
+    name = "NAME=SHAPES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name and the shapes, in order."""
+        name, equals, listed = str(value).rpartition("=")
+        try:
+            shapes = [shape for text in listed.split(",") for shape in _expanded(text)]
+        except ValueError as error:
+            self.fail(f"found '{value}', {error}", param, ctx)
+        if not equals or not name:
+            self.fail(f"found '{value}', {_EXPECTED}", param, ctx)
+        if len(shapes) > MOST_SHAPES:
+            self.fail(f"found '{value}', {len(shapes)} shapes, expected up to {MOST_SHAPES}", param, ctx)
+        return name, shapes
+
+
+_EXPECTED = "expected NAME=1x3x224x224 with positive sizes, a list NAME=1x64,1x128, or a range NAME=1..8x128"
+
+
+def _expanded(text: str) -> list[tuple[int, ...]]:
+    """The shapes that `1..8x128` stands for. Raises ValueError."""
+    try:
+        bounds = [[int(bound) for bound in size.split("..")] for size in text.split("x")]
+    except ValueError:
+        raise ValueError(_EXPECTED) from None
+    if any(len(size) > 2 or size[0] < 1 or size[-1] < size[0] for size in bounds):
+        raise ValueError(_EXPECTED)
+    count = 1
+    for size in bounds:
+        count *= size[-1] - size[0] + 1
+    if count > MOST_SHAPES:
+        raise ValueError(f"{count} shapes, expected up to {MOST_SHAPES}")
+    return list(itertools.product(*(range(size[0], size[-1] + 1) for size in bounds)))
+
+
+SHAPES = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    type=ShapesParameter(),
+    metavar="NAME=SHAPES",
+    help="Fix the shape of an input, NAME=1x3x224x224; once for each input. A list, NAME=1x64,1x128, or a range, "
+    "NAME=1..8x128, makes a folder of programs that share their weights.",
+)
+
+
+def combined(given: Sequence[tuple[str, list[tuple[int, ...]]]]) -> list[dict[str, tuple[int, ...]]]:
+    """The shapes of all inputs for each program: lists of several inputs are read side by side.
+
+    An input with a single shape has it in every program. An option that is given again adds to the list of its input.
+    """
+    lists: dict[str, list[tuple[int, ...]]] = {}
+    for name, shapes in given:
+        lists.setdefault(name, []).extend(shapes)
+    counts = {name: len(shapes) for name, shapes in lists.items() if len(shapes) > 1}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
+        fail(f"--shape: found {found}, expected lists of one length, which are read side by side, or a single shape")
+    count = max(counts.values(), default=1)
+    return [{name: shapes[at % len(shapes)] for name, shapes in lists.items()} for at in range(count)]
 
 
 class ConstantParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)

@@ -13,7 +13,9 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +29,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
-from zeropoint.ir.value_names import handle_names
+from zeropoint.ir.value_names import Names, handle_names
 from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8
@@ -58,6 +60,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
+SHARED_WEIGHTS = "weights.safetensors"
+"""The file with the weights of all programs of a folder that `save_programs` wrote; its metadata says `shared`."""
+
+
 class WeightsError(Error, ValueError):
     """The file next to a program does not hold its weights."""
 
@@ -68,14 +74,25 @@ def check_weights_file(path: Path) -> None:
     `path` is the program's file. Raises WeightsError if its weights file exists and was not written by zeropoint.
     """
     weights_path = path.with_suffix(".safetensors")
-    if path.exists() or not weights_path.exists():
-        return
-    with suppress(UnreadableFile), reading(weights_path):
-        if _METADATA in _header(np.memmap(weights_path, np.uint8, mode="r"))[0].get("__metadata__", {}):
-            return
-    raise WeightsError(
-        f"{weights_path}: found a file that no program of zeropoint wrote, expected none; give the output another name"
-    )
+    if not path.exists() and weights_path.exists():
+        _check_own(weights_path)
+
+
+def _check_own(weights_path: Path) -> None:
+    """Raise WeightsError for a file that zeropoint did not write."""
+    if _metadata(weights_path) is None:
+        raise WeightsError(
+            f"{weights_path}: found a file that no program of zeropoint wrote, expected none; give the output another "
+            f"name"
+        )
+
+
+def _metadata(weights_path: Path) -> dict[str, Any] | None:
+    """The metadata of a weights file that zeropoint wrote; None for other files."""
+    with suppress(UnreadableFile, ValueError, AttributeError, TypeError), reading(weights_path):
+        text = _header(np.memmap(weights_path, np.uint8, mode="r"))[0].get("__metadata__", {}).get(_METADATA)
+        return None if text is None else json.loads(text)
+    return None
 
 
 def save_program(program: Program, path: Path, *, inline_weights: bool = False, generic: bool = False) -> list[Path]:
@@ -94,16 +111,56 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
         names = handle_names(program.module.walk())
         named = {names.get(handle, handle): array for handle, array in held.items()}
         nibbles = {names.get(handle, handle): signed for handle, signed in _four_bit_handles(program).items()}
-        arrays = {
-            name: _packed(named[name]) if name in nibbles else _storable(np.ascontiguousarray(named[name]))
-            for name in sorted(named)
-        }
-        shapes = {name: [int(signed), *map(int, named[name].shape)] for name, signed in nibbles.items()}
-        writes[weights_path] = lambda temporary: _save_arrays(arrays, shapes, temporary)
+        writes[weights_path] = lambda temporary: _save_arrays(named, nibbles, temporary)
     text = print_program(program, locations=True, generic=generic, inline_weights=inline_weights, names=True)
     writes[path] = lambda temporary: temporary.write_text(text)
     write_together(writes)
     return [path, *(written for written in writes if written != path)]
+
+
+def save_programs(programs: Mapping[str, Program], folder: Path) -> list[Path]:
+    """Write programs into a folder, `NAME.mlir` each, with their weights in one file; return the written files.
+
+    Arrays with equal bytes are stored once, under the name that the first program has for them. The weights are renamed
+    first. Raises OSError, and WeightsError if a file that zeropoint did not write is in the place of the weights.
+    """
+    weights_path = folder / SHARED_WEIGHTS
+    if weights_path.exists():
+        _check_own(weights_path)
+    known: dict[bytes, str] = {}
+    free = Names()
+    stored: dict[str, Array] = {}
+    nibbles: dict[str, bool] = {}
+    texts: dict[Path, Write] = {}
+    for name, program in programs.items():
+        narrow, pretty = _four_bit_handles(program), handle_names(program.module.walk())
+        handles: dict[str, str] = {}
+        for handle, array in resource_arrays(program).items():
+            key = _content(array, narrow.get(handle))
+            if key not in known:
+                known[key] = free.free(pretty.get(handle, handle))
+                stored[known[key]] = array
+            handles[handle] = known[key]
+            if handle in narrow:
+                nibbles[known[key]] = narrow[handle]
+        text = print_program(program, locations=True, names=handles)
+        texts[folder / f"{name}.mlir"] = partial(_write_text, text)
+    weights: dict[Path, Write] = {}
+    if stored:
+        weights[weights_path] = lambda temporary: _save_arrays(stored, nibbles, temporary, shared=True)
+    write_together({**weights, **texts})
+    return [*texts, *weights]
+
+
+def _write_text(text: str, path: Path) -> None:
+    path.write_text(text)
+
+
+def _content(array: Array, signed: bool | None) -> bytes:
+    """What makes two stored arrays the same: element type and bytes."""
+    digest = hashlib.sha256(f"{array.dtype.name} {signed} ".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.digest()
 
 
 def _four_bit_handles(program: Program) -> dict[str, bool]:
@@ -136,13 +193,23 @@ def _unpacked(array: Array, signed: bool, shape: tuple[int, ...]) -> Array:
     return (flat << NIBBLE).view(np.int8) >> NIBBLE if signed else flat
 
 
-def _save_arrays(arrays: dict[str, Array], nibbles: dict[str, list[int]], path: Path) -> None:
+def _save_arrays(named: Mapping[str, Array], nibbles: Mapping[str, bool], path: Path, *, shared: bool = False) -> None:
+    """Write arrays by name. `nibbles` names those of 4-bit integers, and says which are signed."""
     from safetensors import SafetensorError  # heavy: imported only when weights are written
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] (safetensors has no types here)
 
+    arrays = {
+        name: _packed(named[name]) if name in nibbles else _storable(np.ascontiguousarray(named[name]))
+        for name in sorted(named)
+    }
+    shapes = {name: [int(signed), *map(int, named[name].shape)] for name, signed in nibbles.items()}
     try:
         digests = {name: _digest(array) for name, array in arrays.items()}
-        metadata = {"sha256": digests, **({"four_bits": nibbles} if nibbles else {})}
+        metadata = {
+            "sha256": digests,
+            **({"four_bits": shapes} if shapes else {}),
+            **({"shared": True} if shared else {}),
+        }
         save_file(arrays, path, {_METADATA: json.dumps(metadata, sort_keys=True)})
     except SafetensorError as error:  # it hides the system's error, usually a full disk
         raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
@@ -169,14 +236,17 @@ def load_program(path: Path) -> Program:
 
 
 def weights_beside(path: Path) -> Weights:
-    """The weights in the `.safetensors` file beside a program; empty if there is no such file.
+    """The weights in the `.safetensors` file beside a program, or those that its folder's programs share; empty if
+    there is neither.
 
     Raises WeightsError as `load_weights`, and if the file is not a regular one (reading a pipe would block) or is a
     link to a file outside of the program's folder.
     """
     found = path.with_suffix(".safetensors")
     if not os.path.lexists(found):
-        return Weights()
+        found = path.parent / SHARED_WEIGHTS
+        if not found.is_file() or not (_metadata(found) or {}).get("shared"):
+            return Weights()
     if not found.is_file():
         raise WeightsError(f"{found}: found no regular file, expected safetensors")
     folders = {path.parent.resolve(), path.resolve().parent}

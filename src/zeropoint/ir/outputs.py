@@ -33,14 +33,19 @@ class OutputError(Error, OSError):
 
 def check_folder(path: Path) -> None:
     """Raise OutputError if there is no folder to write a file into, or the file is a folder, a pipe or a device."""
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: found a folder '{path.parent}' that may not be written, expected another one")
+    check_parent(path)
     if path.is_dir():
         raise OutputError(f"{path}: found a folder, expected the name of a file")
     if path.exists() and not path.is_file():  # a rename would take its place, even of /dev/null
         raise OutputError(f"{path}: found a pipe or a device, expected the name of a file")
+
+
+def check_parent(path: Path) -> None:
+    """Raise OutputError if there is no folder to write a file or a folder into."""
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: found a folder '{path.parent}' that may not be written, expected another one")
 
 
 def made_folder(path: Path) -> Path:

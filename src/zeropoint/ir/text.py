@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import cast
 
@@ -65,15 +65,15 @@ def print_program(
     locations: bool = False,
     generic: bool = False,
     inline_weights: bool = False,
-    names: bool = False,
+    names: bool | Mapping[str, str] = False,
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section.
 
     `locations` prints the location of each op and argument; `generic` prints every op in MLIR's generic form; `names`
-    names values and handles as in the original model (`value_names.py`).
+    names values and handles as in the original model (`value_names.py`), or handles as the mapping says.
     """
     stream = StringIO()
-    handles = handle_names(program.module.walk()) if names else None
+    handles = names if isinstance(names, Mapping) else handle_names(program.module.walk()) if names else None
     ProgramPrinter(stream, locations=locations, generic=generic, handles=handles).print_op(program.module)
     stream.write("\n")
     if inline_weights and (arrays := resource_arrays(program)):

@@ -1,0 +1,157 @@
+"""Quantizes one network for several shapes of its inputs, with one calibration: equal ranges give equal weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.calibrate import DataError, samples, state_ranges
+from zeropoint.correct import EQUALIZE, Corrections, check_methods
+from zeropoint.correct.contractions import give_biases
+from zeropoint.errors import OptionError
+from zeropoint.ir.annotations import CORRECTIONS, FACTS
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.lower import integer_io
+from zeropoint.options import Options
+from zeropoint.passes import (
+    ASKING_PASSES,
+    CALIBRATED_PASSES,
+    DECIDING_PASSES,
+    FLOAT_PASSES,
+    INTEGER_PASSES,
+    QUANTIZING_PASSES,
+    run_all,
+)
+from zeropoint.quantization import Quantization
+from zeropoint.recipe import apply_recipe
+from zeropoint.targets import target as named_target
+
+
+def quantize_shapes(
+    programs: Sequence[Program],
+    data: Any,
+    options: Options,
+    quantize: Callable[[Program, Iterable[Mapping[str, Any]] | None, Options], Quantization],
+) -> list[Quantization]:
+    """The quantization of each program; `programs` are one float network with different shapes of its inputs.
+
+    `quantize` calibrates and corrects the first program whose inputs the data fits. The others get its ranges and its
+    corrections, so their weights are equal. Equalization is not tried, because it changes weights by the data of one
+    shape.
+
+    Raises DataError if the data fits none, OptionError for a search of widths, CalibrationError for a program that
+    asks for a range that the calibrated one does not have, and what `quantize` raises.
+    """
+    if options.least_sqnr is not None or options.budget is not None:
+        raise OptionError(
+            "found least_sqnr or budget (--least-sqnr, --budget) with several shapes, expected none: a search judges "
+            "one program; search with one shape, and state its choices in a recipe"
+        )
+    methods = [name for name in check_methods(options.effort, options.corrections) if name != EQUALIZE]
+    if data is not None:
+        options = replace(options, corrections=methods)
+    base, given = _fitting(programs, data)
+    made = quantize(programs[base], given, options)
+    return [made if at == base else specialized(made, program, options) for at, program in enumerate(programs)]
+
+
+def _fitting(programs: Sequence[Program], data: Any) -> tuple[int, Any]:
+    """The number of the first program that the data fits, and its samples. Raises the first program's DataError."""
+    if data is None:
+        return 0, None
+    refused: DataError | None = None
+    for number, program in enumerate(programs):
+        try:
+            return number, samples(data, program.inputs)
+        except DataError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def specialized(made: Quantization, program: Program, options: Options) -> Quantization:
+    """The float network `program` with the ranges and the corrections of `made`, the same network for other shapes.
+
+    Raises CalibrationError if `made` has no range for a value that needs one.
+    """
+    settings = made.settings
+    fused = run_all(FLOAT_PASSES, program, settings)
+    if options.recipe is not None:
+        fused = apply_recipe(fused, options.recipe, program)
+    asked = run_all(ASKING_PASSES, fused, settings)
+    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, made.calibration), settings)
+    decided = run_all(DECIDING_PASSES, calibrated, settings)
+    propagated = corrected(decided, made, options.target) if made.corrections.kept is not None else decided
+    quantized = run_all(QUANTIZING_PASSES, propagated, settings)
+    integer = run_all(INTEGER_PASSES, quantized, {})
+    if options.integer_io:
+        integer = integer_io(integer)
+    record = Corrections(made.corrections.effort, made.corrections.judges)
+    stages = fused, calibrated, propagated, quantized, integer
+    return Quantization(*stages, made.calibration, record, decided, settings=settings)
+
+
+def corrected(decided: Program, made: Quantization, target: str) -> Program:
+    """`decided` with the weights and biases that corrections gave the kernels of `made`.
+
+    A kernel whose constants differed before (they depend on the shapes) keeps its own; so do all if the shapes change
+    which kernels there are.
+    """
+    program, before = decided.clone(), made.decided.clone()
+    for one in (program, before):
+        give_biases(one, named_target(target))
+    triples = list(zip(*map(_regions, (program, before, made.propagated)), strict=False))
+    counts = {len(_regions(one)) for one in (program, before, made.propagated)}
+    if len(counts) > 1 or any(len({_kind(region) for region in triple}) > 1 for triple in triples):
+        return decided
+    for own, old, new in triples:
+        changed = [index for index in range(len(own.inputs)) if _differ(old, new, index, before, made.propagated)]
+        if changed and all(_is_equal(own, old, index, program, before) for index in changed):
+            _adopt(own, new, changed, program, made.propagated)
+    program.module.attributes[CORRECTIONS] = made.propagated.module.attributes[CORRECTIONS]
+    return program
+
+
+def _regions(program: Program) -> list[QuantizeRegionOp]:
+    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+
+
+def _kind(region: QuantizeRegionOp) -> tuple[str, int]:
+    return region.logical_kernel.data, len(region.inputs)
+
+
+def _array(value: SSAValue, program: Program) -> Any:
+    return constant_array(value, program.weights)
+
+
+def _differ(old: QuantizeRegionOp, new: QuantizeRegionOp, index: int, first: Program, second: Program) -> bool:
+    """Whether an operand is a constant that corrections changed."""
+    return _array(new.inputs[index], second) is not None and not _is_equal(old, new, index, first, second)
+
+
+def _is_equal(one: QuantizeRegionOp, other: QuantizeRegionOp, index: int, first: Program, second: Program) -> bool:
+    """Whether an operand of two regions is the same constant."""
+    arrays = _array(one.inputs[index], first), _array(other.inputs[index], second)
+    if arrays[0] is None or arrays[1] is None:
+        return False
+    return arrays[0].shape == arrays[1].shape and bool((arrays[0] == arrays[1]).all())
+
+
+def _adopt(own: QuantizeRegionOp, new: QuantizeRegionOp, changed: list[int], to: Program, source: Program) -> None:
+    """Give a region the changed constants of another one, its types and its facts."""
+    assert own.parent is not None
+    for index in changed:
+        place = own.inputs[index].owner
+        made = constant_op(_array(new.inputs[index], source), to.weights)
+        if isinstance(place, Operation):
+            made.location = place.location
+        own.parent.insert_op_before(made, own)
+        own.operands[index] = made.output
+    own.input_specs, own.output_specs = new.input_specs, new.output_specs
+    if FACTS in new.attributes:
+        own.attributes[FACTS] = new.attributes[FACTS]
