@@ -30,6 +30,8 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of
 
+HIDDEN = -1000.0
+"""The greatest number of an additive mask or a bias that hides a score; no usual bias is as low."""
 MOVES = (BroadcastInDimOp, ConvertOp, ReshapeOp, SliceOp, TransposeOp)
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.element_parts import MOVES
+from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.quant import ReturnOp as RegionReturnOp
@@ -26,7 +27,7 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConstantOp, DivideOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.masked_scores import HIDDEN, INSERTS, combination, numbers
+from zeropoint.solve.masked_scores import INSERTS, combination, numbers
 from zeropoint.targets.logical_kernels import BINARY, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"

@@ -19,6 +19,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -37,8 +38,6 @@ from zeropoint.ir.weights import Weights, inline_array
 
 MARGIN = 8.0
 """Distance of a hidden score below the least visible one where the softmax reads them."""
-HIDDEN = -1000.0
-"""The greatest number of a further mask that counts as hiding a score; no usual bias is as low."""
 MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
 """Kernels that move all elements of one operand."""
 Visible = dict[SSAValue, float]
