@@ -34,6 +34,21 @@ def test_every_stored_integer_is_looked_up(isa: InstructionSet, shape: tuple[int
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("shape", [(5, 13108), (1, 17)], ids=str)
+def test_every_16_bit_integer_is_looked_up_in_a_table_of_bytes(isa: InstructionSet, shape: tuple[int, int]) -> None:
+    random, of = np.random.default_rng(2), f"tensor<{shape[0]}x{shape[1]}x"
+    entries = random.integers(-128, 128, 1 << 16).astype(np.int8)
+    program = main(
+        f"%x: {of}i16>", f"{of}i8>",
+        f"%t = stablehlo.constant dense<{entries.tolist()}> : tensor<65536xi8>",
+        f"%n = stablehlo.not %x : {of}i16>",
+        f'%y = "fxpmath.table"(%n, %t) : ({of}i16>, tensor<65536xi8>) -> {of}i8>',
+    )  # fmt: skip
+    x = np.resize(random.permutation(1 << 16) - (1 << 15), shape).astype(np.int16)
+    assert_native_is_exact(program, [{"arg0": x}], isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize(("entries", "width"), [(513, 16), (5, 16), (1025, 16), (513, 8)])
 def test_every_16_bit_integer_is_interpolated(isa: InstructionSet, entries: int, width: int) -> None:
     random, dtype = np.random.default_rng(entries), np.dtype(f"i{width // 8}")

@@ -48,12 +48,12 @@ def arrays_of(program: Program, seed: int = 0) -> list[Array]:
     return found
 
 
-def agrees(program: Program, *, native: bool = True) -> Program:
+def agrees(program: Program, *, native: bool = True, floats: int = 0) -> Program:
     """The integer program, whose results are those of the quantized one, in every form."""
     arrays = arrays_of(program)
     (expected,) = Interpreter(program).run_values(arrays)
     lowered = strip_func_quant_types(integer_program(program))
-    assert count_ops(lowered).floats == 0
+    assert count_ops(lowered).floats == floats
     expanded = expand_fxpmath(lowered)
     for form in (lowered, expanded, lower_to_standard(lowered), lower_to_standard(expanded)):
         np.testing.assert_array_equal(Interpreter(form).run_values(arrays)[0], expected)
@@ -160,6 +160,15 @@ COMPARED = [
 def test_values_of_two_scales_are_compared_in_integers(kinds: tuple[str, str], direction: str) -> None:
     properties = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
     agrees(one("stablehlo.compare", [*kinds, "i1"], properties, [SHAPE] * 3, "fixed16"))
+
+
+@pytest.mark.parametrize("profile", ["fixed32-double", "tosa-double", "xnnpack", "onnxruntime"])
+def test_profiles_of_runtimes_compare_values_of_two_scales_in_float(profile: str) -> None:
+    direction = "comparison_direction = #stablehlo<comparison_direction GT>"
+    lowered = agrees(one("stablehlo.compare", [*COMPARED[0], "i1"], direction, [SHAPE] * 3, profile), floats=1)
+    (compare,) = [op for op in lowered.entry.ops if op.name == "stablehlo.compare"]
+    assert [str(element_of(operand)) for operand in compare.operands] == ["f32", "f32"]
+    assert f"the profile '{profile}' compares" in str(compare.attributes["zeropoint.float_reason"])
 
 
 @pytest.mark.parametrize("width", [8, 16])

@@ -32,7 +32,7 @@ def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
 
 
 def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
-    """The lowering of an op with one or more results, all quantized."""
+    """The lowering of an op with one or more results, quantized or boolean."""
     kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],
@@ -48,7 +48,9 @@ def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> li
 
 
 def _quantized(lowering: Lowering, op: Operation, real: SSAValue, result: SSAValue) -> SSAValue:
-    """The integers of a float result, rounded by the profile of `op`."""
+    """The integers of a float result, rounded by the profile of `op`; the truths of a comparison."""
+    if quantized_element(result) is None:
+        return real
     made = UniformQuantizeOp(real, result.type)
     # The kernel's own profile rounds, not the program's.
     carry(op, made, PROFILE)

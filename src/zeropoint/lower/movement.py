@@ -34,6 +34,7 @@ from zeropoint.lower.context import (
     storage_element,
     stored_element,
 )
+from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics.division import comparison_factors
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -83,7 +84,7 @@ def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
 def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
     """`compare` on integers in the order of the real values: storage for one type, otherwise (q - z) * M.
 
-    None for values per channel, and for different types if the profile compares in float.
+    Different types are dequantized and compared in float if the profile does so. None for values per channel.
     """
     lhs, rhs = quantized_element(op.lhs), quantized_element(op.rhs)
     if lhs is None or rhs is None or lhs.is_per_channel or rhs.is_per_channel:
@@ -91,7 +92,7 @@ def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
     # (q - z) * M of 32-bit operands may not fit 64 bits.
     narrow = max(lhs.storage.type.width, rhs.storage.type.width) <= 16
     if lhs != rhs and not (narrow and lowering.profile.integer_kernels):
-        return None
+        return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' compares {lhs} with {rhs} in float")
     check_storage(op)
     # `compare_type` FLOAT would not verify on integers.
     properties = {name: found for name, found in op.properties.items() if name != "compare_type"}

@@ -99,7 +99,8 @@ class Elements:
     def keep_tables(self, body: Body, sources: list[Value]) -> None:
         """Load the tables of a body into registers, for vectors of i8, if the machine has a lookup instruction."""
         for i in body:
-            if isinstance(i.what, LookUp) and self.isa.look_up is not None and i.type == "i8":
+            # A table of 65,536 entries, which an i16 indexes, stays in memory.
+            if isinstance(i.what, LookUp) and self.isa.look_up is not None and _of_bytes(i, body):
                 for isa in (self.isa, self.isa.narrowest):
                     self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
@@ -260,3 +261,8 @@ class Elements:
         """The integer of an operand at `pointer`, as i64."""
         value = self.f.lane(self.loaded(operand, pointer), 0)
         return self.f.cast("sext" if signed else "zext", value, "i64")
+
+
+def _of_bytes(look_up: Scalar, body: Body) -> bool:
+    """Whether a table has i8 entries and an i8 index."""
+    return look_up.type == "i8" and body[look_up.arguments[0]].type == "i8"
