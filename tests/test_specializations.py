@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.codegen.runtime.native import NativeEngine
 from zeropoint.ir.text import resource_arrays
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
@@ -118,6 +119,18 @@ def test_weights_of_one_calibration_are_in_one_file_once(many: zp.Specialization
     for model, path in zip(many.models, written, strict=False):
         np.testing.assert_array_equal(zp.load(path)(DATA)["y"], model(DATA)["y"])
     assert written[0].read_text() == alone.read_text()
+
+
+def test_native_code_has_equal_weights_in_memory_once(many: zp.Specializations) -> None:
+    programs = [model.program for model in many.models]
+    made = NativeEngine().prepare_all(programs)
+    assert len({id(one.graph.weights) for one in made}) == 1
+    apart = sum(len(NativeEngine().prepare(program).graph.weights.array) for program in programs)
+    assert len(made[0].graph.weights.array) < 0.7 * apart
+    for one, model in zip(made, many.native().models, strict=True):
+        rows = DATA[: one.inputs[0].type.get_shape()[0]]
+        np.testing.assert_array_equal(one({"x": rows})["y"], many(rows)["y"])
+        np.testing.assert_array_equal(model(rows)["y"], many(rows)["y"])
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 7])

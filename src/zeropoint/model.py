@@ -201,12 +201,22 @@ class Model:
         model is compiled now, not at the first call. Raises CodegenError if an op has no kernel, OptionError for
         invalid numbers.
         """
+        return Model.natives([self], threads=threads, callers=callers)[0]
+
+    @staticmethod
+    def natives(models: Sequence[Model], *, threads: int = 1, callers: int = 1) -> list[Model]:
+        """`native` for several models, which share equal weights in memory. Raises as `native`."""
         check_arguments(threads=threads, callers=callers)
         from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, needed only here
 
-        model = Model(self._for_machines(), self.quantization, engine=NativeEngine(threads=threads, callers=callers))
-        model._ready()
-        return model
+        engine = NativeEngine(threads=threads, callers=callers)
+        made = [Model(model._for_machines(), model.quantization, engine=engine) for model in models]
+        if len(made) == 1:
+            made[0]._ready()
+            return made
+        for model, prepared in zip(made, engine.prepare_all([model.program for model in made]), strict=True):
+            model._prepared = prepared
+        return made
 
     def compile(
         self,

@@ -94,8 +94,8 @@ class Specializations:
         return found
 
     def native(self, *, threads: int = 1, callers: int = 1) -> Specializations:
-        """The same models as machine code (`Model.native`)."""
-        return Specializations([model.native(threads=threads, callers=callers) for model in self.models])
+        """The same models as machine code (`Model.native`); equal weights are in memory once."""
+        return Specializations(Model.natives(self.models, threads=threads, callers=callers))
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write each model into a folder, `x=1x64.mlir`, their weights into `weights.safetensors`; return the paths.

@@ -7,14 +7,17 @@ from zeropoint.codegen.group import group, noted_isa
 from zeropoint.codegen.layout import is_laid_out, lay_out, layout
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
 
 
-def steps_of(program: Program, isa: InstructionSet) -> Graph:
+def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | None = None) -> Graph:
     """The steps of a program for one instruction set. A grouped or laid out program continues from there.
+
+    Parameters are appended to `weights`, by default to a block of the graph's own.
 
     Raises CodegenError, with the op's name and location, for an op without a kernel; also for a program that was
     grouped for another instruction set, or whose inputs have no static shape.
@@ -30,4 +33,4 @@ def steps_of(program: Program, isa: InstructionSet) -> Graph:
         raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
     elif not is_laid_out(program):
         program = layout(program)
-    return schedule(program, isa, found)
+    return schedule(program, isa, found, weights)

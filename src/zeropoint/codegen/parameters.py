@@ -6,6 +6,7 @@ A large network's block is as large as its weights, so it is never copied.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 
 import numpy as np
 
@@ -43,3 +44,18 @@ class ParameterBlock:
             ctypes.memmove(whole.ctypes.data + start, whole.ctypes.data, size)
             self._array = whole[start : start + size]
         return self._array
+
+
+class SharedParameters(ParameterBlock):
+    """The parameters of several graphs, in which equal ones are stored once. It is complete once `array` was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[bytes, int] = {}
+
+    def append(self, data: bytes) -> int:
+        """The offset of the parameters, which are appended if no equal ones are there."""
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._known:
+            self._known[digest] = super().append(data)
+        return self._known[digest]

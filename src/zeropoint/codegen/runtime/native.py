@@ -15,6 +15,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
+from zeropoint.codegen.parameters import SharedParameters
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot
 from zeropoint.codegen.runtime.workers import serve_text
@@ -45,7 +46,9 @@ class NativeProgram:
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
     `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
-    bits. `progress` counts the modules to compile. Raises CodegenError for an op without a kernel.
+    bits. `progress` counts the modules to compile. `graph` has the program's steps for `isa`, if they are known.
+
+    Raises CodegenError for an op without a kernel.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class NativeProgram:
         guarded: bool | None = None,
         optimized: bool = True,
         progress: Progress = silent,
+        graph: Graph | None = None,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
@@ -68,7 +72,7 @@ class NativeProgram:
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = steps_of(program, self.isa)
+        self.graph = steps_of(program, self.isa) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
@@ -142,6 +146,18 @@ class NativeEngine:
 
     def __init__(self, *, threads: int = 1, callers: int = 1, isa: InstructionSet | None = None):
         self._threads, self._callers, self._isa = threads, callers, isa
+
+    def prepare_all(self, programs: Sequence[Program]) -> list[NativeProgram]:
+        """Programs as machine code that store equal parameters once, such as those of one network for several shapes.
+
+        Raises CodegenError as `prepare`.
+        """
+        isa, weights = host() if self._isa is None else self._isa, SharedParameters()
+        graphs = [steps_of(program, isa, weights) for program in programs]
+        return [
+            NativeProgram(program, threads=self._threads, callers=self._callers, isa=isa, graph=graph)
+            for program, graph in zip(programs, graphs, strict=True)
+        ]
 
     def prepare(self, program: Program) -> NativeProgram:
         """The program as machine code. Raises CodegenError for an op without a kernel."""

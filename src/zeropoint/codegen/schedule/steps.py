@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
 from zeropoint.codegen.schedule.contraction import schedule_contraction
@@ -58,15 +59,22 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
 """The function that schedules a kernel, by the kernel's kind."""
 
 
-def schedule(program: Program, isa: InstructionSet, found: Found | None = None) -> Graph:
-    """The steps of a program's kernels for one instruction set. `found` has the matches of the kernels, if known."""
-    return _Schedule(program, isa, {} if found is None else found).graph
+def schedule(
+    program: Program, isa: InstructionSet, found: Found | None = None, weights: ParameterBlock | None = None
+) -> Graph:
+    """The steps of a program's kernels for one instruction set. `found` has the matches of the kernels, if known.
+
+    Parameters are appended to `weights`, by default to a block of the graph's own.
+    """
+    return _Schedule(
+        program, isa, {} if found is None else found, ParameterBlock() if weights is None else weights
+    ).graph
 
 
 class _Schedule:
-    def __init__(self, program: Program, isa: InstructionSet, found: Found):
+    def __init__(self, program: Program, isa: InstructionSet, found: Found, weights: ParameterBlock):
         self._found = found
-        self.graph = Graph(program.inputs, program.outputs, isa)
+        self.graph = Graph(program.inputs, program.outputs, isa, weights=weights)
         self._program = program
         self._values = Values(program, program.entry, lambda _: True)
         self._constants = Constants(self.graph)
