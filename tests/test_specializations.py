@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,36 @@ def test_native_code_has_equal_weights_in_memory_once(many: zp.Specializations) 
         rows = DATA[: one.inputs[0].type.get_shape()[0]]
         np.testing.assert_array_equal(one({"x": rows})["y"], many(rows)["y"])
         np.testing.assert_array_equal(model(rows)["y"], many(rows)["y"])
+
+
+CALLER = """#include <stdio.h>
+#include "net.h"
+static _Alignas(64) unsigned char arena[1 << 20];
+int main(void) {
+  static float x[3 * 24], y[3 * 5];
+  for (long rows = 1; rows <= 4; rows++) {
+    net_program found = net_find(rows, 24);
+    if (!found.run) { puts("none"); continue; }
+    for (int i = 0; i < rows * 24; i++) x[i] = (float)(i % 7) - 2;
+    if (found.arena_size > (long)sizeof arena || found.run(arena, x, y)) return 1;
+    for (int i = 0; i < rows * 5; i++) printf("%.9g ", y[i]);
+    puts("");
+  }
+}
+"""
+
+
+def test_a_library_has_all_shapes_and_selects_one_by_its_sizes(many: zp.Specializations, tmp_path: Path) -> None:
+    paths = many.compile(tmp_path / "net.o")
+    assert [path.name for path in paths] == ["net.o", "net.h"]
+    (tmp_path / "main.c").write_text(CALLER)
+    built = ["cc", "main.c", "net.o", "-lm", "-o", "main"]
+    subprocess.run(built, cwd=tmp_path, check=True)
+    *lines, none = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert none == "none"
+    for count, line in enumerate(lines, start=1):
+        rows = (np.arange(count * 24) % 7 - 2).astype(np.float32).reshape(count, 24)
+        np.testing.assert_array_equal(np.array(line.split(), np.float32).reshape(count, 5), many(rows)["y"])
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 7])

@@ -18,6 +18,8 @@ from zeropoint.ir.outputs import OutputError, made_folder
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
+from zeropoint.options import check_arguments
+from zeropoint.progress import Progress, display
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
     is_exact,
@@ -96,6 +98,28 @@ class Specializations:
     def native(self, *, threads: int = 1, callers: int = 1) -> Specializations:
         """The same models as machine code (`Model.native`); equal weights are in memory once."""
         return Specializations(Model.natives(self.models, threads=threads, callers=callers))
+
+    def compile(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        isa: str | None = None,
+        cpu: str | None = None,
+        triple: str | None = None,
+        progress: Progress | bool = False,
+    ) -> list[Path]:
+        """Write one object or library with a function for each model, `NAME_1x64_run`, and its C header.
+
+        Returns the paths. Equal weights are in it once. `NAME_find` of the header selects the function by the sizes of
+        the inputs. Arguments and errors are those of `Model.compile`.
+        """
+        check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress)
+        from zeropoint.codegen.aot.ahead_of_time import compile_set
+
+        programs = [model.program for model in self.models]
+        shown = display(progress)
+        return compile_set(programs, Path(path), name=name, isa=isa, cpu=cpu, triple=triple, progress=shown)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write each model into a folder, `x=1x64.mlir`, their weights into `weights.safetensors`; return the paths.

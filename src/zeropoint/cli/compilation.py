@@ -26,12 +26,14 @@ from zeropoint.cli.verbosity import progress, say
 def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:
     """Compile the integer program MODEL to an object or a shared library, with a C header NAME.h beside it.
 
-    A shared library is linked with the C compiler named by $CC, else cc.
+    A folder of programs for several shapes becomes one library that shares their weights, and NAME_find(sizes) of its
+    header selects the function. A shared library is linked with the C compiler named by $CC, else cc.
     """
     from zeropoint.frontend import load_model
     from zeropoint.model import Model
+    from zeropoint.specializations import Specializations
 
     check_output(output, (".o", ".so"), model)
-    made = Model(load_model(model))
+    made = Specializations.load(model) if model.is_dir() else Model(load_model(model))
     for path in made.compile(output, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress()):
         say(f"wrote {path}")

@@ -12,11 +12,11 @@ import platform
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header
+from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header, selection
 from zeropoint.codegen.aot.weights import WEIGHTS, filled, placeholder
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -29,9 +29,10 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
-from zeropoint.codegen.parameters import ALIGNMENT
+from zeropoint.codegen.parameters import ALIGNMENT, ParameterBlock, SharedParameters
 from zeropoint.ir.outputs import check_folder, workspace, write_together
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import shape_of
 from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
@@ -88,26 +89,68 @@ def library(program: Program, name: str, isa: InstructionSet, progress: Progress
     Raises CodegenError for an op without a kernel, an element type without a C type, or a `name` that is not a C
     identifier.
     """
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
-        raise CodegenError(f"found the name '{name}', expected a C identifier that functions begin with; name one")
-    graph = steps_of(program, isa)
-    arena = plan(graph)
-    arguments = arguments_of(program)
-    kernels = kernels_of(graph)
-    driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
-    sources = {**kernels.sources, **driver}
+    return library_of({name: program}, name, isa, progress)
+
+
+def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, progress: Progress = silent) -> Library:
+    """Compile integer programs to one object, in which equal kernels and parameters are once.
+
+    The keys are the prefixes of their functions. With several programs, which must have the same C types, the header
+    also has `name`_find, which selects one by the sizes of its inputs. Raises CodegenError as `library`.
+    """
+    weights = SharedParameters() if len(programs) > 1 else ParameterBlock()
+    sources: dict[str, Source] = {}
+    headers: list[str] = []
+    ports: dict[str, list[Argument]] = {}
+    target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
+    for prefix, program in programs.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", prefix, flags=re.ASCII):
+            raise CodegenError(
+                f"found the name '{prefix}', expected a C identifier that functions begin with; name one"
+            )
+        graph = steps_of(program, isa, weights)
+        arena = plan(graph)
+        ports[prefix] = arguments_of(program)
+        run = RUN if len(programs) == 1 else f"{RUN}_{prefix}"
+        kernels = kernels_of(graph)
+        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run))
+        sources |= kernels.sources | {f"{part}_{prefix}": source for part, source in driver.items()}
+        headers.append(header(prefix, ports[prefix], arena, target, program.profile))
     if not isa.fused:
         sources["roundings"] = Source(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
-    weights = graph.weights.array
-    space = compile_bitcode(placeholder(len(weights), triple_of(isa)), isa)
-    code = combined_object([*modules.values(), space], isa, (f"{name}_run", f"{name}_run_thread"))
-    target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
-    return Library(
-        name,
-        filled(code, weights.data, triple_of(isa)),
-        header(name, arguments, arena, target, program.profile),
-    )
+    space = compile_bitcode(placeholder(len(weights.array), triple_of(isa)), isa)
+    exported = [f"{prefix}_{entry}" for prefix in programs for entry in ("run", "run_thread")]
+    code = combined_object([*modules.values(), space], isa, exported)
+    if len(programs) > 1:
+        headers.append(selection(name, ports))
+    return Library(name, filled(code, weights.array.data, triple_of(isa)), "\n".join(headers))
+
+
+def compile_set(
+    programs: Sequence[Program],
+    path: Path,
+    *,
+    name: str | None = None,
+    isa: str | None = None,
+    cpu: str | None = None,
+    triple: str | None = None,
+    progress: Progress = silent,
+) -> list[Path]:
+    """`compile_to` for programs of one network with different shapes: one library, with `name`_1x128_run for 1x128.
+
+    Raises as `compile_to`.
+    """
+    _check_suffix(path)
+    check_folder(path)
+    chosen = instruction_set(isa=isa, cpu=cpu, triple=triple)
+    name = path.stem.removeprefix("lib") if name is None else name
+    named = {f"{name}_{_sizes(program)}": program for program in programs}
+    return write(library_of(named, name, chosen, progress), path, chosen)
+
+
+def _sizes(program: Program) -> str:
+    return "_".join("x".join(map(str, shape_of(port.type))) or "scalar" for port in program.inputs)
 
 
 def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
@@ -156,7 +199,7 @@ def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
             raise CodegenError(f"{path}: the linker '{command[0]}' failed: {said[-1]}")
 
 
-def _entries(name: str, arguments: Sequence[Argument]) -> str:
+def _entries(name: str, arguments: Sequence[Argument], run_name: str) -> str:
     """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
@@ -185,7 +228,7 @@ def _entries(name: str, arguments: Sequence[Argument]) -> str:
             for number, pointer in enumerate(given):
                 f.store(pointer, table, 8 * number, align=8)
             tables.append(table)
-        f.perform(RUN, thread, threads, arena, Value("ptr", WEIGHTS), *tables, sync)
+        f.perform(run_name, thread, threads, arena, Value("ptr", WEIGHTS), *tables, sync)
 
     f.branch(f.compare("eq", invalid, 0), run)
     f.ret(f.select(invalid, constant("i32", INVALID), constant("i32", 0)))

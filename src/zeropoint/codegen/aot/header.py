@@ -143,6 +143,37 @@ def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, 
     )
 
 
+def selection(name: str, programs: Mapping[str, Sequence[Argument]]) -> str:
+    """The text that selects one of several programs by the sizes of its inputs; `programs` maps prefixes to arguments.
+
+    Raises CodegenError for programs that do not have the same C types.
+    """
+    types = {tuple(argument.declaration for argument in arguments) for arguments in programs.values()}
+    if len(types) > 1:
+        raise CodegenError("found programs with different inputs or outputs in C, expected those of one network")
+    ranks = {tuple(len(argument.shape) for argument in _inputs(arguments)) for arguments in programs.values()}
+    if len(ranks) > 1:
+        raise CodegenError("found programs with inputs of different ranks, expected those of one network")
+    first = next(iter(programs.values()))
+    sizes = [f"{argument.name}_{dim}" for argument in _inputs(first) for dim in range(len(argument.shape))]
+    rows: list[str] = []
+    for prefix, arguments in programs.items():
+        extents = [extent for argument in _inputs(arguments) for extent in argument.shape]
+        fits = " && ".join(f"{size} == {extent}" for size, extent in zip(sizes, extents, strict=True))
+        rows.append(f"  if ({fits}) {{ found.run = {prefix}_run; found.arena_size = {prefix.upper()}_ARENA_SIZE; }}")
+    return _SELECTION.format(
+        name=name,
+        prefix=name.upper(),
+        declared=", ".join(types.pop()),
+        sizes=", ".join(f"int64_t {size}" for size in sizes) or "void",
+        rows="\n".join(rows),
+    )
+
+
+def _inputs(arguments: Sequence[Argument]) -> list[Argument]:
+    return [argument for argument in arguments if not argument.output]
+
+
 def _described(prefix: str, argument: Argument) -> str:
     """The comment and the macros of an argument."""
     shape = "".join(f"[{extent}]" for extent in argument.shape)
@@ -218,6 +249,25 @@ int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, 
 #ifdef __cplusplus
 }}
 #endif
+
+#endif
+"""
+
+_SELECTION = """\
+#ifndef {prefix}_FIND
+#define {prefix}_FIND
+
+typedef struct {{
+  int (*run)(void *arena, {declared});
+  int64_t arena_size;
+}} {name}_program;
+
+/* The program for inputs of these sizes; `run` is 0 if there is none. */
+static inline {name}_program {name}_find({sizes}) {{
+  {name}_program found = {{0, 0}};
+{rows}
+  return found;
+}}
 
 #endif
 """
