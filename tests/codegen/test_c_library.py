@@ -44,6 +44,9 @@ int main(void) {
     if (net_run_thread(1, 1, sync, arena, x, y) != 1 || net_run_thread(-1, 1, sync, arena, x, y) != 1) return 6;
     for (int turn = 0; turn < 2; turn++) status |= net_run(arena, x, y);
     status |= net_run_thread(0, 1, sync, arena, x, y);
+    /* A single thread waits for nobody. */
+    memset(y, 0, NET_Y0_SIZE);
+    status |= net_run_thread(0, 1, NULL, arena, x, y);
     fwrite(y, 1, NET_Y0_SIZE, stdout);
     free(arena);
     free(sync);
@@ -81,6 +84,11 @@ def test_the_header_is_whole_by_itself_and_may_come_twice(standard: str, folder:
     command = [compiler, f"-std={standard}", *STRICT, *extra, "-fsyntax-only", "-x", language, f"-I{folder}", "-"]
     done = subprocess.run(command, input='#include "net.h"\n#include "net.h"\n', capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_header_says_when_a_pointer_may_be_null(folder: Path) -> None:
+    text = " ".join((folder / "net.h").read_text().split())
+    assert "With one thread, `sync` may be NULL. Returns 0, or 1 if another pointer is NULL" in text
 
 
 @pytest.mark.parametrize("way", WAYS)

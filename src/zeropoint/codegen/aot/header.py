@@ -242,8 +242,9 @@ int {name}_run(void *arena, {declared});
 
    Each of `threads` threads calls this function with its own number `thread`, from 0 to threads - 1, and otherwise the
    same arguments. Each call returns when all outputs are written. `sync` points to {prefix}_SYNC_SIZE bytes, aligned to
-   {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. Returns 0, or {invalid} if a
-   pointer is NULL or misaligned or `thread` is out of range; then nothing was run. */
+   {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. With one thread, `sync` may be NULL.
+   Returns 0, or {invalid} if another pointer is NULL or one is misaligned or `thread` is out of range; then nothing
+   was run. */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus
