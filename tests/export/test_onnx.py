@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from xdsl.dialects.builtin import TensorType, f32
 
+import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
 from networks import Case, Network, cases, channels_last
@@ -193,6 +194,25 @@ def test_float_ops_become_float_operators() -> None:
     x = np.random.default_rng(0).normal(0, 2, (2, 3)).astype(np.float32)
     found = optimized(checked(program)).run({"x": x})[0]
     np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 7, 100])
+def test_probabilities_that_are_nearly_equal_do_not_overflow_in_softmax(terms: int) -> None:
+    random = np.random.default_rng(terms)
+    weight = onnx.numpy_helper.from_array(random.normal(0, 0.005, (4, terms)).astype(np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["s"]),
+        onnx.helper.make_node("Softmax", ["s"], ["y"], axis=-1),
+    ]
+    ports = [onnx.helper.make_tensor_value_info(name, 1, (1, size)) for name, size in (("x", 4), ("y", terms))]
+    graph = onnx.helper.make_graph(nodes, "softmax", ports[:1], ports[1:], [weight])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    data = {"x": random.normal(size=(16, 4)).astype(np.float32)}
+    found = zp.quantize(model, data, target="onnxruntime", effort="none").quantization
+    sample = {"x": data["x"][:1]}
+    (probabilities,) = optimized(checked(found.propagated), signed=False).run(sample)
+    np.testing.assert_array_equal(probabilities, Interpreter(found.quantized)(sample)["y"])
+    np.testing.assert_allclose(probabilities, 1 / terms, rtol=0.05)
 
 
 EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {

@@ -217,6 +217,7 @@ REFUSED = [
     ({"inputs": ["act i8", "bias i32"]}, "relation", "found a bias port"),
     ({"accumulator": 7}, "accumulator", "found 7 bits"),
     ({"accumulator": True}, "accumulator", "expected a whole number"),
+    ({"steps_per_term": 0}, "steps_per_term", "found 0, expected a whole number of at least 1"),
     ({"profile": "nearest"}, "profile", "found 'nearest', expected one of"),
     ({"colour": "red"}, "colour", "found it, expected: name"),
 ]

@@ -114,6 +114,12 @@ def greatest_result(ports: Ports) -> float:
     return 0.0 if rule is None else rule(ports)
 
 
+def summed_terms(region: QuantizeRegionOp) -> int:
+    """The number of elements that a region sums for one result; 1 if it sums none."""
+    op = next((op for op in region.body.block.ops if isinstance(op, ReduceOp)), None)
+    return 1 if op is None else prod(shape_of(op.inputs[0])[i] for i in array_values(op.dimensions))
+
+
 def least_output_scale(ports: Ports) -> float:
     """The least scale at which the kernel's greatest result is at most 2^25 steps."""
     return greatest_result(ports) * LEAST_SHARE

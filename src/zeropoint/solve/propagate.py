@@ -43,7 +43,7 @@ from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
-from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale
+from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale, summed_terms
 from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
@@ -101,6 +101,10 @@ class _Settlement:
             self.specs.port_class((region, port)).at_least(
                 least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
             )
+            if (steps := kernel.row.steps_per_term) is not None:
+                terms = summed_terms(region)
+                why = f"kernel {kernel.name} sums {terms} terms and overflows beyond {steps} steps a term"
+                self.specs.port_class((region, port)).at_least(1 / (steps * terms), why)
 
     def _port_type(self, kernel: Kernel, index: int, value: SSAValue) -> UniformQuantizedType | None:
         return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None

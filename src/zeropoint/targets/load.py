@@ -47,6 +47,7 @@ COLUMNS = (
     "relation",
     "accumulator",
     "pair_accumulator",
+    "steps_per_term",
     "intermediate",
     "same_storage",
     "profile",
@@ -268,5 +269,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.text("checked", ""),
         tuple(entry.texts("composites")) if "composites" in entry.columns else None,
         entry.outputs[1:],
+        entry.of_type("steps_per_term", int, "a whole number") if "steps_per_term" in entry.columns else None,
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]
