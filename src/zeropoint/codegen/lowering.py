@@ -24,7 +24,7 @@ def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | No
     """
     for port in program.inputs:
         if min(shape_of(port.type), default=0) < 0:
-            raise CodegenError(f"input '{port.name}': found {port.type}, expected a static shape")
+            raise CodegenError(f"input '{port.name}': found {port.type}, expected a static shape", program.main)
     noted, found = noted_isa(program), Found()
     if noted is None:
         program = group(program, isa=isa.name, found=found)
