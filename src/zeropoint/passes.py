@@ -175,6 +175,10 @@ def _layout(program: Program) -> Program:
     return layout(program)
 
 
+def _integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
+    return integer_program(inline_calls(program), profile, zero_points)
+
+
 SIMULATED = Pass(convert_fake_quant, "convert fake quantization to qcast and dcast")
 SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
 FUSE = Pass(_fuse, "wrap the float ops that one kernel computes in a region")
@@ -203,7 +207,7 @@ DECIDING_PASSES = (
 )
 """Decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
-INTEGER_PASSES = (Pass(integer_program, "lower, merge-sums, fold-bounds"),)
+INTEGER_PASSES = (Pass(_integer_program, "inline-calls, lower, merge-sums, fold-bounds"),)
 QUANTIZE_PASSES = (
     *FLOAT_PASSES,
     *ASKING_PASSES,

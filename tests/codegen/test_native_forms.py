@@ -39,3 +39,13 @@ def test_ops_are_refused_by_name() -> None:
     )
     with pytest.raises(CodegenError, match=r"stablehlo.reduce_precision 'half': found no native form of it; run it"):
         NativeProgram(program)
+
+
+def test_a_dynamic_input_is_refused_with_its_place() -> None:
+    program = parse_program(
+        "func.func @main(%x: tensor<1x?xf32>) -> tensor<1x?xf32> {\n"
+        "%y = stablehlo.add %x, %x : tensor<1x?xf32>\nreturn %y : tensor<1x?xf32>\n}"
+    )
+    with pytest.raises(CodegenError, match=r"input 'arg0': found tensor<1x\?xf32>, expected a static shape") as refused:
+        NativeProgram(program)
+    assert refused.value.op is program.main

@@ -9,6 +9,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
+from zeropoint.lower import lower
 from zeropoint.opt import parse_passes, run_passes
 from zeropoint.report.counts import count_ops
 
@@ -77,3 +78,35 @@ def test_values_with_scales_per_channel_are_moved_on_storage() -> None:
         Interpreter(program).run_values([x])[0], Interpreter(parse_program(BY_CHANNEL)).run_values([x])[0]
     )
     agrees(program, x)
+
+
+I8, I32 = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i32:f32, 0.5:3>"
+CALLED = f"""func.func private @f(%x: tensor<4x6x{I8}>, %i: tensor<{I8}>) -> tensor<4x{I8}> {{
+  %0 = "stablehlo.reduce"(%x, %i) ({{
+  ^bb0(%a: tensor<{I32}>, %b: tensor<{I32}>):
+    %s = stablehlo.add %a, %b : tensor<{I32}>
+    stablehlo.return %s : tensor<{I32}>
+  }}) {{dimensions = array<i64: 1>}} : (tensor<4x6x{I8}>, tensor<{I8}>) -> tensor<4x{I8}>
+  return %0 : tensor<4x{I8}>
+}}
+func.func @main(%x: tensor<4x6xf32>, %i: tensor<f32>) -> tensor<4xf32> {{
+  %0 = stablehlo.uniform_quantize %x : (tensor<4x6xf32>) -> tensor<4x6x{I8}>
+  %1 = stablehlo.uniform_quantize %i : (tensor<f32>) -> tensor<{I8}>
+  %2 = call @f(%0, %1) : (tensor<4x6x{I8}>, tensor<{I8}>) -> tensor<4x{I8}>
+  %3 = stablehlo.uniform_dequantize %2 : (tensor<4x{I8}>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
+}}"""
+
+
+def test_quantized_ops_in_a_called_function_are_lowered() -> None:
+    x = np.random.default_rng(0).uniform(-9, 9, (4, 6)).astype(np.float32)
+    lowered = agrees(parse_program(CALLED), x, np.float32(0))
+    assert not [op for op in lowered.module.walk() if op.name == "func.call"]
+    assert "i32" in next(str(op.results[0].type) for op in lowered.entry.ops if op.name == "stablehlo.reduce")
+
+
+def test_lower_alone_advises_to_inline_calls() -> None:
+    with pytest.raises(
+        ValueError, match=r"func.call: found a quantized op with no integer form; run inline-calls first"
+    ):
+        lower(parse_program(CALLED))

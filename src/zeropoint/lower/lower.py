@@ -25,6 +25,7 @@ from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import CallOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -220,7 +221,8 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
         )
     rule = LOWERINGS.get(type(op))
     if rule is None:
-        raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
+        fix = "run inline-calls first" if isinstance(op, CallOp) else "dequantize around it"
+        raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; {fix}")
     return rule(lowering, op)
 
 
