@@ -100,6 +100,7 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
         ((IMAGES[:, :, :5],), {}, "found shape .* expected tensor<1x1x28x28xf32>; reshape it"),
         ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
         (({"picture": IMAGES},), {}, "data: found 'picture'; expected 'image'"),
+        (({1: IMAGES},), {}, "data: found the key 1, expected strings; name each array after its input"),
         ((), {"image": {"image": IMAGES}}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
         (("nowhere.npz",), {}, "nowhere.npz: found no such file; expected an .npz file or a folder of .npy files"),
         ((), {"image": "text"}, "input image: found str, expected an array of numbers"),
@@ -410,3 +411,20 @@ def test_a_text_is_read_as_a_file_is(tmp_path: Path) -> None:
         zp.load(text.replace("  return", wrong + "  return"))
     with pytest.raises(zp.Error, match=r"^text:2:\d+: "):
         zp.load(text.replace("negate", "negotiate"))
+
+
+@pytest.mark.parametrize("stem", ["a\0b", "a" * 5000], ids=["NUL", "too long"])
+def test_a_name_that_no_file_can_have_is_an_error_of_zeropoint(stem: str) -> None:
+    model = zp.load(TEXT)
+    calls = {
+        "load": lambda: zp.load(f"{stem}.onnx"),
+        "save": lambda: model.save(f"{stem}.mlir"),
+        "compile": lambda: model.compile(f"{stem}.o"),
+        "data": lambda: zp.quantize(model, f"{stem}.npz"),
+        "images": lambda: zp.quantize(model, zp.Images(stem)),
+        "stages": lambda: zp.quantize(model, ROWS, save_stages=stem),
+    }
+    for name, call in calls.items():
+        with pytest.raises(zp.Error, match=r"^a.*: found a name that .*expected") as error:
+            call()
+        assert len(str(error.value)) < 160, name

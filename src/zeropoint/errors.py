@@ -5,6 +5,8 @@ Every package may import this module; it imports none of them.
 
 from __future__ import annotations
 
+import errno
+import os
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -52,8 +54,29 @@ def summary(error: BaseException) -> str:
     return ", ".join(" ".join(part.split()) for part in (what, *places) if part)
 
 
+def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:
+    """Raise an error for a path that no file can have: one with a NUL character, or one that is too long."""
+    try:
+        os.lstat(path)
+    except ValueError as error:
+        raise kind(f"{_shortened(path)}: found a name that no file can have ({error}), expected another one") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise kind(f"{_shortened(path)}: found a name that is too long, expected a shorter one") from error
+
+
+def _shortened(path: Path) -> str:
+    """A path without control characters, and at most 60 characters of it."""
+    text = repr(str(path))[1:-1]
+    return text if len(text) <= 60 else f"{text[:28]}...{text[-28:]}"
+
+
 def check_regular(path: Path, kind: type[Error] = UnreadableFile) -> None:
-    """Raise an error for a pipe, a socket or a device, which may never end; folders and absent files pass."""
+    """Raise an error for a name that no file can have, and for a pipe, a socket or a device, which may never end.
+
+    Folders and absent files pass.
+    """
+    check_name(path, kind)
     if path.exists() and not path.is_file() and not path.is_dir():
         raise kind(f"{path}: found a pipe or a device, expected a regular file")
 

@@ -204,6 +204,9 @@ def folder_columns(path: Path) -> dict[str, Column]:
     return {file.stem: npy_column(file) for file in sorted(path.glob("*.npy"))}
 
 
-def array_columns(arrays: Mapping[str, Any]) -> dict[str, Column]:
-    """Columns of in-memory arrays or lists, by name."""
+def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
+    """Columns of in-memory arrays or lists, by name. Raises DataError for a key that is no string."""
+    for name in arrays:
+        if not isinstance(name, str):
+            raise DataError(f"data: found the key {name!r}, expected strings; name each array after its input")
     return {name: ArrayColumn(np.asarray(array)) for name, array in arrays.items()}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from zeropoint.calibrate.columns import DataError
+from zeropoint.errors import check_name
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.limits import LimitExceeded, afford
@@ -153,7 +154,11 @@ assert list(_KEYS) == [field.name for field in fields(Preprocessing)]
 
 
 def image_files(folder: Path) -> list[Path]:
-    """The images in a folder and its subfolders (e.g. one per class), sorted by path."""
+    """The images in a folder and its subfolders (e.g. one per class), sorted by path.
+
+    Raises DataError for a name that no folder can have.
+    """
+    check_name(folder, DataError)
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
 
 

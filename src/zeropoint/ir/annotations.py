@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.numerics.dot_forms import dot_form
 from zeropoint.numerics.profile import DEFAULT_PROFILE, Profile
 from zeropoint.numerics.profile import profile as named_profile
 
@@ -131,18 +135,39 @@ class Fact:
 
     @staticmethod
     def of(attribute: Attribute) -> Fact:
-        """The fact that an attribute holds. Raises KeyError if an entry is missing."""
-        entries = cast("DictionaryAttr", attribute).data
-        name, value, salience, source = (
-            cast("StringAttr", entries[key]).data for key in ("name", "value", "salience", "source")
-        )
+        """The fact that an attribute holds.
+
+        Raises VerifyException if it is no dictionary, an entry is missing or no string, or the salience is unknown.
+        """
+        entries = attribute.data if isinstance(attribute, DictionaryAttr) else dict[str, Attribute]()
+        texts = [found.data for key in _ENTRIES if isinstance(found := entries.get(key), StringAttr)]
+        if len(texts) != len(_ENTRIES):
+            raise VerifyException(
+                f"found the fact {attribute}, expected a dictionary of strings: {', '.join(_ENTRIES)}"
+            )
+        name, value, salience, source = texts
+        if salience not in get_args(Salience):
+            known = ", ".join(get_args(Salience))
+            raise VerifyException(f"found a fact of salience '{salience}', expected one of: {known}")
         return Fact(name, value, cast("Salience", salience), source)
 
 
+_ENTRIES = ("name", "value", "salience", "source")
+"""The entries of a fact's attribute, in the order of the fields of `Fact`."""
+
+
+def listed_facts(listed: Attribute | None) -> list[Fact]:
+    """The facts in an attribute; none if there is no attribute. Raises VerifyException if it is no list of facts."""
+    if listed is None:
+        return []
+    if not isinstance(listed, ArrayAttr):
+        raise VerifyException(f"found {listed}, expected a list of facts")
+    return [Fact.of(fact) for fact in cast("ArrayAttr[Attribute]", listed)]
+
+
 def facts_of(op: Operation, attribute: str = FACTS) -> list[Fact]:
-    """The facts in an op's attribute of that name."""
-    listed = cast("ArrayAttr[Attribute]", op.attributes.get(attribute, ArrayAttr[Attribute]([])))
-    return [Fact.of(fact) for fact in listed]
+    """The facts in an op's attribute of that name. Raises VerifyException if it is no list of facts."""
+    return listed_facts(op.attributes.get(attribute))
 
 
 def state_facts(op: Operation, facts: Iterable[Fact], attribute: str = FACTS) -> None:
@@ -154,3 +179,31 @@ def demanded_by(op: Operation) -> str | None:
     """The rule of a recipe that states parameters, a range or a width of what an op makes; None if there is none."""
     stating = (fact.source for fact in facts_of(op, DEMANDS) if fact.name in ("scale", "range", "bits"))
     return next(stating, None)
+
+
+_FACT_LISTS = re.compile("|".join([rf"{re.escape(FACTS)}\d*", *map(re.escape, (DEMANDS, CORRECTIONS, BUDGET))]))
+"""The names of attributes that are lists of facts."""
+
+
+def check_annotations(op: Operation) -> None:
+    """Check the facts and the dot form of an op, and the facts of a function's arguments and results.
+
+    Raises VerifyException for an attribute that is no list of facts, and for a form that does not exist.
+    """
+    for name, attribute in _annotations(op):
+        try:
+            if _FACT_LISTS.fullmatch(name):
+                listed_facts(attribute)
+            elif name == DOT_FORM:
+                dot_form(attribute.data if isinstance(attribute, StringAttr) else str(attribute))
+        except (VerifyException, ValueError) as error:
+            raise VerifyException(f"attribute '{name}': {error}") from error
+
+
+def _annotations(op: Operation) -> Iterator[tuple[str, Attribute]]:
+    """The discardable attributes of an op, and of the arguments and results of a function."""
+    yield from op.attributes.items()
+    if isinstance(op, FuncOp):
+        for ports in (op.arg_attrs, op.res_attrs):
+            for attributes in ports or ():
+                yield from attributes.data.items()

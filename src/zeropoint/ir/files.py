@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, Signedness
 
-from zeropoint.errors import Error, UnreadableFile, check_regular, reading
+from zeropoint.errors import Error, UnreadableFile, check_name, check_regular, reading
 from zeropoint.ir.outputs import Write, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
@@ -71,8 +71,10 @@ class WeightsError(Error, ValueError):
 def check_weights_file(path: Path) -> None:
     """Check that writing the program's weights would not overwrite a foreign `.safetensors` file, such as a checkpoint.
 
-    `path` is the program's file. Raises WeightsError if its weights file exists and was not written by zeropoint.
+    `path` is the program's file. Raises WeightsError if its weights file exists and was not written by zeropoint, or
+    if no file can have the name.
     """
+    check_name(path, WeightsError)
     weights_path = path.with_suffix(".safetensors")
     if not path.exists() and weights_path.exists():
         _check_own(weights_path)

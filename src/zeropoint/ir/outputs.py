@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from zeropoint.errors import Error
+from zeropoint.errors import Error, check_name
 
 Write = Callable[[Path], object]
 """Writes the file at the given path."""
@@ -42,6 +42,7 @@ def check_folder(path: Path) -> None:
 
 def check_parent(path: Path) -> None:
     """Raise OutputError if there is no folder to write a file or a folder into."""
+    check_name(path, OutputError)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -50,6 +51,7 @@ def check_parent(path: Path) -> None:
 
 def made_folder(path: Path) -> Path:
     """The folder at a path, which is made if it does not exist. Raises OutputError if that is not possible."""
+    check_name(path, OutputError)
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:

@@ -12,6 +12,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import Error
+from zeropoint.ir.annotations import check_annotations
 from zeropoint.ir.dominance import misplaced_uses
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
@@ -50,6 +51,7 @@ def verify(module: ModuleOp) -> None:
     for op in module.walk():
         try:
             _verify_types(op)
+            check_annotations(op)
         except VerifyException as error:
             raise InvalidProgram(f"{describe(op)}: {error}", op) from error
     _verify_dominance(module)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of
+from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of, listed_facts
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
@@ -204,7 +204,7 @@ class _Builder:
         port = self.program.inputs[argument.index]
         attributes = self.program.main.arg_attrs
         listed = None if attributes is None else attributes.data[argument.index].data.get(FACTS)
-        facts = [Fact.of(fact) for fact in cast("ArrayAttr[Attribute]", listed)] if listed is not None else []
+        facts = listed_facts(listed)
         shape, element = port.type.get_shape(), str(port.type.get_element_type())
         return Node(f"in{argument.index}", "input", port.name, "", (), shape, element, _decided(facts), "", ())
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 
@@ -29,6 +28,7 @@ from zeropoint.ir.annotations import (
     Fact,
     facts_name,
     facts_of,
+    listed_facts,
 )
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
@@ -119,9 +119,10 @@ def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact
         inside = (location_text(inner.location) for inner in op.body.block.ops)
         names = dict.fromkeys(name for name in inside if name is not None)
         return op.logical_kernel.data, tuple(names), (*facts_of(op, DEMANDS), *facts_of(op, facts_name(number)))
-    kernel, *facts = facts_of(op)
-    if kernel.name != "kernel":
-        return op.name, (), (kernel, *facts)
+    facts = facts_of(op)
+    if not facts or facts[0].name != "kernel":
+        return op.name, (), tuple(facts)
+    kernel = facts.pop(0)
     return kernel.value, tuple(kernel.source.split(", ")) if kernel.source else (), tuple(facts)
 
 
@@ -141,9 +142,8 @@ def _inputs(program: Program, known: _Names) -> Iterator[Value]:
     attributes = program.main.arg_attrs
     for index, argument in enumerate(program.entry.args):
         listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
-        stated = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
         name = known.name(argument)
-        for kind, facts, read in _quantized_by_readers(argument, tuple(map(Fact.of, stated))):
+        for kind, facts, read in _quantized_by_readers(argument, tuple(listed_facts(listed))):
             yield Value(name, "input", (name,), kind, facts, (), _nearest(read, _results, known))
 
 
