@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IntegerAttr, i64
+
+from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.group import group, noted_isa
+from zeropoint.codegen.laid_out import check_laid_out
 from zeropoint.codegen.layout import is_laid_out, lay_out, layout
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
+from zeropoint.codegen.values import CHANNEL
+from zeropoint.errors import reading
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
+
+IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
+"""The attributes of images with channels after the batch, and at the end."""
 
 
 def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | None = None) -> Graph:
@@ -26,11 +35,24 @@ def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | No
         if min(shape_of(port.type), default=0) < 0:
             raise CodegenError(f"input '{port.name}': found {port.type}, expected a static shape", program.main)
     noted, found = noted_isa(program), Found()
-    if noted is None:
-        program = group(program, isa=isa.name, found=found)
-        lay_out(program, found)
-    elif noted != isa.name:
-        raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
-    elif not is_laid_out(program):
-        program = layout(program)
+    if noted is not None:
+        return _resumed(program, isa, noted, weights)
+    program = group(program, isa=isa.name, found=found)
+    lay_out(program, found)
     return schedule(program, isa, found, weights)
+
+
+def _resumed(program: Program, isa: InstructionSet, noted: str, weights: ParameterBlock | None) -> Graph:
+    """The steps of a program that has kernels already: it may come from a text, and the text may have been edited."""
+    if noted != isa.name:
+        raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
+    if (channel := program.module.attributes.get(CHANNEL)) not in (None, *IMAGE_CHANNELS):
+        raise CodegenError(f"found {CHANNEL} = {channel}, expected 1 or 3; group the program again", program.main)
+    program = program.clone()
+    name_dot_forms(program, isa)
+    with reading(f"kernels for {noted}", CodegenError):
+        if is_laid_out(program):
+            check_laid_out(program)
+        else:
+            program = layout(program)
+        return schedule(program, isa, weights=weights)

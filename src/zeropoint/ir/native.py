@@ -142,6 +142,8 @@ class KernelOp(IRDLOperation):
         _check_alike("arguments", [a.type for a in block.args], "operands", [v.type for v in self.inputs])
         results = [value.type for value in (*self.outputs, *self.values)]
         _check_alike("yielded values", [v.type for v in block.last_op.values], "results", results)
+        if self.kind.data == "copy" and (len(block.args) != 1 or list(block.last_op.values) != list(block.args)):
+            raise VerifyException("'native.kernel' op of kind 'copy' has a body that computes, expected its argument")
         if self.outputs and not all(isinstance(value.type, MemRefType) for value in self.operands):
             raise VerifyException("'native.kernel' op found tensors beside outputs, expected memrefs")
         for value in self.outputs:

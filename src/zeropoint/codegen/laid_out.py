@@ -1,0 +1,191 @@
+"""Checks that the memory of a laid out program is what kernels rely on.
+
+A program that `layout` has made needs none of this. A text may have been edited, and kernels access memory without
+checks of their own:
+
+```mlir
+%0 = memref.alloc() : memref<576xi8, "arena">
+%1 = memref.reinterpret_cast %0 to offset: [112], sizes: [1, 4, 4, 4], strides: [576, 1, 96, 16] : ...
+"native.border"(%1) <{sides = array<i64: 1, 1, 1, 1>, value = 1 : i64}>
+```
+Every view lies in its buffer, with its border and the rest of its last pixel. Elements of a view do not overlap, the
+innermost ones are adjacent, and pixels of bytes begin at multiples of 4 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xdsl.dialects.bufferization import ToBufferOp
+from xdsl.dialects.builtin import NoneAttr, StridedLayoutAttr, StringAttr
+from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.graph import Space, row_major
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.values import Values
+from zeropoint.ir.native import BorderOp, KernelOp, memory_of
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype
+
+LINE = 16
+"""The bytes that a kernel may access at once: the vectors of activations are padded to multiples of it."""
+VECTORS = ("contraction", "product", "rows")
+"""The kinds of kernels that store 8-bit results in whole vectors."""
+
+
+def check_laid_out(program: Program) -> None:
+    """Raise CodegenError, with the op, for memory that kernels would access beyond its end or read in another way."""
+    values = Values(program, program.entry, lambda _: True)
+    for op in program.entry.ops:
+        if (rule := _RULES.get(type(op))) is not None:
+            rule(values, op)
+
+
+def _space(value: SSAValue) -> str:
+    space = memory_of(value).memory_space
+    return space.data if isinstance(space, StringAttr) else ""
+
+
+def _bytes(value: SSAValue) -> int:
+    type_ = memory_of(value)
+    return math.prod(type_.get_shape()) * element_dtype(type_.element_type).itemsize
+
+
+def _allocation(_: Values, op: AllocOp) -> None:
+    space = _space(op.memref)
+    if space not in (Space.ARENA.value, Space.OUTPUT.value):
+        raise CodegenError(f'found memory space "{space}", expected "arena" or "output"', op)
+    if min(memory_of(op.memref).get_shape(), default=0) < 0:
+        raise CodegenError(f"found {op.memref.type}, expected a static shape", op)
+    if not isinstance(memory_of(op.memref).layout, NoneAttr):
+        raise CodegenError(f"found {op.memref.type}, expected an allocation without strides", op)
+
+
+def _given(_: Values, op: ToBufferOp) -> None:
+    if not isinstance(memory_of(op.memref).layout, NoneAttr):
+        raise CodegenError(f"found {op.memref.type}, expected the array of the caller, without strides", op)
+
+
+def _cast(_: Values, op: MemorySpaceCastOp) -> None:
+    source, dest = memory_of(op.source), memory_of(op.dest)
+    if (source.shape, source.element_type, source.layout) != (dest.shape, dest.element_type, dest.layout):
+        raise CodegenError(f"found a cast of {source} to {dest}, expected the same memref in another space", op)
+
+
+def _strides(value: SSAValue) -> tuple[int, tuple[int, ...]] | None:
+    """The offset and the strides of a memref in elements; None if they are not known."""
+    type_ = memory_of(value)
+    if isinstance(type_.layout, NoneAttr):
+        return 0, row_major(tuple(type_.get_shape()), 1)
+    if not isinstance(type_.layout, StridedLayoutAttr):
+        return None
+    found, offset = type_.layout.get_strides(), type_.layout.get_offset()
+    if offset is None or any(step is None for step in found):
+        return None
+    return offset, tuple(step for step in found if step is not None)
+
+
+def _view(values: Values, op: ReinterpretCastOp) -> None:
+    type_, known, source = memory_of(op.result), _strides(op.result), memory_of(op.source)
+    if known is None or op.offsets or op.sizes or op.strides:
+        raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
+    offset, strides = known
+    stated = tuple(tuple(array_values(a)) for a in (op.static_offsets, op.static_sizes, op.static_strides))
+    if stated != ((offset,), tuple(type_.get_shape()), strides):
+        raise CodegenError(f"found offset, sizes and strides {stated}, expected those of the result, {type_}", op)
+    if (type_.element_type, _space(op.result)) != (source.element_type, _space(op.source)):
+        raise CodegenError(f"found a view of {source} as {type_}, expected the same elements and space", op)
+    if reason := _misfit(values, op.result, offset, strides, _bytes(op.source)):
+        raise CodegenError(f"found {type_} of {source}: {reason}", op)
+
+
+def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ...], size: int) -> str | None:
+    """The reason if kernels cannot access a view of `size` bytes; None if they can."""
+    type_ = memory_of(value)
+    shape, item = tuple(type_.get_shape()), element_dtype(type_.element_type).itemsize
+    if not math.prod(shape):
+        return None
+    if offset < 0 or min(strides, default=0) < 0:
+        return "expected an offset and strides that are not negative"
+    steps = sorted((step, count) for step, count in zip(strides, shape, strict=True) if count > 1)
+    reach = 1
+    for step, count in steps:
+        if step < reach:
+            return "expected elements that do not overlap"
+        reach = step * (count - 1) + reach
+    end = (offset + reach) * item
+    if _space(value) == Space.ARENA.value and shape:
+        inner = _innermost(values, value)
+        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1:
+            return f"expected adjacent elements along dimension {inner}, the channels"
+        if strides[inner] == 1 and offset * item % LINE == 0:
+            # Kernels access the last pixel or row in whole vectors, up to the next one.
+            pitch = min((step * item for d, step in enumerate(strides) if d != inner and shape[d] > 1), default=LINE)
+            row = shape[inner] * item
+            end = max(end, end - row + min(pitch, -(-row // LINE) * LINE))
+    return None if end <= size else f"it ends at byte {end}, expected at most {size}"
+
+
+def _is_image(values: Values, value: SSAValue) -> bool:
+    return values.channel is not None and memory_of(value).get_num_dims() == 4
+
+
+def _innermost(values: Values, value: SSAValue) -> int:
+    """As `Values.innermost`, for a memref."""
+    last = memory_of(value).get_num_dims() - 1
+    return values.channel if _is_image(values, value) and values.channel is not None else last
+
+
+def _kernel(values: Values, op: KernelOp) -> None:
+    """Kernels that store whole vectors need results at multiples of them."""
+    if op.kind.data not in VECTORS:
+        return
+    for value in op.outputs:
+        known, type_ = _strides(value), memory_of(value)
+        if known is None:
+            raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
+        (offset, strides), shape, inner = known, tuple(type_.get_shape()), _innermost(values, value)
+        item = element_dtype(type_.element_type).itemsize
+        if _space(value) != Space.ARENA.value or item > 1 or not shape:
+            continue
+        others = [step for d, step in enumerate(strides) if d != inner and shape[d] > 1]
+        if (shape[inner] > 1 and strides[inner] != 1) or any(n % LINE for n in (*others, offset)):
+            raise CodegenError(
+                f"found a result in {type_}, expected adjacent elements along dimension {inner}, and the others at "
+                f"multiples of {LINE} bytes",
+                op,
+            )
+
+
+def _border(values: Values, op: BorderOp) -> None:
+    known, type_ = _strides(op.image), memory_of(op.image)
+    if known is None or values.channel is None:
+        raise CodegenError(f"found {type_}, expected an image with strides", op)
+    shape = tuple(type_.get_shape())
+    (y, x), (offset, strides) = values.spatial, known
+    top, left, bottom, right = op.widths
+    item = element_dtype(type_.element_type).itemsize
+    before = top * strides[y] + left * strides[x]
+    last = offset + sum(step * (count - 1) for step, count in zip(strides, shape, strict=True))
+    end = last - strides[values.channel] * (shape[values.channel] - 1) + bottom * strides[y] + (right + 1) * strides[x]
+    buffer = op.image.owner.source if isinstance(op.image.owner, ReinterpretCastOp) else op.image
+    if offset < before or end * item > _bytes(buffer):
+        raise CodegenError(f"found sides {op.widths} of {type_}, expected a border that is inside of {buffer.type}", op)
+    rows = (left + right + shape[x]) * strides[x] > strides[y] and shape[y] > 1
+    images = (top + bottom + shape[y]) * strides[y] > strides[0] and shape[0] > 1
+    if rows or images:
+        raise CodegenError(f"found sides {op.widths} of {type_}, expected a border that is between its rows", op)
+
+
+_RULES: Mapping[type[Operation], Callable[[Values, Any], None]] = {
+    AllocOp: _allocation,
+    ToBufferOp: _given,
+    MemorySpaceCastOp: _cast,
+    ReinterpretCastOp: _view,
+    BorderOp: _border,
+    KernelOp: _kernel,
+}

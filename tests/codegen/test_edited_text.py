@@ -1,0 +1,100 @@
+"""Grouped and laid out programs whose text was edited: native code refuses what its kernels cannot do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from zeropoint.codegen.group import group
+from zeropoint.codegen.layout import layout
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.errors import Error
+from zeropoint.ir.text import parse_program, print_program
+
+PROGRAM = """
+func.func @main(%x: tensor<1x4x4x4xi8>) -> tensor<1x8x4x4xi8> {
+  %s = stablehlo.maximum %x, %x : tensor<1x4x4x4xi8>
+  %z = stablehlo.constant dense<1> : tensor<i8>
+  %p = stablehlo.pad %s, %z, low = [0, 0, 1, 1], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
+    : (tensor<1x4x4x4xi8>, tensor<i8>) -> tensor<1x4x6x6xi8>
+  %w = stablehlo.constant dense<127> : tensor<8x4x3x3xi8>
+  %a = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x6x6xi8>, tensor<8x4x3x3xi8>) -> tensor<1x8x4x4xi32>
+  %m = stablehlo.constant dense<17000> : tensor<1xi32>
+  %n = stablehlo.constant dense<9> : tensor<1xi32>
+  %y = "fxpmath.requantize"(%a, %m, %n) <{behaviour = "fixed16", storage_max = 127 : i64, storage_min = -128 : i64,
+    zero_point = 0 : i64}> : (tensor<1x8x4x4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x4x4xi8>
+  func.return %y : tensor<1x8x4x4xi8>
+}
+"""
+
+RESULT = "[256, 1, 64, 16]"
+
+
+@cache
+def grouped() -> str:
+    return print_program(group(parse_program(PROGRAM), isa="avx2"), inline_weights=True)
+
+
+@cache
+def laid_out() -> str:
+    return print_program(layout(parse_program(grouped())), inline_weights=True)
+
+
+def steps(text: str) -> int:
+    return len(steps_of(parse_program(text), INSTRUCTION_SETS["avx2"]).steps)
+
+
+def test_the_texts_themselves_give_the_steps_of_the_program() -> None:
+    assert steps(laid_out()) == steps(grouped()) == steps(PROGRAM) > 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[112]", "[900000]", "it ends at byte"),
+        ("[112]", "[-112]", "not negative"),
+        ("576xi8", "16xi8", "it ends at byte"),
+        ("array<i64: 1, 1, 1, 1>", "array<i64: 100, 1, 100000, 1>", "a border that is inside"),
+        ("array<i64: 1, 1, 1, 1>", "array<i64: 1, 3, 1, 1>", "found sides"),
+        (RESULT, "[128, 16, 4, 1]", "expected adjacent elements along dimension 1, the channels"),
+        (RESULT, "[256, 1, 60, 15]", "at multiples of 16 bytes"),
+        (RESULT, "[256, 1, 4, 16]", "expected elements that do not overlap"),
+        ('memref<256xi8, "arena">', 'memref<256xi8, "heap">', 'found memory space "heap"'),
+        ('kind = "nest"', 'kind = "copy"', "a body that computes"),
+    ],
+)
+def test_memory_that_kernels_cannot_use_is_refused(old: str, new: str, message: str) -> None:
+    text = laid_out()
+    assert old in text
+    # The type of a view repeats its offset and its strides.
+    edited = text.replace(f"offset: {old[1:-1]}", f"offset: {new[1:-1]}").replace(old, new)
+    with pytest.raises(Error, match=message):
+        steps(edited)
+
+
+@pytest.mark.parametrize("kind", ["rows", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"])
+def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
+    assert 'kind = "nest"' in grouped()
+    for text in (grouped(), laid_out()):
+        with pytest.raises(CodegenError, match="kernels for avx2"):
+            steps(text.replace('kind = "nest"', f'kind = "{kind}"'))
+
+
+@pytest.mark.parametrize("channel", ["3", "9"])
+def test_another_channel_dimension_is_refused(channel: str) -> None:
+    text = grouped()
+    with pytest.raises(CodegenError):
+        steps(text.replace("channel_dimension = 1", f"channel_dimension = {channel}"))
+
+
+@pytest.mark.parametrize("form", ["u8s8_pairs", "s8s8_quads", "u8s8_quads", "zz"])
+def test_a_dot_form_that_may_saturate_or_is_unknown_is_refused(form: str) -> None:
+    assert "u8s8_pairs_split" in grouped()
+    for text in (grouped(), laid_out()):
+        with pytest.raises(Error, match=form):
+            steps(text.replace("u8s8_pairs_split", form))
