@@ -12,11 +12,13 @@ from typing import Any, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] (it has none)
 
+from zeropoint.errors import Error
+
 _MOST_MEMORY = 8 << 20
 """Bytes of a compiled expression."""
 
 
-class InvalidExpression(ValueError):
+class InvalidExpression(Error, ValueError):
     """A text is no regular expression of RE2; the message says why."""
 
 
