@@ -34,6 +34,20 @@ def agrees(program: Program, values: list[Array]) -> None:
         assert other.dtype == one.dtype
 
 
+def test_quantized_types_of_the_signature_become_their_storage() -> None:
+    text = """
+      func.func @main(%x: tensor<2x4x!quant.uniform<i8:f32, 1.0>>) -> tensor<2x4x!quant.uniform<i8:f32, 1.0>> {
+        %0 = quant.scast %x : tensor<2x4x!quant.uniform<i8:f32, 1.0>> to tensor<2x4xi8>
+        %1 = stablehlo.maximum %0, %0 : tensor<2x4xi8>
+        %2 = quant.scast %1 : tensor<2x4xi8> to tensor<2x4x!quant.uniform<i8:f32, 1.0>>
+        return %2 : tensor<2x4x!quant.uniform<i8:f32, 1.0>>
+      }"""
+    lowered = standard(parse_program(text))
+    assert [str(port.type) for port in (*lowered.inputs, *lowered.outputs)] == ["tensor<2x4xi8>"] * 2
+    values: Array = np.arange(-4, 4, dtype=np.int8).reshape(2, 4)
+    np.testing.assert_array_equal(Interpreter(lowered).run_values([values])[0], values)
+
+
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_lowered_program_has_the_same_results(text: str) -> None:
     program = parse_program(text)

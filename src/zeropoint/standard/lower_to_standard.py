@@ -38,7 +38,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.quant_passes import lower_quant_ops
+from zeropoint.quant_passes import lower_quant_ops, strip_func_quant_types
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
 from zeropoint.standard.control import lower_while
@@ -93,8 +93,9 @@ def lower_to_standard(program: Program) -> Program:
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
     arithmetic (run `integer-program` first), branches, unsigned types, dynamic shapes but of elementwise ops.
+    Quantized types of arguments and results become their storage, as `strip-func-quant-types` does.
     """
-    program = program.clone()
+    program = strip_func_quant_types(program)
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
