@@ -73,7 +73,6 @@ class PortGraph:
     steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
-    fixed_values: set[SSAValue] = field(default_factory=set[SSAValue])
 
     @staticmethod
     def of(kernels: list[Kernel], constraints: Constraints, joined: Collection[SSAValue] = ()) -> PortGraph:
@@ -170,7 +169,6 @@ class PortGraph:
         for kernel in self.kernels:
             for index, value in kernel.ports():
                 if index < 0:
-                    self._note_fixed(kernel, index, value)
                     self._note_moved(kernel, index, value)
                 at_port = self._node(self.port_nodes[kernel.region, index], kernel, index, value)
                 self._fill_port(at_port, self._read(value, kernel, index).within(at_port.storage), kernel, index)
@@ -214,21 +212,12 @@ class PortGraph:
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
 
-    def _note_fixed(self, kernel: Kernel, result: int, value: SSAValue) -> None:
-        """Record the range of a result whose type its kernel fixes."""
-        fixed = kernel.row.fixed(result, kernel.storage(result))
-        if fixed is not None:
-            self.made_ranges[value] = real_range(fixed)
-            self.fixed_values.add(value)
-
     def _note_moved(self, kernel: Kernel, result: int, value: SSAValue) -> None:
         """Record the range of a result without statistics whose elements come from an operand."""
         operand = kernel.moved_operand(result)
         moved = None if operand is None else self._known(operand, kernel, 0)
         if moved is not None and moved.minimum is not None and moved.maximum is not None:
             self.made_ranges[value] = moved.minimum, moved.maximum
-            if operand in self.fixed_values:
-                self.fixed_values.add(value)
 
     def _tied_uses(self) -> set[Port]:
         """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""
@@ -240,18 +229,13 @@ class PortGraph:
         }
 
     def _known(self, value: SSAValue, kernel: Kernel, index: int) -> ValueConstraint:
-        """The constraint of a value as this port sees it; a fixed type replaces the observed range.
-
-        So does the type that a kernel fixes, also where the elements were only moved since. Calibration does not
-        observe such values, and a program that requests their statistics gets the same types.
-        """
+        """The constraint of a value as this port sees it; a fixed type replaces the observed range."""
         known = self.constraints.get(value) or ValueConstraint()
         if known.pinned is not None:
             pinned = rebased(known.pinned, kernel.storage(index))
             low, high = real_range(pinned)
             return ValueConstraint(low, high, 2, pinned, facts=known.facts)
-        is_fixed = value in self.fixed_values and known.strength <= CALIBRATED
-        if (known.minimum is None or is_fixed) and value in self.made_ranges:
+        if known.minimum is None and value in self.made_ranges:
             low, high = self.made_ranges[value]
             return ValueConstraint(low, high, 3)
         return known

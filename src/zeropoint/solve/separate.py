@@ -193,8 +193,7 @@ def _of_fixed(piece: Numbered) -> Collision | None:
     others = [(number, node) for number, node in piece if node.fixed != kind and _unsuited(node, fixed)]
     if not others:
         return None
-    wish = next((node for _, node in others if node.fixed is not None), others[0][1])  # says more than a range
-    return Collision(first, _numbers(others), (f"{kind} ({fixed.fixed_by})", _wish(wish)))
+    return Collision(first, _numbers(others), (f"{kind} ({fixed.fixed_by})", _wish(others[0][1])))
 
 
 def _unsuited(node: Node, fixed: Node) -> bool:
