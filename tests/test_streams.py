@@ -113,7 +113,7 @@ def test_ctrl_c_ends_in_a_line_and_status_130(folder: Path) -> None:
     [
         (["quantize", "--foo"], "zeropoint quantize: No such option '--foo'"),
         (["quantize", "m.mlir"], "zeropoint quantize: Missing option '-o' / '--output'"),
-        (["quantize", "m.mlir", "-o", "."], "zeropoint quantize: Invalid value for '-o' / '--output': File '.' is a"),
+        (["opt", "m.mlir", "-o", "."], "zeropoint opt: Invalid value for '-o' / '--output': File '.' is a directory"),
         (["opt"], "zeropoint opt: Missing argument 'FILE'"),
         (["run", "m.mlir", "--max-trips", "a"], "zeropoint run: Invalid value for '--max-trips': 'a' is not a valid"),
         (["nothing"], "zeropoint: No such command 'nothing'"),

@@ -242,4 +242,4 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
     arguments = ["compare", str(DIGITS / "digits.onnx"), str(path), "--data", str(DIGITS / "calib.npz")]
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 2
-    assert "found a file that LiteRT refuses" in answer.output
+    assert "without the identifier 'TFL3', expected a .tflite file" in answer.output

@@ -87,7 +87,7 @@ def test_corrections_and_ranges_do_not_depend_on_what_is_in_the_padding(observer
         data = [{**one, "x": one["x"] + np.float32(0.7) * (one["x"] < 50)} for one in _samples(padding)[:3]]
         made = zp.quantize(zp.load(TEXT), data, observer=observer, corrections=methods, mask="mask")
         corrections = made.quantization.corrections
-        figures.append([(one.method, one.figures) for one in corrections.attempts])
+        figures.append([(one.method, one.held) for one in corrections.attempts])
         programs.append(str(made))
     assert figures[0] == figures[1]
     assert programs[0] == programs[1]

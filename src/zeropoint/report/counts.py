@@ -91,6 +91,8 @@ def is_edge(op: Operation) -> bool:
     float type beside them."""
     if not isinstance(op, ConvertOp):
         return isinstance(op, EDGES)
+    if not all(isinstance(element_of(value), AnyFloat) for value in (op.operand, op.result)):
+        return False
     users = [use.operation for use in op.result.uses]
     return isinstance(op.operand.owner, EDGES) or (bool(users) and all(isinstance(user, EDGES) for user in users))
 
