@@ -77,6 +77,26 @@ def test_memory_that_kernels_cannot_use_is_refused(old: str, new: str, message: 
         steps(edited)
 
 
+SPREAD = """
+func.func @main(%x: tensor<1x16x6x6xi8>, %w: tensor<8x31x1x1xi8>) -> tensor<1x8x6x6xi32> {
+  %s = stablehlo.maximum %x, %x : tensor<1x16x6x6xi8>
+  %z = stablehlo.constant dense<1> : tensor<i8>
+  %p = stablehlo.pad %s, %z, low = [0, 0, 0, 0], high = [0, 0, 0, 0], interior = [0, 1, 0, 0]
+    : (tensor<1x16x6x6xi8>, tensor<i8>) -> tensor<1x31x6x6xi8>
+  %a = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x31x6x6xi8>, tensor<8x31x1x1xi8>) -> tensor<1x8x6x6xi32>
+  func.return %a : tensor<1x8x6x6xi32>
+}
+"""
+
+
+def test_a_copy_may_spread_channels() -> None:
+    text = print_program(layout(group(parse_program(SPREAD), isa="avx2")), inline_weights=True)
+    assert "strides: [1152, 2, 192, 32]" in text
+    assert steps(text) == steps(SPREAD)
+
+
 @pytest.mark.parametrize("kind", ["rows", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"])
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()

@@ -9,7 +9,7 @@ checks of their own:
 "native.border"(%1) <{sides = array<i64: 1, 1, 1, 1>, value = 1 : i64}>
 ```
 Every view lies in its buffer, with its border and the rest of its last pixel. Elements of a view do not overlap, the
-innermost ones are adjacent, and pixels of bytes begin at multiples of 4 bytes.
+innermost ones are adjacent unless a copy spreads them, and pixels of bytes begin at multiples of 16 bytes.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
     end = (offset + reach) * item
     if _space(value) == Space.ARENA.value and shape:
         inner = _innermost(values, value)
-        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1:
+        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1 and not _copied(value):
             return f"expected adjacent elements along dimension {inner}, the channels"
         if strides[inner] == 1 and offset * item % LINE == 0:
             # Kernels access the last pixel or row in whole vectors, up to the next one.
@@ -128,6 +128,12 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
             row = shape[inner] * item
             end = max(end, end - row + min(pitch, -(-row // LINE) * LINE))
     return None if end <= size else f"it ends at byte {end}, expected at most {size}"
+
+
+def _copied(value: SSAValue) -> bool:
+    """Whether only copies access a view: they take any strides. Interior padding of channels is such a view."""
+    users = [use.operation for use in value.uses]
+    return all(isinstance(op, KernelOp) and op.kind.data == "copy" for op in users)
 
 
 def _is_image(values: Values, value: SSAValue) -> bool:
