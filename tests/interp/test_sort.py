@@ -97,3 +97,25 @@ def test_quantized_values_are_sorted_as_storage():
     element = "!quant.uniform<i8:f32, 0.5:3>"
     text = _sort(element, "4", "%c = stablehlo.compare LT, %0, %1 : SS")
     assert execute(text, np.array([5, -7, 3, 0], np.int8)).tolist() == [-7, 0, 3, 5]
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_the_total_order_with_one_zero_is_that_of_its_comparator(direction: str) -> None:
+    """It is recognized and sorted by NumPy; `or` with a constant false hides it."""
+    plain = f"""%o = stablehlo.compare {direction}, %0, %1, TOTALORDER : SS
+                %d = stablehlo.compare NE, %0, %1 : SS
+                %c = stablehlo.and %o, %d : tensor<i1>"""
+    hidden = (
+        plain.replace("%c =", "%h =")
+        + """
+                %false = stablehlo.constant dense<false> : tensor<i1>
+                %c = stablehlo.or %h, %false : tensor<i1>"""
+    )
+    values = np.random.default_rng(0).integers(-3, 4, (5, 33)).astype(np.float32) * 0.5
+    signs = np.random.default_rng(1).normal(size=values.shape).astype(np.float32)
+    values = np.where(values == 0, np.copysign(values, signs), values)
+    values[:, ::7] = np.array([[np.nan], [-np.nan], [np.inf], [-np.inf], [1e-40]], np.float32)
+    places = np.broadcast_to(np.arange(33, dtype=np.float32), (5, 33)).copy()
+    found = [execute(_sort("f32", "5x33", text, inputs=2), values, places) for text in (plain, hidden)]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one.view(np.int32), other.view(np.int32))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat
 
 from zeropoint.export.errors import ExportError
-from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, IotaOp, ReturnOp, SortOp
+from zeropoint.ir.stablehlo import IotaOp, SortOp
+from zeropoint.ir.stablehlo.sort import sort_key
 from zeropoint.ir.tensors import element_of, shape_of
 
 
@@ -16,13 +17,9 @@ def sorted_axis(op: SortOp) -> tuple[int, bool]:
     another comparator.
     """
     axis = len(shape_of(op.inputs[0])) - 1 if op.dimension is None else op.dimension.value.data
-    found = list(op.comparator.block.ops)
+    key = sort_key(op.comparator.block)
     positions = op.inputs[1].owner if len(op.inputs) == 2 else None
     counts = isinstance(positions, IotaOp) and positions.iota_dimension.value.data == axis
-    if counts and len(found) == 2 and isinstance(found[0], CompareOp) and isinstance(found[1], ReturnOp):
-        compared = tuple(found[0].operands) == tuple(op.comparator.block.args[:2])
-        direction = found[0].comparison_direction.data
-        ordered = direction in (ComparisonDirection.GT, ComparisonDirection.LT)
-        if compared and ordered and isinstance(element_of(op.inputs[0]), AnyFloat):
-            return axis, direction is ComparisonDirection.GT
+    if counts and key is not None and key.input == 0 and isinstance(element_of(op.inputs[0]), AnyFloat):
+        return axis, key.descending
     raise ExportError("found a sort, expected one of floats together with their positions (top-k)", op)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import Block, SSAValue
 
 from zeropoint.interp.binding import Kernel, Scope
 from zeropoint.interp.elementwise import total_order
-from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, ComparisonType, SortOp
+from zeropoint.ir.stablehlo import SortOp
+from zeropoint.ir.stablehlo.sort import SortKey, sort_key
 from zeropoint.ir.tensors import Array
 
 Arrays = tuple[Array, ...]
@@ -21,7 +21,7 @@ Arrays = tuple[Array, ...]
 def sort(op: SortOp, scope: Scope) -> Kernel:
     """results[:, ..., j, ...] = the inputs sorted together along `dimension` by the comparator; stable."""
     axis, body = op.axis(), scope.body(op.comparator.block)
-    key = _plain_key(op.comparator.block)
+    key = sort_key(op.comparator.block)
 
     def before(first: Arrays, second: Arrays) -> Array:
         pairs = (x for pair in zip(first, second, strict=True) for x in pair)
@@ -30,7 +30,7 @@ def sort(op: SortOp, scope: Scope) -> Kernel:
 
     def run(*inputs: Array) -> Array | Arrays:
         lines = tuple(np.moveaxis(x, axis, -1) for x in inputs)
-        order = None if key is None else _by_key(lines[key[0]], key[1], key[2])
+        order = None if key is None else _by_key(lines[key.input], key)
         if order is None:
             order = merge_order(lines, before)
         results = tuple(np.moveaxis(np.take_along_axis(x, order, -1), -1, axis) for x in lines)
@@ -39,34 +39,16 @@ def sort(op: SortOp, scope: Scope) -> Kernel:
     return run
 
 
-def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
-    """(input, descending, total order) of a comparator that is a single LT or GT of the two elements of one input; None
-    for any other comparator.
-    """
-    op, terminator = comparator.first_op, comparator.last_op
-    if not isinstance(op, CompareOp) or terminator is None or op.next_op is not terminator:
-        return None
-    direction = op.comparison_direction.data
-    if direction not in (ComparisonDirection.LT, ComparisonDirection.GT):
-        return None
-    arguments: list[SSAValue] = list(comparator.args)
-    if op.lhs not in arguments or op.rhs not in arguments or terminator.operands[0] is not op.result:
-        return None
-    lhs, rhs = arguments.index(op.lhs), arguments.index(op.rhs)
-    if lhs // 2 != rhs // 2 or lhs == rhs:
-        return None
-    total = op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER
-    return lhs // 2, (direction is ComparisonDirection.GT) != (lhs > rhs), total
-
-
-def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
+def _by_key(keys: Array, key: SortKey) -> Array | None:
     """The stable order by one key; None if NumPy would order differently (NaN)."""
     if keys.dtype.kind not in "iub":
         # NumPy sorts NaNs last; LT says that they are equal to everything.
-        if not total and bool(np.isnan(keys).any()):
+        if not key.total and bool(np.isnan(keys).any()):
             return None
-        keys = total_order(keys) if total else keys.astype(np.float64)
-    if not descending:
+        if key.one_zero:
+            keys = np.where(keys == 0, np.zeros_like(keys), keys)
+        keys = total_order(keys) if key.total else keys.astype(np.float64)
+    if not key.descending:
         return np.argsort(keys, axis=-1, kind="stable")
     length = keys.shape[-1]
     # Reversed twice, so that equal keys stay in order; negated keys would overflow at the least integer.

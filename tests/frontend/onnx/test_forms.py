@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 
+import zeropoint as zp
 from frontend.onnx.models import load, one_op
 from zeropoint.frontend import load_model
 from zeropoint.ir.text import parse_program, print_program
@@ -173,3 +174,17 @@ def test_import_is_deterministic(tmp_path: Path) -> None:
     load(proto, tmp_path)
     path = tmp_path / "model.onnx"
     assert print_program(load_model(path), locations=True) == print_program(load_model(path), locations=True)
+
+
+def test_top_k_of_equal_elements_has_the_lower_position_first_and_negative_zero_equals_zero(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1,6] x) => (float[N,C] y, int64[N,C] i) <int64[1] k = {4}> { y, i = TopK(x, k) }"""
+    )
+    found = zp.load(model)
+    for row in ([-0.0, 0.0, -0.0, 0.0, -1, -2], [0.0, -0.0, np.nan, -0.0, 0.0, -0.0], [1, 1, 0, 1, 0, 1]):
+        x = np.array([row], np.float32)
+        expected = [2, 0, 1, 3] if np.isnan(x).any() else [0, 1, 3, 5] if row[0] else [0, 1, 2, 3]
+        for made in (found.interpreted()(x=x), found.native()(x=x)):
+            assert made["i"].tolist() == [expected]
+            np.testing.assert_array_equal(made["y"].view(np.int32), x[:, expected].view(np.int32))

@@ -16,6 +16,7 @@ from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.reductions import highest, lowest
 from zeropoint.ir.stablehlo import (
+    AndOp,
     CompareOp,
     ComparisonDirection,
     ComparisonType,
@@ -85,12 +86,16 @@ def hardmax(node: Node, build: Builder) -> SSAValue:
 
 
 def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Region:
-    """The comparator of a `sort` by its first input; floats are in total order, which includes NaN."""
+    """The comparator of a `sort` by its first input; floats are in total order, which includes NaN, but -0 equals 0."""
     block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
     op = CompareOp(block.args[0], block.args[1], direction)
-    if isinstance(elements[0], AnyFloat):
-        op.properties["compare_type"] = ComparisonTypeAttr(ComparisonType.TOTALORDER)
-    block.add_ops([op, ReturnOp([op.result])])
+    if not isinstance(elements[0], AnyFloat):
+        block.add_ops([op, ReturnOp([op.result])])
+        return Region(block)
+    op.properties["compare_type"] = ComparisonTypeAttr(ComparisonType.TOTALORDER)
+    differ = CompareOp(block.args[0], block.args[1], ComparisonDirection.NE)
+    both = AndOp(op.result, differ.result)
+    block.add_ops([op, differ, both, ReturnOp([both.result])])
     return Region(block)
 
 

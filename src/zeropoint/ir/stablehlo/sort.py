@@ -6,10 +6,11 @@ Source: the StableHLO specification; the error messages are upstream's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, i1, i64
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     opt_prop_def,
@@ -21,6 +22,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.stablehlo.attributes import ComparisonDirection, ComparisonType
+from zeropoint.ir.stablehlo.bitwise import AndOp
+from zeropoint.ir.stablehlo.elementwise import CompareOp
 from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp, at_least_one, same_shape
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -90,6 +94,55 @@ class SortOp(SignatureOp):
             raise VerifyException(f"comparator must return single output but got {len(returned)}")
         if returned[0] != TensorType(i1, []):
             raise VerifyException(f"comparator must return tensor<i1> but got '{returned[0]}'")
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """What a simple comparator sorts by: the elements of one input."""
+
+    input: int
+    descending: bool
+    total: bool
+    """Whether floats are in total order, which includes NaN."""
+    one_zero: bool
+    """Whether -0 and 0 are equal; the total order has -0 first."""
+
+
+def sort_key(comparator: Block) -> SortKey | None:
+    """What a comparator sorts by; None if it is not one LT or GT of the two elements of one input.
+
+    An `and` of that, in total order, with NE of the same two floats is the total order with one zero.
+    """
+    *ops, terminator = comparator.ops
+    order = ops[0] if ops else None
+    if not isinstance(order, CompareOp) or order.comparison_direction.data not in _ORDERS:
+        return None
+    total = order.compare_type is not None and order.compare_type.data is ComparisonType.TOTALORDER
+    if len(ops) == 3 and total:
+        differ, both = ops[1:]
+        if not isinstance(differ, CompareOp) or not isinstance(both, AndOp) or not _differ(differ, order):
+            return None
+        if set(both.operands) != {order.result, differ.result}:
+            return None
+    elif len(ops) != 1:
+        return None
+    arguments: list[SSAValue] = list(comparator.args)
+    if order.lhs not in arguments or order.rhs not in arguments or terminator.operands[0] is not ops[-1].results[0]:
+        return None
+    lhs, rhs = arguments.index(order.lhs), arguments.index(order.rhs)
+    if lhs // 2 != rhs // 2 or lhs == rhs:
+        return None
+    greater = order.comparison_direction.data is ComparisonDirection.GT
+    return SortKey(lhs // 2, greater != (lhs > rhs), total, len(ops) == 3)
+
+
+_ORDERS = (ComparisonDirection.LT, ComparisonDirection.GT)
+
+
+def _differ(op: CompareOp, order: CompareOp) -> bool:
+    """Whether `op` asks if the floats of `order` differ, so that -0 and 0 do not."""
+    plain = op.compare_type is None or op.compare_type.data is ComparisonType.FLOAT
+    return plain and op.comparison_direction.data is ComparisonDirection.NE and set(op.operands) == set(order.operands)
 
 
 OPS = (SortOp,)
