@@ -208,6 +208,12 @@ REFUSED = {
     "zero_points must be in -2147483648..2147483647 (i32), but got -2147483649": weighted_sum(
         zero_points="-2147483649, 126"
     ),
+    "sums must be in -2147483648..2147483647 (i32), but inputs of these types give -3931635712..3932564288; "
+    "divide the multipliers by 2 and subtract 1 from shift": weighted_sum(
+        inputs=("4xi16", "4xi16"), multipliers="60000, 60000", zero_points="0, 0", shift=20
+    ),
+    "sums must be in -2147483648..2147483647 (i32), but inputs of these types give -2130706431..2147483649; "
+    "use smaller multipliers": weighted_sum(inputs=("4xi8",), multipliers="-16777216", zero_points="0", shift=1),
     "result must be a tensor of i8 or i16 or i32, but got 'tensor<4xi64>'": one(
         "saturating_add", "i64", "i64", "i64", properties=BOUNDS
     ),

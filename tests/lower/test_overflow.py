@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from lower.exact import evaluate
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
+from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of
@@ -277,3 +278,18 @@ def test_native_code_has_room_for_the_rounding_term_of_fixed16(bias: int) -> Non
     x = np.array([[127] * 4, [-128] * 4, [5] * 4], np.int8)
     code = NativeProgram(lowered)
     np.testing.assert_array_equal(code({code.inputs[0].name: x})["result0"], Interpreter(lowered).run_values([x])[0])
+
+
+def test_a_weighted_sum_of_narrow_storage_is_computed_in_64_bits() -> None:
+    """Its factors fill 32 bits for the storage bounds -8..7. The verifier knows only the type, i8."""
+    lhs, rhs, out = ("!quant.uniform<i8<-8:7>:f32, 3.7:7>", "!quant.uniform<i8<-8:7>:f32, 1.3>", I8)
+    body = f"%r = stablehlo.add %x, %y : ({t('256', lhs)}, {t('256', rhs)}) -> {t('256', out)}"
+    x, y = (each.reshape(-1).astype(np.int8) for each in np.meshgrid(range(-8, 8), range(-8, 8)))
+    lowered = integer_program(program(body, [t("256", lhs), t("256", rhs)], t("256", out)))
+    assert not ops(lowered, WeightedSumOp)
+    native = NativeProgram(lowered)
+    (coded,) = native({native.inputs[0].name: x, native.inputs[1].name: y}).values()
+    (found,) = Interpreter(lowered).run_values([x, y])
+    assert np.array_equal(coded, found)
+    real = 3.7 * (x.astype(np.float64) - 7) + 1.3 * y
+    assert np.abs(found - real).max() < 0.5001

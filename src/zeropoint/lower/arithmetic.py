@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.fxpmath import QuotientOp, WeightedSumOp
+from zeropoint.ir.fxpmath.checks import sums_fit
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -187,7 +188,7 @@ def sum_by_profile(lowering: Lowering, op: Operation, sign: int) -> SSAValue:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(operand) for operand in op.operands]
     if isinstance(parameters, CommonScaleSum):
-        if parameters.accumulator_width > 32:
+        if parameters.accumulator_width > 32 or not sums_fit(operands, parameters):
             return _wide_weighted_sum(lowering, operands, result, parameters)
         return _weighted_sum(lowering, operands, result, parameters)
     if isinstance(parameters, LiteRTAdd):
@@ -288,7 +289,7 @@ def _weighted_sum(
 def _wide_weighted_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: CommonScaleSum
 ) -> SSAValue:
-    """The same in i64, for which `fxpmath.weighted_sum` has no form: the sums of 16-bit operands."""
+    """The same in i64, for which `fxpmath.weighted_sum` has no form: sums of 16-bit operands, or of narrow storage."""
     total: SSAValue | None = None
     for operand, zero, factor in zip(operands, parameters.zero_points, parameters.multipliers, strict=True):
         wide = lowering.widened(operand, zero, i64)

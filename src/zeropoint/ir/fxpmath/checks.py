@@ -16,7 +16,9 @@ from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.stablehlo.constant import ConstantOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.elementwise import CommonScaleSum
 from zeropoint.numerics.requantize import RequantizeBehaviour, behaviour_ranges
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 WORD = 32
 
@@ -112,13 +114,46 @@ def inline_array(value: SSAValue) -> Array | None:
 
 
 def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) -> None:
-    """Check that there is one 32-bit number per input. `zeropoint.ranges` proves that the sum of the terms fits."""
+    """Check that there is one 32-bit number per input."""
     if len(numbers) != count:
         raise refusal(op, f"{role} must be one an input ({count}), but got {len(numbers)}")
     half = 1 << (WORD - 1)
     for found in numbers:
         if not -half <= found < half:
             raise refusal(op, f"{role} must be in {-half}..{half - 1} (i{WORD}), but got {found}")
+
+
+def sum_bounds(inputs: Sequence[SSAValue], parameters: CommonScaleSum) -> tuple[int, int]:
+    """The least and the greatest rounded sum before the shift, over all numbers of the inputs' types: exact integers,
+    which are attained.
+    """
+    low = high = 1 << (parameters.shift - 1)
+    for value, factor, zero in zip(inputs, parameters.multipliers, parameters.zero_points, strict=True):
+        element = element_of(value)
+        assert isinstance(element, IntegerType)
+        half = 1 << (element.bitwidth - 1)
+        ends = [(bound - zero) * factor for bound in (-half, half - 1)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def sums_fit(inputs: Sequence[SSAValue], parameters: CommonScaleSum) -> bool:
+    """Whether every sum fits i32, in which `weighted_sum` computes it."""
+    low, high = sum_bounds(inputs, parameters)
+    return low >= INT32_MIN and high <= INT32_MAX
+
+
+def check_sums(op: Operation, inputs: Sequence[SSAValue], parameters: CommonScaleSum) -> None:
+    """Check that every sum fits i32."""
+    if sums_fit(inputs, parameters):
+        return
+    low, high = sum_bounds(inputs, parameters)
+    excess = max(high, -low - 1).bit_length() - (WORD - 1)
+    fix = f"divide the multipliers by {1 << excess} and subtract {excess} from shift"
+    if excess >= parameters.shift:
+        fix = "use smaller multipliers"
+    expected = f"{INT32_MIN}..{INT32_MAX} (i{WORD})"
+    raise refusal(op, f"sums must be in {expected}, but inputs of these types give {low}..{high}; {fix}")
 
 
 def check_table(op: Operation, operand: SSAValue, table: SSAValue, result: SSAValue) -> None:

@@ -36,6 +36,7 @@ from zeropoint.ir.fxpmath.checks import (
     check_factors,
     check_multiplier,
     check_same_shape,
+    check_sums,
     check_table,
     check_tensor,
     number,
@@ -125,7 +126,7 @@ class WeightedSumOp(IRDLOperation):
     """Adds storage integers of different scales with a single rounding.
 
     clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32, shift 1 to 31.
-    The factors must be small enough that no sum overflows 32 bits (`zeropoint.ranges` proves it).
+    The factors must be small enough that no sum of the inputs' types leaves 32 bits.
     """
 
     name = "fxpmath.weighted_sum"
@@ -171,7 +172,7 @@ class WeightedSumOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Check types, shapes and bounds, and that there is one factor and one zero point per input."""
+        """Check types, shapes, bounds, one factor and one zero point per input, and that every sum fits 32 bits."""
         if not self.inputs:
             raise refusal(self, "inputs must be at least one, but got none")
         check_tensor(self, "result", self.result, (8, 16))
@@ -184,6 +185,7 @@ class WeightedSumOp(IRDLOperation):
             check_factors(self, name, array_values(numbers), len(self.inputs))
         if not 1 <= number(self.shift) <= 31:
             raise refusal(self, f"shift must be in 1..31, but got {number(self.shift)}")
+        check_sums(self, self.inputs, self.sum)
 
 
 @irdl_op_definition
