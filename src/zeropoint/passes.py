@@ -40,6 +40,7 @@ from zeropoint.simplify import (
     fold_padding,
     fold_slices,
     inline_calls,
+    join_pads,
     pin_constants,
     simplify,
 )
@@ -256,6 +257,7 @@ OTHER_PASSES = (
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
     Pass(integer_io, "replace floats by integers at inputs and outputs"),
+    Pass(join_pads, "replace sums of values that are padded apart by concatenations"),
     Pass(legalize_chlo, "lower chlo ops to StableHLO"),
     Pass(legalize_real_math, "lower real math ops on floats to StableHLO"),
     Pass(litert, "run TFLite's general algorithm, from statistics to quantized ops"),

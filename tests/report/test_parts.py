@@ -83,6 +83,25 @@ def test_boxes_and_scores_of_a_detector_are_reported_apart_and_both_are_near(tra
     assert "part y0: scores" in found.table()
 
 
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+def test_boxes_and_scores_that_are_padded_and_added_are_reported_apart_and_both_are_near(target: str) -> None:
+    net = Network([(1, 4, 10), (1, 3, 10)])
+    net.name = "boxes"
+    boxes = net.insert(MultiplyOp(net.values[0], net.along(np.full(4, 320.0), net.values[0], 1)))
+    net.name = "scores"
+    scores = net.insert(LogisticOp(net.values[1]))
+    zero = net.constant(np.array(0.0))
+    padded = [
+        net.insert(PadOp(boxes, zero, [0, 0, 0], [0, 3, 0])),
+        net.insert(PadOp(scores, zero, [0, 4, 0], [0, 0, 0])),
+    ]
+    network = Model(net.finish([net.insert(AddOp(*padded))]))
+    result = quantize(network.program, data(16), Options(target=target))
+    found = compare(network, Model(result.integer), data(4))
+    assert [row.name for row in found.parts] == ["y0: boxes", "y0: scores"]
+    assert all(row.sqnr > 30 for row in found.parts), found.parts
+
+
 def relu(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(MaximumOp(value, net.splat(0.0, value)))
 

@@ -1,7 +1,8 @@
 """The parts of concatenated values. A part with small values can be lost while the whole looks good.
 
 Every element of an output is traced back to the operand of the concatenation that it comes from, through all ops that
-keep the parts apart (`ir/element_parts.py`), and concatenations of concatenations.
+keep the parts apart (`ir/element_parts.py`), and concatenations of concatenations. A sum of values that are padded
+apart is a concatenation, too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.element_parts import NO_PART, carried, concatenated
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import ConcatenateOp
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, PadOp
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 
@@ -46,6 +47,8 @@ class _Walk:
         """Note the parts of an op's results."""
         if isinstance(op, ConcatenateOp):
             self.parts[op.result] = concatenated(op, [self._of(value) for value in op.inputs])
+        elif isinstance(op, AddOp) and (joined := self._padded_apart(op)) is not None:
+            self.parts[op.result] = joined
         elif any(value in self.mixed for value in op.operands):
             self.mixed.update(op.results)
         elif any(value in self.parts for value in op.operands):
@@ -54,6 +57,25 @@ class _Walk:
                 self.mixed.update(op.results)
             else:
                 self.parts[op.results[0]] = found
+
+    def _padded_apart(self, op: AddOp) -> Array | None:
+        """The parts of a sum of padded values, or of such sums, of which no two elements meet; None for other sums."""
+        found: list[Array] = []
+        for value in op.operands:
+            if value in self.mixed or not isinstance(value.owner, PadOp | AddOp):
+                return None
+            pad = value.owner if isinstance(value.owner, PadOp) else None
+            own = self.parts.get(value)
+            if (own is None or own.max() == NO_PART) and pad is not None:
+                own = carried(
+                    pad, {pad.operand: np.broadcast_to(self._of(pad.operand), shape_of(pad.operand))}, self.weights
+                )
+            if own is None:
+                return None
+            found.append(own)
+        first, second = found
+        meet = (first != NO_PART) & (second != NO_PART)
+        return None if meet.any() else np.maximum(first, second)
 
     def _of(self, value: SSAValue) -> Array:
         """The parts of an operand of a concatenation: its own, or else a new one."""

@@ -9,6 +9,7 @@ from zeropoint.simplify.fold_counts import fold_counts
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.inline_calls import inline_calls
+from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
 
@@ -22,6 +23,7 @@ __all__ = [
     "fold_padding",
     "fold_slices",
     "inline_calls",
+    "join_pads",
     "pin_constants",
     "simplify",
 ]
@@ -32,6 +34,7 @@ PASSES = (
     fold_constants,
     fold_broadcasts,
     fold_counts,
+    join_pads,
     fold_slices,
     decompose_batch_norm,
     fold_batch_norm,
@@ -40,7 +43,7 @@ PASSES = (
 
 
 def simplify(program: Program) -> Program:
-    """Inline calls, pin and fold constants, skip concatenations, fold batch norms and padding.
+    """Inline calls, pin and fold constants, join padded values, skip concatenations, fold batch norms and padding.
 
     Annotations of computed values do not change the result (`statements.py`).
     """
