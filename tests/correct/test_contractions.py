@@ -7,6 +7,7 @@ from hypothesis import given
 
 from networks import Case, cases, quantized
 from property_cases import some
+from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases
 from zeropoint.correct.rows import products
 from zeropoint.interp import Interpreter
@@ -14,9 +15,12 @@ from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, stored_array
 from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
+from zeropoint.pipeline import Options, quantize
+from zeropoint.report.counts import float_ops
 from zeropoint.targets import target
 
 RANDOM = np.random.default_rng(5)
@@ -83,3 +87,31 @@ def test_a_bias_of_zeros_changes_nothing(case: Case) -> None:
     for sample in case.samples:
         for one, other in zip(*(run(sample).values() for run in runs), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+STARTS_FROM_A_CONSTANT = """
+func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
+  %h = stablehlo.constant dense<0.5> : tensor<1x5xf32>
+  %w = stablehlo.constant dense<0.25> : tensor<5x4xf32>
+  %v = stablehlo.constant dense<0.125> : tensor<4x3xf32>
+  %b = stablehlo.constant dense<0.1> : tensor<4xf32>
+  %bias = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %0 = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0]
+    : (tensor<1x5xf32>, tensor<5x4xf32>) -> tensor<1x4xf32>
+  %1 = stablehlo.add %0, %bias : tensor<1x4xf32>
+  %2 = stablehlo.add %1, %x : tensor<1x4xf32>
+  %3 = stablehlo.dot_general %2, %v, contracting_dims = [1] x [0]
+    : (tensor<1x4xf32>, tensor<4x3xf32>) -> tensor<1x3xf32>
+  return %3 : tensor<1x3xf32>
+}
+"""
+
+
+def test_a_contraction_of_constants_only_is_not_corrected() -> None:
+    """The first step of a recurrent network multiplies a constant state."""
+    program = parse_program(STARTS_FROM_A_CONSTANT)
+    samples = [{"x": RANDOM.normal(0, 1, (1, 4)).astype(np.float32)} for _ in range(8)]
+    made = quantize(program, samples, Options("litert"))
+    exact, integers = Interpreter(program), Interpreter(made.integer)
+    assert not float_ops(made.integer)
+    assert least_output_sqnr((exact(sample), integers(sample)) for sample in samples) > 30

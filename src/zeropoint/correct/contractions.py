@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.correct.geometry import Geometry, geometry_of
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_array, constant_op, is_constant
 from zeropoint.ir.contractions import adds_pairs, output_channel_axis, term_order, terms_by_channel
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -210,7 +210,8 @@ def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
     """The contraction of a region; None if it is not quantized or lacks a constant weight and bias.
 
-    Also None if the model pins the parameters of either, because that is the model's own quantization.
+    None if the data is a constant, too (the first step of a recurrent network, which starts from zeros), because then no
+    sample tells how far the results are from float. Also None if the model pins the parameters of either, because that is the model's own quantization.
     """
     specs = (*region.input_specs, *region.output_specs)
     if len(region.inputs) != 3 or not all(isinstance(spec, UniformQuantizedType) for spec in specs):
@@ -218,6 +219,8 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     arguments = region.body.block.args
     first, *others = list(region.body.block.ops)[:-1]
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (arguments[0], arguments[1]):
+        return None
+    if is_constant(region.inputs[0]):
         return None
     weight, bias = (_own_constant(value, weights) for value in region.inputs[1:])
     geometry, bounds = geometry_of(first), _bounds(others, arguments[2], weights)
