@@ -14,6 +14,7 @@ from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.frontend.sources import load_source
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import BUDGET, facts_of
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
@@ -192,3 +193,30 @@ def test_workers_give_the_same_search() -> None:
     assert made.findings[0] == str(expected)
     assert ": least output " in str(expected)
     assert quantize(program, data, Options("litert", least_sqnr=25.0), work=Work(2)).widths == expected
+
+
+REPEATED = """func.func @main(%x: tensor<1x8xf32> {zeropoint.name = "x"}) -> tensor<1x8xf32> {
+  %w = stablehlo.constant dense<0.11> : tensor<8x8xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32> loc("gru")
+  %1 = stablehlo.tanh %0 : tensor<1x8xf32> loc("gru")
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32> loc("gru")
+  return %2 : tensor<1x8xf32>
+}"""
+
+
+def test_kernels_of_one_op_have_names_of_their_own() -> None:
+    program = parse_program(REPEATED)
+    random = np.random.default_rng(3)
+    data = [{"x": random.normal(0, 1, (1, 8)).astype(np.float32)} for _ in range(8)]
+    with pytest.raises(BitWidthError, match=r"with 3 wide kernels \('gru(_\d)?', 'gru(_\d)?', 'gru(_\d)?'\) of the 3 "):
+        quantize(program, data, Options("litert", least_sqnr=300, effort="none"))
+    made = quantize(program, data, Options("litert", least_sqnr=45, effort="none"))
+    assert made.widths is not None
+    assert made.widths.wide
+    assert len(set(made.widths.wide)) == len(made.widths.wide)
+    assert set(made.widths.wide) <= {"gru", "gru_1", "gru_2"}
+    observed = set(made.calibration.observations)
+    assert observed <= {"x", "gru", "gru_1", "gru_2"}  # the same names; those of fixed ranges are not observed
+    assert {fact.name for fact in facts_of(made.integer.module, BUDGET)} <= {"gru", "gru_1", "gru_2", "gru, gru_2"}

@@ -43,8 +43,8 @@ PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<
   return %1 : tensor<4xf32>
 }
 """
-STEPS = [Step(f"conv{n}", (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
-STEPS_16 = [Step("", (0, 1), "i16", 0.5, 0, 0)]
+STEPS = [Step((f"conv{n}",), (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
+STEPS_16 = [Step(("",), (0, 1), "i16", 0.5, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_a_size_is_kept() -> None:
 
 def test_the_summary_counts_each_kernel_once_by_its_last_width() -> None:
     steps = (
-        Step("a", (0,), "i16", 0.1, 0, 0),
-        Step("b", (1, 3), "i16", 0.1, 0, 0),
-        Step("c", (4,), "i16", 0.1, 0, 0),
-        Step("a", (0,), "float", 0.1, 0, 0),
+        Step(("a",), (0,), "i16", 0.1, 0, 0),
+        Step(("b",), (1, 3), "i16", 0.1, 0, 0),
+        Step(("c",), (4,), "i16", 0.1, 0, 0),
+        Step(("a",), (0,), "float", 0.1, 0, 0),
     )
     made = Spent(Budget(quality=60.0), steps, Figures(1.0, 0), Figures(2.0, 0), between={2: "d", 4: "c"})
     assert "with 2 i16 and 3 float kernels" in str(made)
@@ -249,7 +249,7 @@ def test_the_summary_counts_the_kernels_that_stay_float() -> None:
 
 def test_a_kernel_between_two_floats_stays_float() -> None:
     program = quantized("quality=1").calibrated
-    chosen = [Step("", (0, 2), "float", 0.5, 0, 0)]
+    chosen = [Step(("",), (0, 2), "float", 0.5, 0, 0)]
     made = regions_of(widened(program, chosen, Budget(quality=1.0), target("cpu")))
     floats = [all(isinstance(spec, NoQuantizedType) for spec in region.output_specs) for region in made]
     assert floats == [True, True, True, False]

@@ -24,6 +24,8 @@ from zeropoint.numerics.noise import decibels, energies
 from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
+LISTED = 12
+"""The most names in a message; `explain`, the report and `Widths.wide` have all of them."""
 
 
 class BitWidthError(Error, ValueError):
@@ -38,8 +40,9 @@ Decide = Callable[[Program], Program]
 class Widths:
     """The result of a search for a minimum SQNR, measured on all samples.
 
-    `wide` has the names of the wide kernels, out of `candidates` kernels that the target has in two widths. `searched`
-    is the least SQNR of an output in dB on the `few` samples of the search, `verified` the one on all `samples`.
+    `wide` has the names of the wide kernels, each unique (`gru`, `gru_1`) and the same as in warnings, out of
+    `candidates` kernels that the target has in two widths. `searched` is the least SQNR of an output in dB on the `few`
+    samples of the search, `verified` the one on all `samples`.
     """
 
     wide: tuple[str, ...]
@@ -52,12 +55,18 @@ class Widths:
     @staticmethod
     def of(spent: Spent, few: int, samples: int) -> Widths:
         """The widths that a search on `few` samples chose, verified on all `samples`."""
-        names = tuple(step.name for step in spent.steps)
-        return Widths(names, spent.available, spent.after.quality, spent.after.reached, few, samples)
+        names = tuple(name for step in spent.steps for name in step.names)
+        return Widths(names, spent.kernels, spent.after.quality, spent.after.reached, few, samples)
+
+    @property
+    def listed(self) -> str:
+        """The names of the wide kernels in parentheses, at most a line of them; empty without any."""
+        more = len(self.wide) - LISTED
+        names = [*map(repr, self.wide[:LISTED]), *([f"and {more} more"] if more > 0 else [])]
+        return f" ({', '.join(names)})" if names else ""
 
     def __str__(self) -> str:
-        names = f" ({', '.join(map(repr, self.wide))})" if self.wide else ""
-        counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{names}"
+        counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{self.listed}"
         shown = counts if self.candidates else "no kernel has two widths"
         few = f"{self.searched:.1f} dB on the {self.few} of the search"
         return f"{shown}: least output {self.verified:.1f} dB on all {self.samples} samples, {few}"
@@ -105,7 +114,7 @@ def narrow_losses(
     for index, region in enumerate(regions_of(program)):
         storage = wide_storage(region, target)
         if storage is not None:
-            steps[index] = Step(kernel_key(region)[0], (index,), f"i{storage.type.width}", 0.0, 0, 0)
+            steps[index] = Step((kernel_key(region)[0],), (index,), f"i{storage.type.width}", 0.0, 0, 0)
 
     def sqnr(wide: Collection[Step]) -> float:
         run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False), target)))

@@ -27,7 +27,7 @@ def journal_path(work: Work | None) -> Path | None:
 
 
 M = TypeVar("M", bound=Made)
-IN_BYTES = Step("no 4-bit weights", (), "i8", 0.0, 0, 0)
+IN_BYTES = Step(("no 4-bit weights",), (), "i8", 0.0, 0, 0)
 """The step that the journal has beside the figures of all kernels in 8 bits."""
 
 

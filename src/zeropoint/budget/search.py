@@ -19,7 +19,8 @@ class Spent:
 
     `between` has the kernels that stay float only because all kernels around them do: their positions and names;
     `narrow` has those with 4-bit weights.
-    `tried` has the figures of every prefix that was measured, by its length. `available` is the number of steps.
+    `tried` has the figures of every prefix that was measured, by its length. `available` is the number of steps,
+    `kernels` that of kernels that they widen.
     """
 
     budget: Budget
@@ -28,6 +29,7 @@ class Spent:
     after: Figures
     tried: Mapping[int, Figures] = field(default_factory=dict[int, Figures])
     available: int = 0
+    kernels: int = 0
     between: Mapping[int, str] = field(default_factory=dict[int, str])
     narrow: Mapping[int, str] = field(default_factory=dict[int, str])
 
@@ -180,7 +182,8 @@ class _Prefixes:
     def spent(self, count: int) -> Spent:
         """The result of a search that ends with a prefix."""
         tried = dict(sorted(self.tried.items()))
-        return Spent(self.budget, tuple(self.steps[:count]), self[0], self[count], tried, len(self.steps))
+        kernels = len({region for step in self.steps for region in step.regions})
+        return Spent(self.budget, tuple(self.steps[:count]), self[0], self[count], tried, len(self.steps), kernels)
 
     def best_within(self) -> int:
         """The prefix of best quality among those measured while looking for the longest one within the limits."""

@@ -26,6 +26,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, StatisticsOp, Storage
+from zeropoint.ir.result_names import result_names
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import multiplications_of
 from zeropoint.targets import DATA, AtLeast, Role, Target
@@ -42,15 +43,22 @@ FLOAT_BYTES = 3
 class Step:
     """One widening: the regions of a kernel (by index among the regions) get `width`: `i8` weights, `i16`, or `float`.
 
+    `names` has the unique name of each region. An op of the original model may have become several kernels of a kind,
+    as a GRU does; they are widened together.
     `share` is the share of the outputs' noise that the kernel adds to first order, from 0 to 1.
     """
 
-    name: str
+    names: tuple[str, ...]
     regions: tuple[int, ...]
     width: str
     share: float
     weights: int
     products: int
+
+    @property
+    def name(self) -> str:
+        """The names of its kernels, as one text."""
+        return ", ".join(self.names)
 
 
 def wide_storage(region: QuantizeRegionOp, target: Target) -> Storage | None:
@@ -77,14 +85,20 @@ def takes_nibbles(region: QuantizeRegionOp, target: Target) -> bool:
 
 def narrow(program: Program, steps: Iterable[Step], budget: Budget, target: Target) -> dict[int, str]:
     """The kernels of a calibrated program that have 4-bit weights with these steps: position, name."""
-    taken = final(steps)
+    taken, names = final(steps), region_names(program)
     regions = enumerate(regions_of(program) if budget.nibbles else ())
-    return {n: kernel_key(one)[0] for n, one in regions if n not in taken and takes_nibbles(one, target)}
+    return {n: names[n] for n, one in regions if n not in taken and takes_nibbles(one, target)}
 
 
 def regions_of(program: Program) -> list[QuantizeRegionOp]:
     """The regions of a program, in order."""
     return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+
+
+def region_names(program: Program) -> list[str]:
+    """A unique name for each region of a program, in order: that of its first result, as in warnings and statistics."""
+    names = result_names(program)
+    return [names[region.outputs[0]] for region in regions_of(program)]
 
 
 def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
@@ -125,7 +139,7 @@ def steps_of(
     for index, region in enumerate(regions):
         if noise.get(kernel_key(region), 0.0) > 0:
             places.setdefault(kernel_key(region), []).append(index)
-    total = sum(noise.values())
+    total, names = sum(noise.values()), region_names(program)
     bytes_: list[Step] = []
     wider: list[Step] = []
     floats: list[Step] = []
@@ -133,7 +147,9 @@ def steps_of(
         members = [regions[index] for index in indices]
         weights = sum(_weights(region, program) for region in members)
         products = sum(map(multiplications_of, members))
-        step = Step(key[0], tuple(indices), FLOAT, noise[key] / total, weights, products)
+        step = Step(
+            tuple(names[index] for index in indices), tuple(indices), FLOAT, noise[key] / total, weights, products
+        )
         floats.append(step)
         if budget.nibbles and all(takes_nibbles(region, target) for region in members):
             bytes_.append(replace(step, width=BYTE))
@@ -217,9 +233,9 @@ def final(steps: Iterable[Step]) -> dict[int, Step]:
 
 def between(program: Program, steps: Iterable[Step]) -> dict[int, str]:
     """The kernels of a calibrated program that stay float only because all kernels around them do: position, name."""
-    regions = regions_of(program)
+    regions, names = regions_of(program), region_names(program)
     found = set(_between(regions, steps))
-    return {index: kernel_key(region)[0] for index, region in enumerate(regions) if region in found}
+    return {index: names[index] for index, region in enumerate(regions) if region in found}
 
 
 def _between(regions: Sequence[QuantizeRegionOp], steps: Iterable[Step]) -> list[QuantizeRegionOp]:

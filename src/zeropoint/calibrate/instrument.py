@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import AnyFloat, TensorType
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
-from zeropoint.ir.locations import location_text, name_location
+from zeropoint.ir.locations import name_location
 from zeropoint.ir.normalizations import row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -37,8 +37,10 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
+from zeropoint.ir.result_names import feeds_region, result_names, varying_values
 from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import element_of
+from zeropoint.ir.value_names import Names
 
 Asks = Callable[[Program], Callable[[SSAValue], bool]]
 """From a program to a predicate: whether calibration has to observe a value of it."""
@@ -62,64 +64,34 @@ def _is_open_float(value: SSAValue) -> bool:
     return not any(isinstance(use.operation, _STATISTICS) for use in value.uses)
 
 
-def _varying(block: Block) -> set[SSAValue]:
-    """The values that depend on an argument; all others are computed from constants alone."""
-    varying: set[SSAValue] = set(block.args)
-    for op in block.ops:
-        if any(operand in varying for operand in op.operands):
-            varying.update(op.results)
-    return varying
-
-
 def _is_asked(value: SSAValue, asks: Callable[[SSAValue], bool]) -> bool:
     """Whether to observe a value: an undecided region output, or a region input that no region produces."""
     if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
         spec = value.op.output_specs.data[value.index]
         return not isinstance(spec, UniformQuantizedType | CalibratedQuantizedType) and asks(value)
-    return _feeds_region(value) and asks(value)
-
-
-def _feeds_region(value: SSAValue) -> bool:
-    return any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
+    return feeds_region(value) and asks(value)
 
 
 def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bool) -> Iterator[tuple[SSAValue, str]]:
     """The values to observe, in program order, with their names."""
-    varying = _varying(program.entry)
-    for argument, port in zip(program.entry.args, program.inputs, strict=True):
+    names = result_names(program, every_result=every_result)
+    varying = varying_values(program.entry)
+    for argument in program.entry.args:
         asked = argument.first_use if every_result else _is_asked(argument, asks)
         if _is_open_float(argument) and asked:
-            yield argument, port.name
+            yield argument, names[argument]
     for op in program.entry.ops:
         variances = row_variances(op)
         if variances is not None and _is_open_float(variances) and asks(variances):
-            yield variances, f"{_result_name(op.results[0])}.variances"
+            yield variances, f"{names[op.results[0]]}.variances"
         for inner in op.body.block.ops if isinstance(op, QuantizeRegionOp) else ():
             for value in inner.results:
                 if value is not variances and _is_open_float(value) and asks(value):
-                    yield value, f"{_result_name(op.results[0])}.{inner.name.partition('.')[2]}"
+                    yield value, f"{names[op.results[0]]}.{inner.name.partition('.')[2]}"
         for result in op.results:
             is_activation = result in varying or isinstance(op, QuantizeRegionOp)
             if is_activation and _is_open_float(result) and (every_result or _is_asked(result, asks)):
-                yield result, _result_name(result)
-
-
-def _result_name(result: OpResult) -> str:
-    op = result.op
-    kind = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else op.name
-    name = location_text(op.location) or result.name_hint or kind
-    return name if len(op.results) == 1 else f"{name}#{result.index}"
-
-
-def _unique(name: str, taken: dict[str, int]) -> str:
-    """The name, with a number appended if it is taken; `taken` has the last number used for each name."""
-    key, number = name, taken.get(name, 0)
-    while key in taken:
-        number += 1
-        key = f"{name}_{number}"
-    taken[name] = number
-    taken[key] = taken.get(key, 0)
-    return key
+                yield result, names[result]
 
 
 def _ask(value: SSAValue, key: str, before: Operation) -> None:
@@ -140,17 +112,20 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     constants alone are never observed, because their range is known. A value that has statistics keeps them. With
     `every_result`, meant for programs without regions, every used float argument and every float result is observed.
 
-    Keys are the names of the original model, or else those of the values in the text, with `#index` if an op has
-    several results, and a number if two points have the same name. The same program always gives the same keys.
+    Keys are unique names (`ir/result_names.py`), of the original model where it has them. The same program always gives
+    the same keys, whatever `asks` declines.
     """
     program = program.clone()
     block = program.entry
     first = block.first_op
-    taken = {op.stats_key.data: 0 for op in block.ops if isinstance(op, StatisticsRefOp)}
+    keys = Names()
+    for op in block.ops:
+        if isinstance(op, StatisticsRefOp):
+            keys.free(op.stats_key.data)
     for value, name in list(_points(program, asks(program), every_result)):
         before = first if value.owner is block else _next_in_order(value)
         assert before is not None
-        _ask(value, _unique(name, taken), before)
+        _ask(value, keys.free(name), before)
     return program
 
 

@@ -1,0 +1,63 @@
+"""A unique name for every value that calibration may observe: keys of statistics, and names of kernels.
+
+One op of the original model may become several kernels, as a GRU does. They all have its location. Here they are called
+`gru`, `gru_1`, `gru_2`, in program order. A name depends on the program alone, not on which values a target observes;
+statistics that are inserted later do not change it.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.value_names import Names
+
+_STATISTICS = (StatisticsOp, StatisticsRefOp)
+
+
+def result_names(program: Program, *, every_result: bool = False) -> dict[SSAValue, str]:
+    """The names of arguments, of results of regions, and of other values that a region reads, in program order.
+
+    With `every_result`, the results of all ops that depend on an argument. The name is that of the original model, or
+    else that of the value in the text, with `#index` if an op has several results, and a number if it is taken.
+    """
+    names = Names()
+    ports = zip(program.entry.args, program.inputs, strict=True)
+    found: dict[SSAValue, str] = {argument: names.free(port.name) for argument, port in ports}
+    varying = varying_values(program.entry)
+    for op in program.entry.ops:
+        if isinstance(op, _STATISTICS):
+            continue
+        for result in op.results:
+            is_named = every_result or feeds_region(result)
+            if isinstance(op, QuantizeRegionOp) or (is_named and result in varying):
+                found[result] = names.free(_result_name(result))
+    return found
+
+
+def varying_values(block: Block) -> set[SSAValue]:
+    """The values that depend on an argument; all others are computed from constants alone."""
+    varying: set[SSAValue] = set(block.args)
+    for op in block.ops:
+        if any(operand in varying for operand in op.operands):
+            varying.update(op.results)
+    return varying
+
+
+def feeds_region(value: SSAValue) -> bool:
+    """Whether a region reads a value, directly or through statistics of it."""
+    users = [use.operation for use in value.uses]
+    return any(isinstance(op, QuantizeRegionOp) or _passes_on(op) for op in users)
+
+
+def _passes_on(op: Operation) -> bool:
+    return isinstance(op, _STATISTICS) and feeds_region(op.results[0])
+
+
+def _result_name(result: OpResult) -> str:
+    op = result.op
+    kind = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else op.name
+    name = location_text(op.location) or result.name_hint or kind
+    return name if len(op.results) == 1 else f"{name}#{result.index}"
