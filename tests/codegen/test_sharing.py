@@ -58,3 +58,16 @@ def test_functions_of_two_steps_give_the_same_bits(monkeypatch: pytest.MonkeyPat
         expected = Interpreter(classifier())(image(seed))["y0"]
         np.testing.assert_array_equal(program(image(seed))["y0"], expected)
     program.close()
+
+
+@pytest.mark.parametrize("turns", [0, 1000000])
+def test_the_time_that_a_thread_waits_for_the_others_changes_no_bits(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """0: a thread looks for shares of others at once. A million: it nearly never does, as the others end theirs."""
+    monkeypatch.setattr(sharing, "SOON", turns)
+    program = NativeProgram(classifier(), threads=3, cache=False)
+    for call in range(20):
+        expected = Interpreter(classifier())(image(call % 4))["y0"]
+        np.testing.assert_array_equal(program(image(call % 4))["y0"], expected)
+    program.close()

@@ -28,30 +28,6 @@ PART = 256
 function."""
 
 
-def spinning(limit: int) -> str:
-    """The end of a function that spins: blocks `pause` to `again`, which jumps to `wait`; block `done` returns.
-
-    `%spins` counts the turns; after `limit` of them, the thread yields its processor in every turn.
-    """
-    return f"""pause:
-  %more = add i32 %spins, 1
-  %long = icmp ugt i32 %more, {limit}
-  br i1 %long, label %yield, label %relax
-yield:
-  %ignored = call i32 @sched_yield()
-  br label %again
-relax:
-  PAUSE
-  br label %again
-again:
-  br label %wait
-done:
-  ret void
-}}
-declare i32 @sched_yield()
-"""
-
-
 BARRIER = """
 define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
 entry:
@@ -75,7 +51,24 @@ wait:
   %seen = load atomic i32, ptr %round acquire, align 64
   %changed = icmp ne i32 %seen, %now
   br i1 %changed, label %done, label %pause
-""" + spinning(20000)
+pause:
+  ; A thread that waits long yields its processor in every turn.
+  %more = add i32 %spins, 1
+  %long = icmp ugt i32 %more, 20000
+  br i1 %long, label %yield, label %relax
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+relax:
+  PAUSE
+  br label %again
+again:
+  br label %wait
+done:
+  ret void
+}
+declare i32 @sched_yield()
+"""
 _PAUSES = {
     "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
     "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),

@@ -2,10 +2,10 @@
 
 `void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr words, i64 call)`: `call` is
 the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *phase*. A step has one
-share for each thread, or one for each task if there are fewer. A thread computes its own shares of a phase, then those
-that no thread has begun, and waits until every share of the phase is computed. So no thread waits for a thread without
-a processor, unless that lost the processor in the middle of a share. Shares do not depend on who computes them: one
-thread or several give the same bits.
+share for each thread, or one for each task if there are fewer. A thread computes its own shares of a phase and waits a
+moment for the others. Then it computes those that no thread has begun, and waits until every share is computed. So no
+thread waits long for a thread without a processor, unless that lost the processor in the middle of a share. Shares do
+not depend on who computes them: one thread or several give the same bits.
 
 `words` are i64, all equal to `call` when a call begins:
 
@@ -25,13 +25,17 @@ from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
-from zeropoint.codegen.driver import PART, Driver, needs_barrier, spinning
+from zeropoint.codegen.driver import PART, Driver, needs_barrier
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 LINE = 8
 """Words of a cache line."""
+SOON = 50
+"""Turns of waiting for the end of a phase, about two microseconds, before a thread looks for shares of others.
+
+After a wait in vain, it looks at once in the following phases of the function: another thread may have no processor."""
 PIECE = 8
 """Phases in one function. LLVM's time grows faster than a function's length."""
 
@@ -50,20 +54,49 @@ taken:
   ret i1 false
 }
 
-define internal void @await(ptr %word, i64 %target) nounwind noinline {
+define internal i1 @ended(ptr %word, i64 %target, i32 %turns) nounwind noinline {
+  ; Whether the phase, or the whole call, ends within some turns. To read the counter takes no cache line from a thread
+  ; that computes, but to look at its shares does.
 entry:
   %upper = lshr i64 %target, 32
   br label %wait
 wait:
-  %spins = phi i32 [ 0, %entry ], [ %more, %again ]
+  %spins = phi i32 [ 0, %entry ], [ %more, %relax ]
   %seen = load atomic i64, ptr %word acquire, align 8
   %enough = icmp eq i64 %seen, %target
-  br i1 %enough, label %done, label %same
+  br i1 %enough, label %yes, label %same
 same:
   %call = lshr i64 %seen, 32
   %late = icmp ne i64 %call, %upper
-  br i1 %late, label %done, label %pause
-""" + spinning(2000)
+  br i1 %late, label %yes, label %count
+count:
+  %more = add i32 %spins, 1
+  %long = icmp ugt i32 %more, %turns
+  br i1 %long, label %no, label %relax
+relax:
+  PAUSE
+  br label %wait
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal void @await(ptr %word, i64 %target) nounwind noinline {
+entry:
+  br label %wait
+wait:
+  %turns = phi i32 [ 2000, %entry ], [ 0, %yield ]
+  %over = call i1 @ended(ptr %word, i64 %target, i32 %turns)
+  br i1 %over, label %done, label %yield
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %wait
+done:
+  ret void
+}
+declare i32 @sched_yield()
+"""
 
 
 def phases_of(graph: Graph) -> list[list[int]]:
@@ -154,6 +187,7 @@ class _Shares:
         self.thread, self.threads = f.arguments[:2]
         self.words, self.call = f.arguments[6:]
         self.bounds = driver.bounds(f)
+        self.turns = Value("i32", str(SOON))
 
     def emit(self, phase: int) -> None:
         """Compute the own shares of a phase, then those that no thread has begun, and wait for the rest."""
@@ -166,9 +200,8 @@ class _Shares:
         self._finish(steps, done, f.add(self.call, total))
 
     def _finish(self, steps: Sequence[int], done: Value, target: Value) -> None:
-        """Compute the shares that no thread has begun, and wait for the others."""
+        """If the phase does not end soon, compute the shares that no thread has begun, and wait for the others."""
         f = self.f
-        seen = f.let("i64", f"load atomic i64, {done} acquire, align 8")
 
         def others(index: Value, _: list[Value]) -> None:
             behind = f.add(self.thread, index)
@@ -182,7 +215,9 @@ class _Shares:
             f.loop(1, self.threads, 1, others)
             f.emit(f"call void @await({done}, {target})")
 
-        f.branch(f.compare("ne", seen, target), rest)
+        ended = f.let("i1", f"call i1 @ended({done}, {target}, {self.turns})")
+        self.turns = f.select(ended, Value("i32", str(SOON)), Value("i32", "0"))
+        f.branch(f.compare("eq", ended, 0), rest)
 
     def _shares(self, thread: Value) -> Value:
         """The words of a thread's shares."""
