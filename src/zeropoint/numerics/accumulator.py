@@ -34,6 +34,7 @@ def accumulator_range(
     positive = np.maximum(weights, 0).sum(axis=1)
     negative = positive - weights.sum(axis=1)  # the sum of |w| over negative weights
     offset = np.asarray(bias, dtype=np.int64)
+    # A term that could only lower the bound is left out (max with 0): a partial sum need not contain it.
     greatest = positive * max(high, 0) - negative * min(low, 0) + np.maximum(offset, 0)
     least = positive * min(low, 0) - negative * max(high, 0) + np.minimum(offset, 0)
     return least, greatest
@@ -60,6 +61,7 @@ def least_weight_scale(
     The scale is rounded up by about 2^-50, so that the inequality also holds in f64 arithmetic.
     Raises ValueError if the terms alone leave no room for a bias.
     """
+    # The bias is bounded together with the products, because runtimes add it to the same accumulator.
     room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: rounding b / (s_in * s_w) adds up to 1/2
     if (room <= 0).any():
         raise ValueError(
@@ -77,5 +79,6 @@ def least_saturating_scale(bias: npt.ArrayLike, input_scale: float, greatest_out
     added, is at least twice the greatest real output, so it clamps to the same end as the sum in 64 bits. `bias` is
     real, a scalar or one per channel; `greatest_output` is the greatest |real value| that the output's storage holds.
     """
+    # Twice the greatest output: the rounding of the requantization and of the zero point is far below the other half.
     least = (2.0 * greatest_output + np.abs(np.asarray(bias, dtype=np.float64))) / ((INT32_MAX - 1.0) * input_scale)
     return least * (1.0 + 2.0**-50)

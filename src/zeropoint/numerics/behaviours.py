@@ -32,6 +32,7 @@ def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> Any
     About 0.8 % of unclamped outputs differ from exact rounding, by one step upwards: for values within 1/128 step below
     a tie, p is the tie.
     """
+    # In int32 where that is enough: half of the memory traffic, and this is the interpreter's most frequent step.
     word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
     # Compute 2a first, by a shift by s - 1: (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1, and 2 (acc << -s) is
     # acc << (1-s), which is even. Saturating 2a to -2^16 .. 2^16 - 2 before and after the left shift keeps every step
@@ -45,6 +46,8 @@ def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> Any
     a *= m.astype(word)
     a += 1 << 14
     a >>= 15
+    # The zero point is added with its guard bits before the last shift, so sum and zero point are rounded once,
+    # together.
     a += (64 * zeros + 32).astype(word)
     a >>= 6
     return a
@@ -66,11 +69,14 @@ def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, Int
 def fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc, and M0 < 2^15 for 48 bits."""
     factor, rounding, right = fixed32_parts(m, shift)
+    # Factors of up to 17 bits (15-bit multipliers, shifted left by up to 2) are multiplied directly, because `requantize`
+    # has checked the accumulators. With others, a 48-bit accumulator is multiplied in halves.
     if acc.dtype.itemsize > 4 and int(factor.max(initial=0)) >= 1 << 17:
         return _fixed32_of_48_bits(acc, factor, right, zeros)
     y = np.asarray(acc * factor)
     y += rounding
     y >>= right
+    # After the shift, unlike fixed16: adding zero_point << N first would be the same number but might overflow.
     y += zeros
     return y
 
@@ -82,6 +88,7 @@ def _fixed32_of_48_bits(acc: AnyArray, factor: IntArray, right: IntArray, zeros:
     accumulators beyond 32 bits are out of any storage range, whether clamped to 32 bits or not.
     """
     acc = acc.astype(np.int64, copy=False)
+    # Dropping the low 16 bits of the product is exact, because the rounding term is a multiple of 2^16 for N >= 17.
     total = (acc >> 16) * factor + (((acc & 0xFFFF) * factor) >> 16)
     long = (total + (np.int64(1) << np.maximum(right - 17, 0))) >> np.maximum(right - 16, 0)
     short = (np.clip(acc, -INT32_MAX, INT32_MAX) * factor + ((np.int64(1) << right) >> 1)) >> right
@@ -102,6 +109,7 @@ def float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) ->
     """float32(acc) * float32(m), rounded half to even. There is no shift."""
     del shift
     with np.errstate(over="ignore"):
+        # int32 to f32 rounds accumulators above 2^24. onnxruntime's kernels do so, too, so the results agree.
         product = np.rint(acc.astype(np.float32) * m)
     # Beyond 2^62 (or at infinity), the sum with the zero point would overflow int64. The final clamp hides this bound.
     bound = np.float32(2.0**62)
@@ -122,10 +130,12 @@ def exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> Int
     low_is_zero = ((second & mask) | (first & mask)) == 0
     # k - 36 >= 0 because m <= 2^16. From 62 on, |acc * m| < 2^44 * 2^53 / 2^98 < 1/2, which rounds to 0, as with 62.
     k = np.clip(17 - e.astype(np.int64), 0, 62)
+    # floor and remainder; the remainder is doubled to compare it with one without losing its last bit.
     y = high >> k
     twice_rest = (high - (y << k)) << 1
     one = np.int64(1) << k
     above = (twice_rest > one) | ((twice_rest == one) & (~low_is_zero | ((y & 1) == 1)))
+    # Half to even is decided on the quotient, before the zero point: an odd zero point must not turn ties around.
     return np.asarray(y + above + zeros)
 
 

@@ -39,6 +39,7 @@ def greatest_pairs(weights: AnyArray) -> AnyArray:
     0, weights of opposite signs do not compensate each other.
     """
     pairs = _pairs(weights)
+    # Activations are u8, so the worst activation beside a weight of the other sign is 0, not one that compensates it.
     sums = np.maximum(pairs.clip(0, None).sum(axis=2), -pairs.clip(None, 0).sum(axis=2))
     return sums.max(axis=1, initial=0)
 
@@ -48,7 +49,9 @@ def without_saturation(weights: AnyArray) -> AnyArray:
     pairs = _pairs(weights)
     signs = np.sign(pairs)
     # Weights of opposite signs need no room together.
+    # 128 for both together: 255 * 128 = 32640 <= 32767, and 255 * 129 would not fit.
     over = np.abs(pairs.sum(axis=2)) * (signs.prod(axis=2) > 0) - PAIR_LIMIT
+    # The greater of the two moves, because its relative error is then the smaller one.
     greater = np.abs(pairs).argmax(axis=2)[..., None]
     moved = (
         np.take_along_axis(pairs, greater, 2) - np.take_along_axis(signs, greater, 2) * over.clip(0, None)[..., None]
@@ -81,6 +84,7 @@ class DotForm:
             return 128
         # Two products of 255 |w| have to fit i16.
         single = INT16_MAX // (2 * BYTE_MAX)
+        # 32767 // 510 = 64. Each half of a split weight has that limit, so the whole has 128: every int8.
         return 2 * single if self.split else single
 
     def products(self, x: IntArray, weights: IntArray, zero: int = 0) -> IntArray:
@@ -90,6 +94,7 @@ class DotForm:
         Pairs are terms 2 j and 2 j + 1. Their sums saturate to i16, as the instruction's do.
         """
         moved, w = x.astype(np.int64) + (zero + self.offset), weights.astype(np.int64)
+        # The halves are unequal for odd weights: -127 is -64 and -63, both within the limit of 64.
         parts = [w >> 1, w - (w >> 1)] if self.split else [w]
         add = _paired if self.pairs else np.matmul
         total = sum((add(moved, part) for part in parts), start=np.int64(0))

@@ -29,6 +29,7 @@ def quantize_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     m below 2^-32 becomes (0, 0), as in TFLite: e < -31 would shift out all bits of an int32.
     """
     mantissa, exponent = _mantissa(checked(m), 31)
+    # TFLite's order: first the mantissa is rounded, which may raise the exponent to -31 and keep m; then this test.
     vanishes = exponent < -31
     return np.where(vanishes, 0, mantissa), np.where(vanishes, 0, exponent)
 
@@ -54,6 +55,7 @@ def fixed16_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """
     real = checked(m)
     mantissa, exponent = _mantissa(real, 15)
+    # frexp(0) has exponent 0, so s would be -6: a left shift of every accumulator by six bits for nothing.
     return mantissa, np.where(real == 0, 31, -(exponent + 6))
 
 
@@ -64,6 +66,7 @@ def wide_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     accumulator gives at least 2^16 in magnitude, which is outside of any 16-bit storage range, as is the exact product.
     """
     mantissa, exponent = quantize_multiplier(m)
+    # From 0x7FFF8000 on, rounding would give 2^15, which does not fit the kernels' int16. LiteRT caps a little earlier.
     reduced = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
     huge = exponent > 17
     return np.where(huge, 0x7FFF, reduced), np.where(huge, -2, 15 - exponent)
@@ -77,6 +80,7 @@ def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """
     mantissa, exponent = _mantissa(checked(m), 31)
     shift = 31 - exponent
+    # Truncated, not rounded: upstream MLIR shifts, and a TOSA file must have the same number.
     mantissa = mantissa >> np.clip(shift - 62, 0, 31)
     huge = shift < 2
     return np.where(huge, INT32_MAX, mantissa), np.clip(shift, 2, 62)
@@ -101,6 +105,7 @@ def pot_shift(m: npt.ArrayLike) -> IntArray:
     """
     real = checked(m)
     mantissa, exponent = np.frexp(real)
+    # frexp gives a fraction of exactly 1/2 for powers of two, and 0 for 0, which is refused with the others.
     wrong = mantissa != 0.5
     if wrong.any():
         raise ValueError(f"found the real multiplier {real[wrong].flat[0]}; expected a power of two for 'pot'")
@@ -110,6 +115,8 @@ def pot_shift(m: npt.ArrayLike) -> IntArray:
 def _mantissa(m: FloatArray, bits: int) -> tuple[IntArray, IntArray]:
     """(round(q * 2^bits), e) of m = q * 2^e with 1/2 <= q < 1; a mantissa that rounds to 2^bits is halved."""
     q, e = np.frexp(m)
+    # C's `round`, as TFLite's QuantizeMultiplier calls it; `np.rint` would differ at ties, and so would every result.
     mantissa = round_half_away(np.ldexp(q, bits)).astype(np.int64)
+    # q just below 1 rounds up to 2^bits, one bit too many: 2^(bits-1) with the next exponent is the same number.
     carried = mantissa == 1 << bits
     return np.where(carried, mantissa >> 1, mantissa), e.astype(np.int64) + carried

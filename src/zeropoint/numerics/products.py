@@ -60,9 +60,11 @@ def _by_blocks(a: AnyArray, b: AnyArray, found: AnyArray) -> None:
     batches, rows, columns = found.shape
     across = min(columns, LONGEST)
     down = min(rows, BLOCK // across)
+    # Many small products (attention heads) share a block, so that the loop over k runs over long rows in NumPy.
     deep = BLOCK // (down * across)
     for z in range(0, batches, deep):
         for y in range(0, rows, down):
+            # k comes first: each step of the chain reads one contiguous slice of both operands.
             left = np.ascontiguousarray(a[z : z + deep, y : y + down].transpose(2, 0, 1))
             for x in range(0, columns, across):
                 right = b[z : z + deep, :, x : x + across].transpose(1, 0, 2)
@@ -76,6 +78,7 @@ def _unfused(a: AnyArray, b: AnyArray) -> AnyArray:
     for left, right in zip(a, b, strict=True):
         np.multiply(left[:, :, None], right[:, None, :], out=product)
         np.add(sums, product, out=sums)
+    # As in f32: a zero result is +0.
     return np.add(sums, 0.0, out=sums)
 
 
@@ -86,20 +89,25 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
     product, total = np.empty(shape), np.empty(shape)
     bits, dropped, middle = total.view(np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
     every, row = a.astype(np.float64), np.empty((b.shape[1], 1, b.shape[2]))
+    # Subnormal sums need another test for midpoints. It costs a pass over all sums, so only data that may need it pays.
     tiny = _least(a) * _least(b) < _WHOLE
     for left, right in zip(every, b, strict=True):
         row[:, 0] = right
         np.multiply(left[:, :, None], row, out=product)
         np.add(product, sums, out=total)
+        # An f64 is midway between two f32 if exactly the highest of its 29 additional bits is set.
         np.bitwise_and(bits, _DROPPED, out=dropped)
         np.equal(dropped, _MIDDLE, out=middle)
         if tiny:
             # The midpoints between subnormal numbers are at other bits.
             middle |= np.abs(total) < _LEAST_NORMAL
+        # Rare: about one sum in 2^29 for random data. All others are already the fused result.
         if middle.any():
             _round_to_odd(total, product, sums, middle)
         np.copyto(rounded, total, casting="same_kind")
+        # The next step adds to the f32, not to the f64: every step of the chain is rounded.
         np.copyto(sums, rounded)
+    # -0 + 0 is +0. Otherwise the sign of a zero sum would depend on whether padding was added to it.
     return np.add(rounded, np.float32(0), out=rounded)
 
 
@@ -116,6 +124,7 @@ def _round_to_odd(total: AnyArray, product: AnyArray, sums: AnyArray, where: Any
     back = t - p
     error = (p - (t - back)) + (c - back)
     bits = t.view(np.int64)
+    # Bit patterns of floats are ordered by magnitude, so the neighbour in the direction of the error is one bit away.
     outwards = np.where((error > 0) == (t > 0), 1, -1)
     is_even = bits & 1 == 0
     bits += np.where(((error > 0) | (error < 0)) & is_even, outwards, 0)

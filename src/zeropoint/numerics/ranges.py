@@ -84,6 +84,7 @@ def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
     if scale_type == "power_of_two":
         fraction, exponent = np.frexp(exact)  # 0.5 <= fraction < 1
         return np.where(exact > 0, np.ldexp(np.where(fraction == 0.5, 0.5, 1.0), exponent), exact)
+    # The conversion rounds to nearest, so the result may be below; then the next f32 above is taken.
     near = exact.astype(np.float32)
     above = np.nextafter(near, np.float32(np.inf))
     return np.where(near.astype(np.float64) < exact, above, near).astype(np.float64)
@@ -112,7 +113,9 @@ def asymmetric(
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     scale = _extent(low, high, float(storage_max - storage_min))
     scale, degenerate = _floored(scale, low, high, zero_range_scale)
+    # Rounding may push the zero point past the end for ranges that touch 0, e.g. -1e-9..1.
     zero_point = np.clip(round_half_away(storage_min - low / scale), storage_min, storage_max)
+    # A range of 0..0 says nothing about where 0 should be; 0 itself needs no correction terms in sums.
     nearest_zero = min(max(0, storage_min), storage_max)
     zero_point = np.where((low == 0) & (high == 0), nearest_zero, zero_point)
     return AffineParameters(scale, zero_point.astype(np.int64), storage_min, storage_max, degenerate)
@@ -138,6 +141,7 @@ def symmetric(
     storage_max = storage.max if greatest is None else greatest
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     zero_point = 0 if storage.signed else 1 << (storage.width - 1)
+    # By the positive side also without `narrow`: at 128 steps to the maximum, the maximum itself would saturate.
     scale = np.maximum(-low, high) / float(storage_max - zero_point)
     scale, degenerate = _floored(scale, low, high, zero_range_scale)
     zero_points = np.full(scale.shape, zero_point, dtype=np.int64)
@@ -196,10 +200,13 @@ def fake_quant(
     if not compat:
         storage = StorageType(signed, num_bits)
         given = asymmetric(minimum, maximum, storage.narrow_min if narrow_range else storage.min, storage.max)
+        # TensorFlow computes zero points in f32, which has no exact integers beyond 2^24; so its rule is followed up to
+        # 16 bits.
         return given if num_bits > MOST_BITS else _simulated(minimum, maximum, num_bits, given, storage)
     storage = StorageType(signed, next(bits for bits in (8, 16, 32) if bits >= num_bits))
     storage_min, storage_max = storage.narrow_min if narrow_range else storage.min, storage.max
     low, high = _checked(minimum, maximum)
+    # Upstream compares with the epsilon, not with 0, so tiny ranges count as empty, too.
     empty = np.abs(high - low) < np.finfo(np.float64).eps
     scale = np.where(empty, UNIT_SCALE, _extent(low, high, float(storage_max - storage_min)))
     from_min, from_max = storage_min - low / scale, storage_max - high / scale
@@ -236,10 +243,12 @@ def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float
     # At `lower`, the range falls short or fits exactly: its n steps are no wider than high - low. At `upper`, it never
     # falls short: it has room for two initial steps, and aligning the low end takes less than one of its own steps,
     # which are at most twice the initial ones (for n >= 2; a single step cannot reach both sides of 0 at all).
+    # Written as the 2019 code has it: other forms of the same number differ in the last bit and end on another step.
     lower, upper = extent, (levels * extent + 2 * extent) / levels
     middle, previous = extent, np.zeros_like(extent)
     active = np.ones(extent.shape, dtype=np.bool_)
     for _ in range(_MAX_STEPS):
+        # Channels that are done keep their step, so that results per channel do not depend on the other channels.
         middle = np.where(active, (lower + upper) / 2.0, middle)
         overshoot = _overshoot(low, high, middle, levels)
         active &= ~((overshoot == 0) | ((overshoot > 0) & (np.abs(middle - previous) < _STEP_TOLERANCE)))
@@ -254,6 +263,7 @@ def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float
 
 def _overshoot(low: FloatArray, high: FloatArray, delta: FloatArray, levels: float) -> FloatArray:
     """The excess of the nudged range over the given one at the worse end; negative if an end falls short."""
+    # The zero point has to be an integer, so the low end is a whole number of steps below 0.
     nudged_low = delta * np.floor(low / delta)
     above, below = nudged_low + levels * delta - high, low - nudged_low
     return np.where(above < 0, above, np.where(below < 0, below, np.maximum(above, below)))
@@ -283,12 +293,16 @@ def _extent(low: FloatArray, high: FloatArray, steps: float) -> FloatArray:
     """(high - low) / steps, without overflow if the difference exceeds the greatest f64."""
     with np.errstate(over="ignore"):
         difference = high - low
+    # f64 ranges such as -1.7e308..1.7e308 are legal; the two quotients are rounded separately, so only where it is
+    # needed.
     return np.where(np.isfinite(difference), difference / steps, high / steps - low / steps)
 
 
 def _floored(
     scale: AnyArray, low: FloatArray, high: FloatArray, zero_range_scale: float
 ) -> tuple[FloatArray, BoolArray]:
+    # A smaller scale would make products of scales subnormal in f32, where runtimes flush them to 0.
     degenerate = scale < SCALE_FLOOR
+    # Weights of zeros want the least scale (their bias scale stays fine), activations of zeros a harmless one.
     stated = np.where((low == 0) & (high == 0), zero_range_scale, SCALE_FLOOR)
     return np.where(degenerate, stated, scale), degenerate

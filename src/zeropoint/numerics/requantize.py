@@ -127,8 +127,11 @@ class Multiplier:
                 f"found the real multiplier {real.max()} for storage of {storage_width} bits; expected at most 2^16"
             )
         form = _FORMS[behaviour]
+        # A 31-bit multiplier times a 48-bit sum does not fit int64; LiteRT's 16x8 kernels have 15-bit ones for that
+        # reason.
         if form.integer_only and accumulator_width > 32:
             return Multiplier(RequantizeBehaviour.FIXED32, *wide_multiplier(real))
+        # One behaviour for the whole op, not per channel: a vector of channels runs one instruction sequence.
         if behaviour is RequantizeBehaviour.FIXED16 and (
             storage_width > 8 or (fixed16_multiplier(real)[1] < -GUARD_BITS).any()
         ):
@@ -188,19 +191,24 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
     own = (1 << (accumulator_width - 1)) - 1
     if shift is None:
         limit = np.full(multiplier.multiplier.shape, INT64_MAX)
+        # Forms without a shift are computed in floats, which do not overflow. Only `exact` multiplies limbs in 64 bits.
         if behaviour is RequantizeBehaviour.EXACT:
             limit = np.full(multiplier.multiplier.shape, EXACT_LIMIT)
     elif behaviour is RequantizeBehaviour.FIXED16:
         limit = np.where(
             shift > 0, INT32_MAX - (np.int64(1) << np.maximum(shift - 1, 0)), INT32_MAX >> -shift.clip(max=0)
         )
+    # The left shift comes before the multiplication, in int32: an accumulator beyond this saturates there.
     elif behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
         limit = INT32_MAX >> np.maximum(shift, 0)
+    # TOSA's own precondition; beyond it, apply_scale_32 is an error for other implementations, though not here.
     elif behaviour is RequantizeBehaviour.TOSA_DOUBLE:
         limit = np.minimum((np.int64(1) << (shift - 1)) - 1, INT32_MAX)
     elif behaviour is RequantizeBehaviour.POT:
         limit = INT64_MAX >> np.maximum(-shift, 0)
     else:
+        # acc * factor + rounding must fit int64. For factors of more than 17 bits and wide accumulators, the product is
+        # formed in two halves (`behaviours.fixed32`), whose upper one has 16 bits more of room.
         factor, rounding, right = fixed32_parts(multiplier.multiplier, shift)
         limit = (INT64_MAX - rounding) // np.maximum(factor, 1)
         if accumulator_width > 32:
@@ -228,6 +236,7 @@ def requantize(
     there are several multipliers but no axis, or an axis of another size.
     """
     accumulator = np.asarray(acc)
+    # NumPy would promote uint64 * int64 to f64 and lose the low bits.
     if accumulator.dtype.kind == "u":
         accumulator = accumulator.astype(np.int64)
     shape, rank = accumulator.shape, accumulator.ndim
@@ -240,8 +249,10 @@ def requantize(
     _check_domain(accumulator, multiplier, axis, storage_min, storage_max)
     function = _FORMS[multiplier.behaviour].function
     result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
+    # Block by block, so that the intermediate int64 arrays stay in the cache.
     for block in blocks(shape):
         y = function(accumulator[block], part(m, block), part(shift, block), part(zeros, block))
+        # The bounds are applied in the wide type: converting to the storage type first would wrap around.
         np.maximum(y, storage_min, out=y)
         np.minimum(y, storage_max, out=y)
         result[block] = y
@@ -250,6 +261,7 @@ def requantize(
 
 def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, storage_min: int, storage_max: int) -> None:
     bits = acc.dtype.itemsize * 8
+    # Its proof that saturation is harmless (`behaviours.fixed16`) holds for 8-bit storage only.
     if multiplier.behaviour is RequantizeBehaviour.FIXED16:
         if storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255:
             raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
@@ -258,6 +270,8 @@ def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, stora
         return  # likewise
     limit = accumulator_limit(multiplier, 64)
     if multiplier.behaviour is RequantizeBehaviour.TOSA_DOUBLE:
+        # -2^31 is a legal accumulator, and here it is computed in 64 bits; `accumulator_limit` is what other machines
+        # take.
         limit = np.full(limit.shape, INT32_MAX + 1)
     if limit.min() >= INT64_MAX:
         return

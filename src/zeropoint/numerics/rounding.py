@@ -30,6 +30,7 @@ def round_half_away(x: AnyArray) -> AnyArray:
     # x - trunc(x) is exact: it has no more significant bits than x. x + 0.5 could round, and so create false ties.
     half = np.asarray(0.5, dtype=x.dtype)
     away = (np.abs(x - whole) >= half).astype(x.dtype)
+    # copysign keeps the sign of zero: round(-0.4) is -0 in C.
     return whole + np.copysign(away, x)
 
 
@@ -38,6 +39,7 @@ def round_half_up(x: AnyArray) -> AnyArray:
     whole = np.floor(x)
     # Exact for x >= 0 and for x <= -1/2; in between x - floor(x) may round, but not below 1/2, so never across a tie.
     half = np.asarray(0.5, dtype=x.dtype)
+    # floor, not trunc: ties of negative numbers go up, too.
     return whole + (x - whole >= half).astype(x.dtype)
 
 
@@ -57,6 +59,8 @@ def rounding_divide_by_pot(x: npt.ArrayLike, k: npt.ArrayLike) -> IntArray:
     """x / 2^k to nearest, ties away from zero (gemmlowp RoundingDivideByPOT, widened to int64). 0 <= k <= 62."""
     x, k = np.asarray(x, dtype=np.int64), np.asarray(k, dtype=np.int64)
     mask = (np.int64(1) << k) - 1
+    # >> rounds towards negative infinity. A remainder of exactly half rounds up for x >= 0 (remainder > mask >> 1), and
+    # for x < 0 must round down, away from zero, so the threshold is one higher.
     threshold = (mask >> 1) + (x < 0)
     return (x >> k) + ((x & mask) > threshold)
 
@@ -96,6 +100,8 @@ def tosa_apply_scale_32(
     value, shift = np.asarray(value, dtype=np.int64), np.asarray(shift, dtype=np.int64)
     rounding = np.int64(1) << (shift - 1)
     if double_round:
+        # The specification adds this term only for shifts above 31: with fewer, the first of the two imitated roundings
+        # is exact.
         rounding = rounding + np.where(shift > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
     # |value * multiplier| <= 2^62 and the rounding term <= 2^61 + 2^30: the sum fits 64 bits.
     return (value * np.asarray(multiplier, dtype=np.int64) + rounding) >> shift

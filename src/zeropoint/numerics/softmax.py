@@ -81,10 +81,13 @@ class Softmax:
                 f"found scale {scale} and {bits} fraction bits, expected a scale above 0 and one of {known}"
             )
         kept, result_shift = KEPT[bits]
+        # 512 * 2^21 = 2^30 just fits i32. Results of 15 bits need 22 bits of each exponential, so they never do.
         narrow = bits < 15 and terms <= NARROW_TERMS
         exponent = 21 if narrow else 30
+        # Beyond E + 1 binary digits a step, any other score than the greatest one gives 0 either way; the cap bounds M.
         step = min(scale * math.log2(math.e), exponent + 1.0)
         reach = min(math.ceil((exponent + 1) / step), 2 * GREATEST_SCORE)
+        # The largest S with D M < 2^31: more fraction bits of M lose less of the scale.
         shift = 30 - FRACTION - math.ceil(math.log2(reach * step))
         return Softmax(
             scale=scale,
@@ -122,17 +125,23 @@ class Softmax:
     def exponentials(self, scores: IntArray, axis: int = -1) -> IntArray:
         """exp(scale * (scores - greatest)) along an axis, with `exponent_bits` fraction bits."""
         c1, c2, c3 = COEFFICIENTS
+        # Differences from the greatest score are 0 or more, so no exponential exceeds 1; D keeps d M in 31 bits.
         distance = np.minimum(scores.max(axis=axis, keepdims=True) - scores, self.reach)
         u = (distance * self.multiplier) >> self.shift
         f = u & ((1 << FRACTION) - 1)
+        # Horner's rule in this order is the definition: every shift rounds down, so another order has other last bits.
         y = (((((c3 * f) >> 15) + c2) * f) >> 15) + c1
         y = ((y * f) >> (30 - self.exponent_bits)) + (1 << self.exponent_bits)
+        # The integer part of the logarithm is a shift. NumPy shifts int64 by up to 63, which u >> 15 never exceeds (E +
+        # 1).
         return y >> (u >> FRACTION)
 
     def apply(self, scores: IntArray, axis: int = -1) -> IntArray:
         """The probabilities along an axis, with `bits` fraction bits. `scores` are i64, up to `GREATEST_SCORE`."""
         e = self.exponentials(scores, axis)
         total = (e.sum(axis=axis, keepdims=True) + (1 << self.dropped >> 1)) >> self.dropped
+        # One division a row; every element is then multiplied, because vector units have no integer division.
         reciprocal = ((1 << (self.bits + self.result_shift)) + (total >> 1)) // total
         p = ((e >> self.dropped) * reciprocal + (1 << self.result_shift >> 1)) >> self.result_shift
+        # A single dominant score gives exactly 1 = 2^B, which is one more than the storage holds.
         return np.minimum(p, (1 << self.bits) - 1)
