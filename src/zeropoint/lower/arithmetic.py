@@ -61,6 +61,7 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out + z_out, rounded by the profile."""
     (source,), result = _types(op)
     stored = lowering.stored(op.operand)
+    # A 64-bit accumulator has no zero point to subtract, and `requantized` would first narrow it to 32 bits.
     if is_wide(op.operand) and source != result and not result.is_per_channel:
         return rescaled_accumulator(lowering, stored, source, result)
     return requantized(lowering, op, stored, source, result)
@@ -74,6 +75,7 @@ def requantized(
     result: UniformQuantizedType,
 ) -> SSAValue:
     """Requantize integers from one type to another. Errors name `op` if the profile cannot do it."""
+    # Requantizing to the same type is the identity only because it rounds and clamps nothing; no op is left behind.
     if source == result:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
@@ -110,6 +112,7 @@ def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) 
     """
     point = result.zero_point
     low, high = result.storage.minimum - point, result.storage.maximum - point
+    # 1 for the rounding, which may go up at the very end of the range.
     reach = source.affine.reach * float(source.scales.max()) / result.scale + 1
     if point != 0 and reach > INT32_MAX:
         raise ValueError(
@@ -149,6 +152,7 @@ def _requantize_channels(
         points = source.zero_points if source.is_per_channel else source.zero_point
         wide = lowering.shifted(wide, -points, axis)
     real = lowering.profile.ratio(source.scales, result.scales)
+    # The clamp follows the zero points, so the requantization itself must not clamp to the storage.
     multiplier = lowering.profile.multiplier(real, result.storage.type.width)
     scaled = lowering.rescaled(wide, multiplier, 0, INT32, axis)
     shifted = lowering.shifted(scaled, result.zero_points if result.is_per_channel else result.zero_point, axis)
@@ -164,6 +168,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     """
     (lhs, rhs), result = _types(op)
     accumulates = result.is_per_layer or not result.zero_points.any()
+    # One scale: the integers are the real values in the same unit, so no multiplier and no rounding is needed.
     if lhs == rhs == result and accumulates and result.storage.type.width == 32:
         return _sum_of_accumulators(lowering, op)
     if lowering.profile.integer_kernels and _is_accumulation(lhs, rhs, result):
@@ -183,11 +188,15 @@ def sum_by_profile(lowering: Lowering, op: Operation, sign: int) -> SSAValue:
     (lhs, rhs), result = _types(op)
     _check_width(op, 16)
     signs = (1, sign)
+    # The parameters decide the form, not the profile's name: some additions have none for these scales and fall back.
     parameters = addition(lowering.profile.add, (lhs.affine, rhs.affine), result.affine, signs)
+    # These profiles define the sum as dequantize_op_quantize, so computing it in float is exact, not a fallback.
     if isinstance(parameters, FloatAdd) and lowering.profile.add is AddBehaviour.FLOAT32:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(operand) for operand in op.operands]
     if isinstance(parameters, CommonScaleSum):
+        # The storage bounds may prove less than the ranges of the actual operands, and the other way round; i64 always
+        # fits.
         if parameters.accumulator_width > 32 or not sums_fit(operands, parameters):
             return _wide_weighted_sum(lowering, operands, result, parameters)
         return _weighted_sum(lowering, operands, result, parameters)
@@ -211,6 +220,7 @@ def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue
     kind = quantized_element(op.result)
     total = lowering.combined(type(op), lhs, rhs)
     if kind is not None and kind.is_per_layer:
+        # (q_a - z) + (q_b - z) + z has one z too many; in a difference, both cancel and the result's own is missing.
         total = lowering.shifted(total, -kind.zero_point if isinstance(op, AddOp) else kind.zero_point, None)
     return lowering.converted(total, i64) if is_wide(op.result) else lowering.saturated_result(total, op)
 
@@ -223,6 +233,7 @@ def _widest(op: Operation) -> int:
 
 def _is_accumulation(*kinds: UniformQuantizedType) -> bool:
     """Whether operands and result have 32 bits without zero points, and the result has the type of an operand."""
+    # With zero points this would be an ordinary sum of quantized values, which the profile rounds in its own way.
     plain = all(kind.storage.type.width == 32 and not kind.zero_points.any() for kind in kinds)
     return plain and kinds[-1] in kinds[:-1]
 
@@ -247,12 +258,14 @@ def _at_scale(lowering: Lowering, operand: SSAValue, result: UniformQuantizedTyp
     spread = stored.owner
     inner = spread.operand if isinstance(spread, BroadcastInDimOp) else stored
     array = lowering.integers(inner)
+    # A bias that is computed at run time needs the multiplication at run time, too.
     if array is None:
         return lowering.rescaled(stored, multiplier, 0, INT32, axis)
     dimensions = array_values(spread.broadcast_dimensions) if isinstance(spread, BroadcastInDimOp) else ()
     inside = axis if not isinstance(spread, BroadcastInDimOp) or axis is None else _position(dimensions, axis)
     if axis is not None and inside is None:  # one number for channels of different scales
         return lowering.rescaled(stored, multiplier, 0, INT32, axis)
+    # The same function as the interpreter's `fxpmath.requantize`, so folding does not change a bit.
     folded = requantize(array, multiplier, 0, INT32.minimum, INT32.maximum, axis=inside, dtype=np.int32)
     constant = lowering.constant(folded)
     if not isinstance(spread, BroadcastInDimOp):
@@ -342,6 +355,7 @@ def lower_quotient(lowering: Lowering, op: Operation) -> SSAValue:
     (lhs, rhs), result = _types(op)
     if not lowering.profile.integer_kernels:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' divides in float")
+    # A 2^N for rounding, N up to 14, beside 17-bit operands and 31-bit factors: more bits would not fit i64.
     if any(kind.is_per_channel or kind.storage.type.width > 16 for kind in (lhs, rhs, result)):
         return lower_in_float(lowering, op, "only quotients of 8- and 16-bit values per layer have an integer form")
     division = Division.of([lhs.affine, rhs.affine], result.affine)
@@ -354,6 +368,7 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     """(q_a - z_a)(q_b - z_b) in the profile's accumulator width, then a requantization by s_a * s_b / s_out."""
     (lhs, rhs), result = _types(op)
     width = result.storage.type.width
+    # Compared exactly, in f64: a result scale that is only near the product needs a requantization, however small.
     if width == 32 and lhs.scale * rhs.scale == result.scale:
         return _exact_product(lowering, op, lhs, rhs)
     if _widest(op) > 16:
@@ -393,6 +408,7 @@ def _exact_product(
     """A product at scale s_a * s_b, saturated to 32 bits. A factor of 1 needs no multiplication."""
     factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
+    # Exporters write masks and identity scales as constants of ones.
     if factor == 1 and rhs.zero_point == 0:
         return lowering.saturated_result(value, op)
     other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)

@@ -52,9 +52,11 @@ _FIXED = (ReturnOp, StorageCastOp, BitcastConvertOp)
 def store_in_bytes(program: Program) -> None:
     """Widen the storage of every value below a byte, in place, except where the caller or a cast sees it."""
     for op in list(program.entry.ops):
+        # First the constants: their values would otherwise count as given by a cast and keep the narrow type.
         if isinstance(op, StorageCastOp) and is_constant(op.input) and is_narrow(op.result):
             _widen_cast(op, program.weights)
     found = [value for value in _values(program.entry) if is_narrow(value)]
+    # All or nothing: half of a chain in bytes would need casts between every two ops.
     if any(map(_lacks_edges, found)):
         return
     for value in found:

@@ -34,6 +34,7 @@ def as_stablehlo(block: Block) -> None:
 def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
     """The integers of a quantized float: by a table if it is a function of few integers."""
     integers = integer_source(op)
+    # Before the table of a function: converted integers have no dequantization that a function could start from.
     converted = None if integers is None else lower_converted(lowering, op, integers)
     if converted is not None:
         return converted

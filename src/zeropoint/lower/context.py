@@ -120,6 +120,7 @@ def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) 
 
 def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:
     """Whether a requantization only subtracts the zero point, and the result always fits the other type."""
+    # Equal scales, compared exactly: only then is no rounding involved.
     if before.is_per_channel or after.is_per_channel or before.scale != after.scale or after.zero_point != 0:
         return False
     low, high = before.affine.centred_range
@@ -219,6 +220,7 @@ class Lowering:
         `element` is the element type if it is narrower than the array's.
         """
         made = self.insert(constant_op(array, self.weights, element_type=element))
+        # A weight keeps the name of the model's tensor, by which files and reports find it.
         made.location = made.location if location is None else location
         return made.output
 
@@ -237,6 +239,7 @@ class Lowering:
     def spread(self, value: SSAValue, like: SSAValue, dims: Sequence[int]) -> SSAValue:
         """Integers broadcast along `dims` to the shape of `like`, whose dynamic sizes are read at run time."""
         result = with_element(like, element_of(value))
+        # `broadcast_in_dim` needs a static result. Only dynamic shapes pay for reading their sizes.
         if DYNAMIC_INDEX not in shape_of(like):
             return self.insert(BroadcastInDimOp(value, result, dims)).result
         sizes = [self._size(like, number) for number in range(len(shape_of(like)))]
@@ -270,6 +273,7 @@ class Lowering:
         """`value - zero_point` in i32, or in another type that can represent it; in i64 if 32 bits may not."""
         if zero_point == 0:
             return self.converted(value, element)
+        # By the proved range, not by the type: an i32 accumulator usually uses far less.
         if not (self.ranges.of(value) - Interval.of(zero_point, zero_point)).fits(element.width.data):
             # q - z of 32-bit numbers may need 33 bits.
             element = i64
@@ -282,6 +286,7 @@ class Lowering:
     def combined(self, kind: type[Combination], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """lhs + rhs, lhs - rhs or lhs * rhs: in i32 if every possible result fits, otherwise in i64."""
         a, b = self.ranges.of(lhs), self.ranges.of(rhs)
+        # Bounds beyond i64 saturate in interval arithmetic instead of wrapping around, so `_prove` sees and refuses them.
         exact = {AddOp: a + b, SubtractOp: a - b, MultiplyOp: a * b}[kind]
         narrow = element_of(lhs) == element_of(rhs) == i32 and exact.fits(32)
         element = i32 if narrow else i64
@@ -289,6 +294,7 @@ class Lowering:
 
     def saturated(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
         """Convert integers to a type that covers low..high, with a clamp if they may be outside."""
+        # A clamp that can do nothing would keep native code from fusing the conversion.
         if self.ranges.of(value).within(low, high):
             return self.converted(value, element)
         return self.clamped(value, low, high, element)
@@ -316,6 +322,7 @@ class Lowering:
         amounts = np.asarray(amount, np.int64)
         if not amounts.any():
             return accumulator
+        # A constant of i64 makes the whole addition i64, so it is i32 if each amount fits; `combined` checks the sums.
         narrow = element_of(accumulator) == i32 and amounts.min() >= INT32_MIN and amounts.max() <= INT32_MAX
         element = i32 if narrow else i64
         if amounts.ndim == 0:

@@ -54,6 +54,7 @@ def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: 
     low, high, interior = [0] * rank, [0] * rank, [0] * rank
     for dimension, pair, step in zip(spatial, pairs, dilation, strict=True):
         low[dimension], high[dimension] = pair
+        # StableHLO's dilation inserts zeros; an interior pad inserts the zero point, which is the real 0.
         interior[dimension] = int(step) - 1
     fill = lowering.constant(np.array(zero_point, element_dtype(element_of(value))))
     return lowering.insert(PadOp(value, fill, low, high, interior)).result
@@ -68,6 +69,7 @@ def _integer_convolution(
     if zero_point != 0:
         value = _padded(lowering, op, value, zero_point)
         properties.pop("padding", None)
+        # The pad has both now. The window's own dilation and strides stay with the convolution.
         properties.pop("lhs_dilation", None)
     made = ConvolutionOp.create(
         operands=[value, weight],
@@ -82,6 +84,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
     """The constant weights minus their zero points; None if not constant or if they do not fit the input's storage."""
     stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
+    # Without a channel axis (a batch of products), the correction is not one number per output channel.
     if stored is None or weight_channel_axis(op) is None:
         return None
     # In 64 bits: the difference of two bytes has nine.
@@ -97,6 +100,7 @@ def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     assert kind is not None and given is not None
     element = storage_element(given)
     low, high = kind.affine.centred_range
+    # By the range of the storage, not by the weights that happen to be there, so that equal types give equal files.
     narrower = _fits(low, high, NIBBLE if element.width.data == BYTE else BYTE)
     if not kind.zero_points.any() and storage_element(kind) == element and not narrower:
         return lowering.stored(op.rhs)
@@ -131,6 +135,7 @@ def _requantizes(op: Contraction) -> bool:
     """Whether the result has another scale than the sum of products, so that it must be requantized."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
+    # A quotient of 1 in f64 is the identity for every accumulator; any other number, however near, is not.
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
 
 
@@ -168,6 +173,7 @@ def _corrected(lowering: Lowering, op: Contraction, weight: Array | None) -> SSA
         sums = corrected_after(lowering, op, sources)
     kinds = [quantized_element(source) for source in sources]
     if any(kind is not None and kind.zero_points.any() for kind in kinds):
+        # The contraction that was emitted last is the one just made; corrections after it are other ops.
         made = next(each for each in reversed(lowering.made) if isinstance(each, type(op)))
         made.attributes[ZERO_POINTS] = StringAttr(form.value)
     return sums
@@ -182,6 +188,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     channels, weights = weights_by_channel(weight, axis), _weights(lowering, op, weight)
     # Padding with the zero point is covered by this bound, because the zero point is a storage value.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
+    # For all partial sums, not only for the final one: native code adds the terms in any order.
     element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64
     if isinstance(op, ConvolutionOp):
         accumulator = _integer_convolution(lowering, op, weights, lhs.zero_point, element)
@@ -203,8 +210,11 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
     # 16-bit products fill 31 bits, so already a few terms need an accumulator of 64.
     wide = max(lhs.storage.type.width, rhs.storage.type.width) > BYTE
     if not wide:
+        # 8-bit profiles requantize 32-bit accumulators only. Solving has chosen scales that fit, unless the model fixed
+        # them.
         lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
         sums = lowering.converted(sums, i32)
+    # s_x s_w first and then the quotient, as the runtimes do: the order of the two roundings is part of the profile.
     real = lowering.profile.ratio(lhs.scale * rhs.scales, result.scale)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
     axis = output_channel_axis(op) if rhs.is_per_channel else None

@@ -33,6 +33,7 @@ def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
 
 def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
     """The lowering of an op with one or more results, quantized or boolean."""
+    # The declared type: the user's unsigned storage rounds and saturates as declared, then the integers become signed.
     kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],
@@ -59,6 +60,7 @@ def _quantized(lowering: Lowering, op: Operation, real: SSAValue, result: SSAVal
 
 def _dequantized(lowering: Lowering, operand: SSAValue) -> SSAValue:
     quantized = quantized_element(operand)
+    # An i1 or an index beside quantized operands is passed on as it is.
     if quantized is None:
         return operand
     again = lowering.quantized_again(lowering.stored(operand), quantized)

@@ -42,6 +42,7 @@ class FoldBounds(RewritePattern):
             return
         folded = producer.clone()
         folded.storage_min, folded.storage_max = IntegerAttr(int(low), i64), IntegerAttr(int(high), i64)
+        # The clamp is the kernel's last op, so it has the kernel's facts; they move to the op that now ends it.
         carry(op, folded, FACTS)
         rewriter.replace(op, folded)
 

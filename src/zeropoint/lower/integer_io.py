@@ -38,6 +38,7 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
     users = [user for user in users if not isinstance(user, ConvertOp)]
     quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
     types = {quantized_element(user.result) for user in quantizes}
+    # One set of integers per input: with two types, the caller would have to pass the value twice.
     if len(quantizes) != len(users) or len(types) != 1:
         found = _other_reader(users) or f"{len(types)} quantized types on its float value"
         fix = "quantize with io integer, or keep io float (--io)" if len(types) > 1 else "keep io float (--io)"

@@ -215,6 +215,7 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
         return op.input if kind is None or kind.storage.type.signed else lowering.flipped(op.input)
     if isinstance(op, UnaryOp):
         return lower_function(lowering, op)
+    # 64-bit accumulators exist only between a contraction and its requantization.
     if any(map(is_wide, op.operands)) and not isinstance(op, AddOp | SubtractOp | UniformQuantizeOp):
         raise LoweringError(
             f"{describe(op)}: found accumulators of 64 bits, expected a sum with a bias, or uniform_quantize"
@@ -231,6 +232,7 @@ def _quantized_again(lowering: Lowering, value: SSAValue, op: Operation) -> SSAV
 
     For dequantization the signed type will do, because it expresses the same real values.
     """
+    # The signed type saves the flip of the highest bit; other ops have the declared type in their own signature.
     kind = quantized_element(value) if isinstance(op, UniformDequantizeOp) else stored_element(value)
     assert kind is not None
     return lowering.quantized_again(lowering.values[value], kind)
@@ -271,9 +273,11 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
         for op in program.module.walk():
             # The given profile holds for every op.
             op.attributes.pop(PROFILE, None)
+    # Recorded, because the program is only defined together with its profile.
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
     as_stablehlo(block)
+    # Before ranges are asked for: they hold for the values that are lowered.
     store_in_bytes(program)
     lowering = Lowering(
         profile=chosen,
@@ -292,6 +296,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
 def _lower_ops(lowering: Lowering, block: Block) -> None:
     """Lower the ops of the entry function or of a body, whose quantized arguments have their integers already."""
     as_stablehlo(block)
+    # A copy of the list, because lowering inserts ops into the block while it is walked.
     original = list(block.ops)
     replaced: set[SSAValue] = {value for value in block.args if value in lowering.values}
     for op in original:
@@ -300,6 +305,8 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
         own = own_profile(op)
         # A target may compute one kernel by another profile (XNNPACK's fallbacks).
         lowering.profile = lowering.default if own is None else named_profile(own)
+        # A predicate becomes an i1 of the same type, so its readers take it directly; integers change the type of a
+        # value, and readers ask for them by `lowering.stored`.
         for result, value in zip(op.results, _integers(lowering, op) or (), strict=False):
             if quantized_element(result) is None:
                 result.replace_all_uses_with(value)
@@ -308,6 +315,7 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
             replaced.add(result)
             _note_expressed(value, result, op)
     _return_integers(lowering, original[-1])
+    # Last, when it is known which quantized values still have a reader that stays float.
     _settle(lowering, original, replaced)
     remove_dead_ops(block)
 
@@ -329,6 +337,7 @@ def _naming(op: Operation) -> Generator[None]:
     try:
         yield
     except LoweringError as error:
+        # An inner op knows its place better than the one around it.
         error.op = error.op or op
         raise
     except ValueError as error:

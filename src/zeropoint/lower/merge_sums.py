@@ -37,9 +37,11 @@ class MergeSums(RewritePattern):
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
         """Rewrite the outer addition."""
         inner = op.lhs.owner
+        # A second reader of the inner sum would keep that addition alive, and there would be two anyway.
         if not isinstance(inner, AddOp) or not op.lhs.has_one_use():
             return
         first, second = self._term(inner.rhs), self._term(op.rhs)
+        # Constants along different axes have no common broadcast that is smaller than the result.
         if first is None or second is None or first[1] != second[1]:
             return
         total = first[0].astype(np.int64) + second[0].astype(np.int64)
@@ -66,6 +68,7 @@ class MergeSums(RewritePattern):
 def merge_sums(program: Program) -> Program:
     """A copy with one bias per contraction."""
     program = program.clone()
+    # One sweep is enough: ops are visited in order, so a chain of additions collapses from its start.
     PatternRewriteWalker(MergeSums(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program

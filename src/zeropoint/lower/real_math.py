@@ -85,6 +85,7 @@ def lower_real_sum(lowering: Lowering, op: RealAddEwOp | RealSubEwOp) -> SSAValu
     sign = -1 if isinstance(op, RealSubEwOp) else 1
     lhs, rhs, result = (kind_of(value) for value in (op.lhs, op.rhs, op.result))
     low, high = _bounds(lowering, op)
+    # Shifts are exact to the left and round once to the right, so power-of-two ratios need no multiplier at all.
     shifted = ShiftedSum.of([lhs.affine, rhs.affine], clamped(result.affine, low, high), (1, sign))
     if shifted is None:
         return clamped_result(lowering, op, sum_by_profile(lowering, op, sign))
@@ -139,6 +140,7 @@ def lower_real_function(lowering: Lowering, op: RealUnaryEwOp) -> SSAValue:
 def _multiplier(lowering: Lowering, given: float, wanted: float, width: int, accumulator: int) -> Multiplier:
     """From one scale to another: a shift for a power of two, otherwise the profile's multiplier."""
     real = lowering.profile.ratio(given, wanted)
+    # Whatever the profile: "MLIR Quantization" defines power-of-two scales by shifts.
     if power_of_two(float(real)) is not None:
         return Multiplier.of(real, RequantizeBehaviour.POT, width, accumulator)
     return lowering.profile.multiplier(real, width, accumulator)
@@ -149,5 +151,6 @@ def lower_real_comparison(lowering: Lowering, op: Operation) -> SSAValue | None:
     if not isinstance(op, RealUnaryEwOp) or not op.compares or quantized_element(op.operand) is None:
         return None
     kind, stored = kind_of(op.operand), lowering.stored(op.operand)
+    # q - z has the sign of the real value, so q is compared with z and nothing is subtracted.
     zero = lowering.filled(stored, kind.zero_point, cast("IntegerType", element_of(stored)))
     return lowering.insert(CompareOp(stored, zero, ComparisonDirection[COMPARISONS[op.fn.data]])).result

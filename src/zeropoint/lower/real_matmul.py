@@ -75,6 +75,7 @@ def lower_real_matmul(lowering: Lowering, op: MatMul) -> SSAValue:
         sums = lowering.combined(AddOp, sums, lowering.insert(spread).result)
     if op.gives_sums:
         return lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
+    # The requantization reads one width; sums and bias may have needed i64 on the way.
     sums = lowering.converted(sums, i64) if wide else lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
     multiplier = _multiplier(lowering, scales, result.scales.reshape(()), result.storage.type.width, 64 if wide else 32)
     axis = last if multiplier.multiplier.ndim else None
@@ -110,6 +111,7 @@ def _sums(lowering: Lowering, op: MatMul, *, wide: bool) -> SSAValue:
     dimensions = DotDimensions(batch, batch, (rank - 1,), (rank - 2,))
     dot = lowering.builder.insert(DotGeneralOp(op.lhs, op.rhs, with_element(op.result, accumulator), dimensions))
     dot.location = op.location
+    # Sums of 16-bit products exceed 32 bits after a few terms.
     if wide:
         dot.attributes[ACCUMULATOR] = i64
     sums = lower_contraction(lowering, dot)
@@ -125,6 +127,7 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     (m, k), n = shape_of(op.lhs), shape_of(op.rhs)[1]
     blocks = k // rows
     weights = _centred(lowering, op).reshape(blocks, rows, n)
+    # Both operands get one type: dot kernels multiply equal widths.
     element = i8 if weights.min() >= -128 and weights.max() <= 127 and not wide else i16
     x = lowering.converted(lowering.stored(op.lhs), element)
     parts = lowering.insert(ReshapeOp(x, TensorType(element, [m, blocks, rows]))).result
@@ -137,6 +140,7 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     correction = -kind_of(op.lhs).zero_point * weights.sum(axis=1)
     if correction.any():
         sums = lowering.combined(AddOp, sums, _by_block(lowering, sums, correction))
+    # Factors are at most 2^15 and sums of one block below 2^31, so i64 has room for 2^16 blocks.
     scaled = MultiplyOp(lowering.converted(sums, i64), _by_block(lowering, sums, factors))
     total = _added(lowering, lowering.insert(scaled).result, TensorType(i64, [m, n]))
     rounded = lowering.shifted(total, 1 << (FRACTION - 1), None)
@@ -177,6 +181,7 @@ def _bias(lowering: Lowering, op: RealMatMulBiasOp, scales: FloatArray) -> SSAVa
     axis = 0 if multiplier.multiplier.ndim else None
     if constant is not None:
         centred: Array = constant.astype(np.int64) - kind.zero_point
+        # `requantize` has the 32-bit forms of the profile only for 32-bit accumulators.
         if np.abs(centred).max(initial=0) <= INT32_MAX:
             centred = centred.astype(np.int32)
         folded = requantize(centred, multiplier, 0, INT32_MIN, INT32_MAX, axis=axis, dtype=np.int32)

@@ -79,6 +79,7 @@ class _Form:
 def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
     """The result integers; None, with the reason on the op, for a result with a scale for each channel."""
     form = _form(op)
+    # Bodies other than one add, maximum or minimum in one type have no single integer op.
     if form is None:
         lowered = lower_by_body(lowering, op)
         return None if lowered is None else lowered[0]
@@ -90,6 +91,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
         made = _made(lowering, op, form, stored, storage_element(form.body))
         return requantized(lowering, op, lowering.insert(made).results[0], form.body, form.result)
     centred = [_centred(lowering, op, value, form.body) for value in form.values]
+    # All operands and the initial value of a reduction have one element type.
     word = i64 if any(element_of(value) == i64 for value in centred) else i32
     made = _made(lowering, op, form, [_in_word(lowering, value, word) for value in centred], word)
     if word == i32 and not all(shown.holds for shown in obligations(lowering.ranges, made)):
@@ -124,10 +126,12 @@ def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -
     """The result integers, from the body's total without zero point, which is first saturated to the body's storage."""
     body, point = form.body, form.body.zero_point
     low, high = body.storage.minimum - point, body.storage.maximum - point
+    # Storage bounds minus a zero point of 32 bits may need 33.
     word = i32 if low >= INT32_MIN and high <= INT32_MAX else i64
     inside = lowering.saturated(total, low, high, word)
     if body == form.result:
         return lowering.converted(lowering.shifted(inside, point, None), storage_element(body))
+    # The result type only drops the zero point, which the total does not have anyway.
     if is_widening(body, form.result):
         return lowering.converted(inside, storage_element(form.result))
     return rescaled_accumulator(lowering, inside, body, form.result)
@@ -137,6 +141,7 @@ def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQu
     """A value requantized to the body's type, minus the zero point. A constant stays a constant."""
     source, constant = quantized_element(value), lowering.integers(value)
     assert source is not None
+    # An initial value must stay a constant: padding of windows and exporters read it.
     if constant is not None and source.is_per_layer:
         return lowering.constant(_changed(lowering.profile, constant, source, body))
     stored = lowering.stored(value)
@@ -156,6 +161,7 @@ def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body
         multiplier = change_multiplier(profile, source, body)
         bounds = (storage.minimum, storage.maximum)
         centred = requantize(centred, multiplier, point, *bounds, dtype=np.int64) - point
+    # i32 where possible, as i64 here would make the whole reduction i64.
     fits = abs(centred).max(initial=0) <= INT32_MAX
     return centred.astype(np.int32 if fits else np.int64)
 
@@ -173,6 +179,7 @@ def _form(op: Reduction) -> _Form | None:
         return None
     if result.is_per_channel or any(quantized_element(value) is None for value in values):
         return None
+    # The order of integers is that of the real values, but only for a plain comparison of both arguments.
     if isinstance(op, SelectAndScatterOp) and not _compares(op.select.block):
         return None
     stored = stored_element(block.args[0])
@@ -220,6 +227,7 @@ def _comparison(block: Block, element: IntegerType) -> Region:
     found = block.first_op
     assert isinstance(found, CompareOp)
     made = Block(arg_types=[TensorType(element, [])] * 2)
+    # compare(b, a) selects the other of two equal values, so the order of the arguments is kept.
     swapped = found.lhs is block.args[1]
     arguments = list(reversed(made.args)) if swapped else list(made.args)
     properties = {name: value for name, value in found.properties.items() if name != "compare_type"}

@@ -57,6 +57,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
     seen: set[Operation] = set()
     while pending:
         value = pending.pop()
+        # Constants do not depend on the input, so they take no part in the search for it.
         if splat_value(value, lowering.weights) is not None:
             continue
         producer = value.op if isinstance(value, OpResult) else None
@@ -68,6 +69,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
                 pending += producer.operands
         else:  # includes ops kept float by a recipe or the target
             return None
+    # Two inputs would need an entry for each pair of values, and `fxpmath.table` reads one value.
     if len(sources) != 1:
         return None
     source = sources.pop()
@@ -77,6 +79,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
 
 def has_table(lowering: Lowering, operand: UniformQuantizedType) -> bool:
     """Whether functions of values of a type have a table: 8 bits per layer; 16 if the profile has integer kernels."""
+    # Profiles that imitate runtimes compute 16-bit functions as those do, not by a table of every value.
     widths = (8, 16) if lowering.profile.integer_kernels else (8,)
     return operand.is_per_layer and operand.storage.type.width in widths
 
@@ -101,11 +104,14 @@ def lower_converted(lowering: Lowering, op: UniformQuantizeOp, integers: SSAValu
     storage, wide = result.storage, element_dtype(element_of(integers))
     low, high = ((bound - result.zero_point) * result.scale for bound in (storage.minimum, storage.maximum))
     limits = np.iinfo(wide)
+    # One more integer at each end, which certainly saturates: floor and ceil may fall on a value that still rounds
+    # inside.
     first, last = max(math.floor(low) - 1, limits.min), min(math.ceil(high) + 1, limits.max)
     if last - first >= MOST_ENTRIES or first > last:
         return None
     domain = np.arange(first, last + 1).astype(element_dtype(element_of(op.operand)))
     table = lowering.constant(signed_integers(quantize(domain, result, lowering.profile.name)))
+    # i64, because an index computed from i32 integers near its limits might overflow when `first` is subtracted.
     inside = lowering.clamped(integers, first, last, i64)
     index = lowering.insert(SubtractOp(inside, lowering.filled(inside, first, i64))).result
     dimensions = GatherDimensions(
@@ -161,6 +167,7 @@ def _table_of(lowering: Lowering, operand: SSAValue, name: str, result: UniformQ
     assert given is not None
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     domain = dequantize(stored, given)
+    # The logarithm and the quotient at 0 are infinite, which saturates: no error.
     with np.errstate(all="ignore"):
         image = functions.UNARY[name](domain)
     return _looked_up(lowering, operand, image, result)

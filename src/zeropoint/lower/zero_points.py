@@ -42,6 +42,7 @@ def choose(
     possible = constant or _fits_after(op, sources)
     if forced is Correction.INSIDE or not possible:
         return Correction.INSIDE
+    # On equal costs, inside: it emits fewer ops.
     if forced is Correction.AFTER or _cost_after(op, sources, constant) < _cost_inside(op, sources, constant):
         return Correction.AFTER
     return Correction.INSIDE
@@ -55,6 +56,7 @@ def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
         if kind is None or kind.is_per_channel or kind.storage.type.width > 8:
             return False
         reach *= _magnitude(kind) + abs(kind.zero_point)
+    # The four terms cancel only in the end. Each of them, and each partial sum, must fit i32.
     return isinstance(op, DotGeneralOp) and reach <= INT32_MAX
 
 

@@ -69,8 +69,8 @@ def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, Int
 def fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc, and M0 < 2^15 for 48 bits."""
     factor, rounding, right = fixed32_parts(m, shift)
-    # Factors of up to 17 bits (15-bit multipliers, shifted left by up to 2) are multiplied directly, because `requantize`
-    # has checked the accumulators. With others, a 48-bit accumulator is multiplied in halves.
+    # Factors of up to 17 bits (15-bit multipliers, shifted left by up to 2) are multiplied directly: `requantize` has
+    # checked the accumulators. With others, a 48-bit accumulator is multiplied in halves.
     if acc.dtype.itemsize > 4 and int(factor.max(initial=0)) >= 1 << 17:
         return _fixed32_of_48_bits(acc, factor, right, zeros)
     y = np.asarray(acc * factor)

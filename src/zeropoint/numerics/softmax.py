@@ -132,8 +132,7 @@ class Softmax:
         # Horner's rule in this order is the definition: every shift rounds down, so another order has other last bits.
         y = (((((c3 * f) >> 15) + c2) * f) >> 15) + c1
         y = ((y * f) >> (30 - self.exponent_bits)) + (1 << self.exponent_bits)
-        # The integer part of the logarithm is a shift. NumPy shifts int64 by up to 63, which u >> 15 never exceeds (E +
-        # 1).
+        # The integer part of the logarithm is a shift, of at most 2 E + 2 = 62: NumPy defines shifts by up to 63.
         return y >> (u >> FRACTION)
 
     def apply(self, scores: IntArray, axis: int = -1) -> IntArray:
