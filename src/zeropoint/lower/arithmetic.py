@@ -355,7 +355,7 @@ def lower_quotient(lowering: Lowering, op: Operation) -> SSAValue:
     (lhs, rhs), result = _types(op)
     if not lowering.profile.integer_kernels:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' divides in float")
-    # A 2^N for rounding, N up to 14, beside 17-bit operands and 31-bit factors: more bits would not fit i64.
+    # `numerics.division` bounds its integers for operands of 17 bits; of wider ones, A M does not fit i64.
     if any(kind.is_per_channel or kind.storage.type.width > 16 for kind in (lhs, rhs, result)):
         return lower_in_float(lowering, op, "only quotients of 8- and 16-bit values per layer have an integer form")
     division = Division.of([lhs.affine, rhs.affine], result.affine)
