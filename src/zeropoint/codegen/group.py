@@ -151,6 +151,7 @@ class _Grouping:
         returned = [self.value(value) for value in returning.operands]
         *made, last = self.block.ops
         last.location, last.operands = returning.location, returned
+        # In reverse, so that an op is erased before the ops that only it read.
         for op in made[::-1]:
             if not any(result.first_use for result in op.results):
                 Rewriter.erase_op(op)
@@ -164,6 +165,7 @@ class _Grouping:
         elif isinstance(op, quant.StorageCastOp) and self.values.has(op.input):
             self._move(op, self._lying[op.input])
         elif isinstance(op, hlo.ReshapeOp) and self.values.has(op.operand):
+            # None if the strides of the value do not allow it: then the reshape is a copy.
             view = reshaped(self._lying[op.operand], shape_of(op.result))
             if view is not None:
                 self._move(op, view)
@@ -197,6 +199,7 @@ class _Grouping:
             if isinstance(operand, OpResult) and not self.values.has(operand)
         ]
         self._depths[op] = 1 + max(waiting, default=0)
+        # Without a bound, each kernel of an unrolled loop would walk back to the start: quadratic time in the program.
         if self._depths[op] >= DEEPEST and len(op.results) == 1:
             self.value(op.results[0])
 
@@ -216,6 +219,7 @@ class _Grouping:
         """Compute a value; `target` is its expected layout."""
         op = value.op
         if isinstance(op, hlo.ConstantOp):
+            # Constants are cloned where they are used first, so a program has only those that some kernel reads.
             self._bind(value, self._insert(op.clone(), op).results[0], dense(value, Space.WEIGHTS))
         elif type(op) in MOVED:
             self._operands_of_move(op)
@@ -269,6 +273,8 @@ class _Grouping:
         for n, new in enumerate((constant, pad)):
             new.location = op.location
             self.old.insert_op_before(new, op)
+            # Between the op and the one before it, in order: constant, pad, op. Kernels sort their ops by these
+            # numbers.
             self.values.order[new] = self.values.order[op] - (1 - n / 2) / 2
         op.operands[0] = pad.result
         op.padding = None
@@ -328,6 +334,7 @@ class _Grouping:
             self.found[kernel.body.block] = match.found
         for value, made in zip(match.results, kernel.values, strict=True):
             dtype = element_dtype(element_of(value))
+            # Their micro-kernels store whole cache lines; other kernels need alignment for vectors only.
             lines = match.kind in ("contraction", "product") and dtype == np.float32
             self._bind(value, made, self.values.fresh(shape_of(value), dtype, 64 if lines else 16))
         if match.kind == "product":
@@ -335,6 +342,7 @@ class _Grouping:
 
     def _reasons(self, ops: list[Operation]) -> list[str]:
         """The reason why no special kernel covers these ops."""
+        # Some reasons hold only for an op by itself. In a larger kernel, the op would not have been a candidate.
         alone = sum(not isinstance(op, hlo.ConstantOp | quant.StorageCastOp) for op in ops) == 1
         return [reason for op in ops for reason, only in self._declined.get(op, ()) if alone or not only]
 

@@ -56,6 +56,7 @@ class Parts:
         if len(samples) < PARTS:
             return Parts(samples, samples, apart=False)
         starts = range(0, len(samples) - PARTS + 1, PARTS)
+        # Seeded by the number of samples, so that the same data always gives the same program.
         chosen = np.random.default_rng(len(samples)).integers(0, PARTS, len(starts))
         held = {start + int(offset) for start, offset in zip(starts, chosen, strict=True)}
         return Parts(
@@ -198,13 +199,16 @@ def correct(
     before = least = judge.noise(program)
     best, kept = program, None
     attempts: list[Attempt] = []
+    # Kernels without a bias get one of zeros, so that a correction has something to move.
     biased = program.clone()
     give_biases(biased, platform.target)
     for name in distinct(names, biased, platform.target):
+        # Each method starts from the uncorrected program; they would hide each other's effect otherwise.
         made = biased.clone()
         METHODS[name].run(made, parts.fitted, platform, progress)
         held = judge.noise(made)
         attempts.append(Attempt(name, held.sqnr))
+        # Strictly better: on a tie, the earlier and simpler method stays, or none at all.
         if held.is_less(least):
             best, kept, least = made, name, held
     first, last, count = Figures(before.sqnr, before.sqnr), Figures(least.sqnr, least.sqnr), 0

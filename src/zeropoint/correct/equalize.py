@@ -92,6 +92,8 @@ class Site:
             axis = _normalized_axis(maker, weights)
         else:
             axis, found = output_channel_axis(made), _bounds(maker, weights)
+            # Only clamps that commute with positive factors: none, relu, or a relu with an upper bound, which `factors`
+            # watches.
             if found is None or found.low not in (-inf, 0.0) or not found.high > 0 or (found.low and found.high < inf):
                 return None
             bounds = found
@@ -114,9 +116,12 @@ class Site:
 
         def by(power: float) -> Array:
             found = np.where(seen, magnitude, 1.0) ** power / np.where(read > 0, read, 1.0) ** (1 - power)
+            # Relative to the greatest: the greatest channel keeps its scale, and only smaller ones are stretched to it.
             found = np.clip(found / found[seen].max(), LEAST, 1.0)
             if self.high < inf:
+                # Stretching by 1 / f also moves the clamp to f H for the channel.
                 found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
+            # Channels that were never seen keep their scale: nothing is known about them.
             return np.where(seen, found, 1.0)
 
         # Depthwise weights have a scale per channel, so they take any factor without loss.
@@ -141,6 +146,7 @@ def _expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
     squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
     low, high = (ranges / factors[:, None]).T
     scaled = matrix * factors[:, None, None]
+    # As `asymmetric` chooses it: the range includes 0.
     step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
     steps = np.abs(scaled).max(axis=(0, 1)) / 127
     noise = step**2 * np.square(scaled).sum() + np.square(steps).sum() * matrix.shape[1] * (squares / factors**2).sum()
@@ -290,6 +296,7 @@ def _sizes(weight: Array, *dims: int) -> tuple[int, ...]:
 def _replace(region: QuantizeRegionOp, index: int, array: Array, weights: Weights) -> None:
     before = region.inputs[index].owner
     assert isinstance(before, Operation) and region.parent is not None
+    # A new constant: others may read the old one.
     made = constant_op(array.astype(np.float32), weights, location=before.location)
     region.parent.insert_op_before(made, region)
     region.operands[index] = made.output
@@ -304,6 +311,7 @@ def _scale(site: Site, factors: Array, weights: Weights) -> None:
         assert array is not None
         shape = [-1 if array.ndim == 1 or dim == axis else 1 for dim in range(array.ndim)]
         shape = array.shape if made is None else shape
+        # In f64, rounded to f32 once, so that maker and readers have factors whose product is 1 up to that rounding.
         _replace(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
     for reader in site.readers:
         weight = _own(reader.inputs[1], weights)

@@ -103,12 +103,14 @@ def sensitivities(
             sums.count(stored, result.kind)
         one = _sensitivity(step.region, sums, result.kind)
         given = sum(_noise_share(value, shown) for value in step.inputs)
+        # Without noise at the inputs, nothing is passed on, and 0 / 0 says so.
         gains[step.region] = one.inherited / given if given else 0.0
         found.append(one)
 
     Walk(program, engine, lambda step: None, follow, reference).run(used, progress)
     reached = _gains_to_outputs(program, gains)
     return [
+        # Inherited noise is left out here: it is counted at the kernel that added it.
         replace(one, at_outputs=one.added * reached[region.results[0]])
         for region, one in zip(gains, found, strict=True)
     ]

@@ -108,16 +108,21 @@ class Walk:
 
     def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]
+        # From the reference, because corrections of earlier kernels have changed constants, but float results must not
+        # move.
         alone = float_form(self.reference or self.program, exact_op)
         exact = self._all(alone, [value.exact for value in inputs], count)
         if isinstance(op, QuantizeRegionOp) and is_quantized(op):
             inputs = self._as_read(op, inputs)
             step = Step(op, inputs, exact[0], alone, self.masks)
             self.visitor(step)
+            # After the visitor, which may have changed the kernel's constants: the ones behind see its corrected
+            # results.
             stored, kinds = self._quantized(op, inputs, count)
             self.follower(step, Value(exact[0], stored[0], kinds[0]))
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
+            # Float ops before the first quantized kernel have the same values in both networks, and run once.
             same = all(value.exact is value.stored for value in inputs)
             stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
         for number, result in enumerate(op.results):
@@ -197,6 +202,7 @@ def fitting(
 ) -> list[Mapping[str, Array]]:
     """As many samples as a walk has memory for, evenly spaced; at least one."""
     count = max(1, min(len(samples), memory // max(bytes_a_sample(program), 1)))
+    # Evenly spaced: data is often sorted by class.
     return [samples[index * len(samples) // count] for index in range(count)]
 
 

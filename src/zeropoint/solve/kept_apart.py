@@ -60,6 +60,7 @@ class KeptApart:
     def behind(join: Operation, kernels: Kernels, constraints: Constraints, weights: Weights) -> KeptApart:
         """The kernels behind a join: a region of one result, or an op."""
         found = KeptApart(join, kernels, constraints, weights)
+        # The user's demands and the model's own types are kept, even at the cost of precision.
         if join not in kernels or not is_fixed(kernels[join], constraints):
             found._follow()
             found._choose()
@@ -91,11 +92,14 @@ class KeptApart:
         if made or kernel is None:
             return made
         passing = [value for index, value in enumerate(op.inputs) if value in parts and passes_on(kernel, index)]
+        # The elements of one operand move to unknown places, so each is taken for a part of its own, which is never
+        # mixed.
         return [_each_its_own(value) for value in op.outputs] if len(passing) == 1 else []
 
     def _choose(self) -> None:
         """Of the kernels on the way, select those with float readers, last ones first."""
         floats: set[Operation] = set()
+        # Last ones first, because a kernel has a float reader if the kernel behind it stays float.
         for op in reversed(self.chain):
             readers = [use.operation for value in op.results for use in value.uses]
             if not any(reader in floats or self._computes_in_float(reader) for reader in readers):
@@ -122,6 +126,8 @@ class KeptApart:
             kept = region
             if region in self.shared:
                 assert region.parent is not None
+                # The original stays quantized for its integer readers. Constraints belong to values, so the copy gets
+                # its own.
                 region.parent.insert_op_after(kept := region.clone(), region)
                 self._copy_constraints(region, kept)
                 copies |= zip(region.outputs, kept.outputs, strict=True)
@@ -195,6 +201,7 @@ def _inside(region: QuantizeRegionOp, parts: Mapping[SSAValue, Array], weights: 
         found[op.results[0]] = made
     returned = block.last_op
     assert returned is not None
+    # A region without ops passes its operand on: there is nothing to compute in float.
     if returned.prev_op is None or not all(value in found for value in returned.operands):
         return []
     return [found[value] for value in returned.operands]
@@ -221,4 +228,5 @@ def _terms(op: DotGeneralOp | ConvolutionOp, region: QuantizeRegionOp, weights: 
         contracted = op.dot_dimension_numbers.data.rhs_contracting_dimensions
         kept = tuple(axis for axis in range(array.ndim) if axis not in contracted)
     summed = tuple(axis for axis in range(array.ndim) if axis not in kept)
+    # Interpolation by a matrix has few terms other than 0 in each row, however wide the matrix is.
     yield int(np.count_nonzero(array, axis=summed).max())

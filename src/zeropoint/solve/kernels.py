@@ -68,9 +68,11 @@ RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
     """The same real values in storage of the signedness of `storage`, or in 4 bits if it has them and they fit."""
     narrow = in_four_bits(pinned.storage) if storage.type == NIBBLE.type else pinned.storage
+    # Another width has other real values at the ends, so the type stays, and the port gets a rescale.
     if narrow == pinned.storage and pinned.storage.type.width != storage.type.width:
         return pinned
     other = narrow if narrow.type == storage.type else EitherSign(pinned.storage).other
+    # i8 and u8 differ by 128 in integers and zero points; the real values are the same.
     shift = other.minimum - pinned.storage.minimum
     points = tuple(point + shift for point in pinned.data.zero_points)
     return UniformQuantizedType(replace(pinned.data, storage=other, zero_points=points))
@@ -105,6 +107,8 @@ class KernelChoice:
                 op.attributes.pop(FLOAT_REASON, None)
                 kernels.append(found)
                 self.storage_of.update((value, found.storage(port)) for port, value in found.results())
+        # After all rows are chosen, because both look at what their neighbours became. Comparisons first: a sum that
+        # only a float comparison reads is itself one that only floats read.
         kernels = self._without_comparisons_of_floats(kernels)
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
@@ -116,6 +120,7 @@ class KernelChoice:
         left: set[QuantizeRegionOp] = set()
         for kernel in kernels:
             if kernel.row.kernel == COMPARISON and not kernel.demands:
+                # Through data movement, because a comparison of a reshaped float is a comparison of that float.
                 found = [self._moved_from(value, chosen) for _, value in kernel.data_ports()]
                 if any(value.owner not in chosen for value in found if not self._is_pinned(value)):
                     kernel.region.attributes[FLOAT_REASON] = StringAttr("a comparison of floats")
@@ -171,6 +176,8 @@ class KernelChoice:
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
+        # First without the neighbours' storage: a kernel takes the target's preferred row, and a rescale if they
+        # differ.
         asked = _with_weights(self._signature(region, neighbours=False), region, demands)
         found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
         if found is None:
@@ -178,6 +185,8 @@ class KernelChoice:
         near = self._match(
             region, rows, _with_weights(self._signature(region, neighbours=True), region, demands), demands
         )
+        # A row that suits the neighbours is taken if it moves data or has the same width. Otherwise one 16-bit operand
+        # would widen every kernel behind it.
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
         return self._unfit(region, found[0], demands) or Kernel(
@@ -218,8 +227,11 @@ class KernelChoice:
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
+        # A recipe's number of bits selects; if the target has none of that width, the check of demands reports it
+        # later.
         exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
         found = exact or fitting
+        # A row with a narrow accumulator may come first for speed, but holds only short sums.
         held = [pair for pair in found if sums_fit(region, pair[0])] or found
         return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
 
@@ -270,6 +282,7 @@ class KernelChoice:
         """The reason why a port cannot take the type that its value is pinned to, even after a rescale; None if it
         can."""
         known, rule = self.constraints.get(value), row.rule(port)
+        # Biases are quantized to the scale of the products in any case; a pinned type only states their real values.
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None
         pinned = rebased(known.pinned, rule.storage)
@@ -298,6 +311,8 @@ class KernelChoice:
 
     def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: Port) -> Demand:
         known = self.constraints.get(value)
+        # The order of precedence: a spec in the program, a pinned type, then what readers ask for, and last the
+        # neighbours.
         if isinstance(spec, UniformQuantizedType):
             return spec.storage
         if known is not None and known.pinned is not None:

@@ -78,6 +78,8 @@ class Masked:
     @property
     def margin(self) -> float:
         """Distance of a hidden score below the least visible one where the mask is put on."""
+        # What is added later may lift a hidden score by `high` and lower a visible one to `low`; a factor scales the
+        # distance.
         return (self.apart + self.way.high - self.way.low) / self.way.scale
 
 
@@ -141,6 +143,7 @@ def masked(op: Operation, weights: Weights) -> Masked | None:
         (use,) = op.results[0].uses
         if isinstance(use.operation, StatisticsOp):
             found.append((use.operation, way))
+            # Another reader might see the hidden numbers themselves, and their range must not be changed for it.
             if not use.operation.res.has_one_use():
                 return None
             (use,) = use.operation.res.uses
@@ -190,6 +193,7 @@ def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
         low, high = float(array.min()), float(array.max())
     else:
         return None
+    # Only numbers of ordinary size: an addend as large as a mask would itself hide scores, or show hidden ones.
     return Way(1.0, low, high) if low > HIDDEN and high < -HIDDEN else None
 
 
@@ -204,6 +208,8 @@ def _factor(op: Operation, index: int, weights: Weights) -> float | None:
     factors = given[1 - scored]
     if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
         return None
+    # One positive factor for all: a negative one would turn the order of the scores around, several would mix
+    # distances.
     if factors is None or not factors.size or factors.min() != factors.max() or not 0 < factors.min() < np.inf:
         return None
     factor = float(factors.flat[0])
@@ -226,6 +232,7 @@ def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
 def _hides(value: SSAValue, weights: Weights) -> bool:
     """Whether a float value is a mask of 0 and very negative numbers, not a bias that visible scores have, too."""
     if isinstance(value.owner, StatisticsOp):
+        # At most 0, so that adding the mask cannot raise a visible score.
         low, high = range_of(value.owner)
         return low <= HIDDEN and high <= 0
     found = numbers(value, weights)
@@ -242,5 +249,7 @@ def restate(statistics: StatisticsOp, low: float, high: float) -> None:
 def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
     """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
     for statistics, way in found.totals:
+        # Recorded before the range is widened downwards, as a further mask must be placed below the visible scores
+        # only.
         visible[statistics.arg] = low * way.scale + way.low
         restate(statistics, (low - found.margin) * way.scale + way.low, high * way.scale + way.high)

@@ -94,6 +94,8 @@ class RoundingNoise:
         """The variance of the noise of a kernel's operand: of its own rounding, and of the noise that it carries."""
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
+        # The variance of a uniform error of one step. A value of unknown range counts as exact, so noise is
+        # underestimated, never invented.
         own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
         return own + self.carried_by(operand, contractions)
 
@@ -104,10 +106,12 @@ class RoundingNoise:
         operands = activations(op)
         if self.moves(op):
             kinds = [self.carried[value] for _, value in operands if value in self.carried]
+            # The greatest, not the sum: each element of the result comes from one operand.
             carried = np.max(kinds, axis=0) if kinds else np.zeros(1)
         else:
             carried = np.zeros(CONTRACTIONS_KEPT + 1)
             for index, _ in operands:
+                # Independent noises add their variances.
                 carried += self._contribution(op, index)
         if carried.any():
             self.carried[op.results[0]] = tuple(carried.tolist())
@@ -154,13 +158,16 @@ class RoundingNoise:
         if name in CONTRACTIONS:
             return _contraction_gain(region, self.weights)
         terms = prod(shape_of(region.inputs[index])) / max(1, prod(shape_of(region.outputs[0])))
+        # A maximum passes one operand's noise on; 1 bounds it.
         if name in ("add", "subtract", "maximum", "minimum"):
             return 1.0
+        # The mean of n independent noises has 1/n of the variance of one.
         if name in ("mean", "average_pool"):
             return 1.0 / max(terms, 1.0)
         if name == "sum":
             return terms
         if name == "multiply":
+            # The noise of one factor is scaled by the other one, so its variance by the other's mean square.
             others = [self.seen(other) for i, other in activations(region) if i != index]
             return prod(other.power for other in others if other is not None)
         return None
@@ -251,4 +258,5 @@ def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | Non
     if array is None or axis is None or not array.size:
         return None
     squares = weights_by_channel(array.astype(np.float64), axis) ** 2
+    # The worst channel: its results decide whether the function behind them can be trusted.
     return float(squares.sum(axis=1).max())

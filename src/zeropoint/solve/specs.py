@@ -71,6 +71,8 @@ class Specs:
         custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
         if custom:
             done: set[Port] = set()
+            # First what follows from fixed types: those hold whatever the ranges are, so no later call can contradict
+            # them.
             self._work(custom, custom, done, weights, from_ranges=False)
             for kernel in custom:
                 self._work([kernel], custom, done, weights, from_ranges=True)
@@ -84,6 +86,7 @@ class Specs:
         pending = [kernel.position for kernel in first]
         waiting = set(pending)
         while pending:
+            # A heap by position, so that the result does not depend on the order in which kernels were found.
             kernel = by_position[heapq.heappop(pending)]
             waiting.discard(kernel.position)
             for scale_class in self._call(kernel, done, weights, from_ranges):
@@ -106,6 +109,7 @@ class Specs:
             return self.apart[port][0]
         found = self.port_class(port)
         is_input = port[1] >= 0
+        # The range of a result does not count: its type is what the function is asked for.
         if found.fixed is None and not (from_ranges and is_input and found.is_known) and port not in done:
             return None
         return found.settle()
@@ -172,6 +176,8 @@ class Specs:
         found = self.port_class(port)
         if found.fixed == made or (not found.is_open and found.parameters() == made):
             return []
+        # The whole class, so that no rescale is needed between its members; but not against the type that one of them
+        # has.
         free = found.is_open and found.zero_point in (None, made.zero_point)
         if free and found.storage.type == made.storage.type and self._suits(port, made):
             found.fix(made, source)

@@ -155,11 +155,13 @@ Body = tuple[Scalar, ...]
 
 
 def _sign(f: Function, x: Value) -> Value:
+    # StableHLO's sign keeps zeros with their sign and NaN, so both are returned as they are (`ueq` is true for them).
     unit = intrinsic(f, "copysign", filled(x.type, 1.0), x)
     return f.select(compared(f, "fcmp ueq", x, filled(x.type, 0.0)), x, unit)
 
 
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
+# StableHLO defines + and * of i1 as `or` and `and`; LLVM's add of i1 would be `xor`.
 _BOOLEAN = {"add": "or", "and": "and", "multiply": "and", "or": "or", "xor": "xor"}
 _FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
@@ -193,6 +195,8 @@ def width_inside(scalar: Scalar) -> int:
             return WIDTHS["double"]
     if isinstance(scalar.what, Division):
         return WIDTHS["i64"]
+    # These compute in 32 bits even from 8-bit operands, so they decide how many lanes fit a register. A sum of bytes
+    # has a form of its own in 16 bits.
     wide = isinstance(scalar.what, Interpolate | Requantize) or (
         isinstance(scalar.what, CommonScaleSum) and scalar.type != "i8"
     )
@@ -232,10 +236,12 @@ def is_function(scalar: Scalar) -> bool:
 
 def apply(f: Function, scalar: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     """The value of a scalar that depends only on its arguments."""
+    # Before the tables of plain ops: these need more than the values, such as the signedness of operands.
     special = _SPECIAL.get(scalar.name or type(scalar.what))
     if special is not None:
         return special(f, scalar, operands, values)
     op, kind = scalar.name, element(values[0].type)
+    # i1 is compared as unsigned: as a signed number, true would be -1 and below false.
     if op in ("maximum", "minimum"):
         return _extreme(f, op[:3], operands[0].signed and operands[0].type != "i1", *values)
     if kind in FLOATS:
@@ -253,6 +259,7 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
     if op in IN_FLOAT and element(values[0].type) == "float":
         return IN_FLOAT[op](f, *values)
     if op in IN_DOUBLE or op in BINARY_IN_DOUBLE:
+        # In f64 and rounded once: nearly always the correctly rounded f32, and the same bits on every machine.
         wide = [converted(f, value, "double", signed=True) for value in values]
         result = IN_DOUBLE[op](f, *wide) if op in IN_DOUBLE else BINARY_IN_DOUBLE[op](f, *wide)
         return converted(f, result, scalar.type, signed=True)
@@ -264,6 +271,7 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
 def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
     """maximum or minimum. For floats as in IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
     if element(left.type) in FLOATS:
+        # llvm.maximum, not llvm.maxnum: maxnum returns the other operand for NaN, and either zero for -0 and +0.
         return intrinsic(f, f"{name}imum", left, right)
     if element(left.type) == "i1":
         return f.binary("or" if name == "max" else "and", left, right)
@@ -277,6 +285,7 @@ def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequenc
     assert isinstance(i.what, Compare)
     direction, total, of = i.what.direction, i.what.total, operands[0]
     if of.type in FLOATS and not total:
+        # Ordered comparisons are false for NaN. `ne` alone must be true for it, as the negation of `eq`.
         return compared(f, f"fcmp {'une' if direction == 'ne' else 'o' + direction}", *values)
     values = [_total_order(f, value) for value in values] if total else values
     sign = "s" if total or (of.signed and of.type != "i1") else "u"
@@ -287,12 +296,14 @@ def _total_order(f: Function, x: Value) -> Value:
     """Map floats to integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
     bits = f.bits(x, like(x, f"i{WIDTHS[element(x.type)]}"))
     negative = compared(f, "icmp slt", bits, filled(bits.type, 0))
+    # Negative floats descend as their bits ascend; flipping all bits but the sign turns their order around.
     turned = f.binary("xor", bits, filled(bits.type, (1 << WIDTHS[element(x.type)] - 1) - 1))
     return f.select(negative, turned, bits)
 
 
 def _clamp(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     low, x, high = values
+    # StableHLO's order: min(max(x, low), high). With low > high it is `high`, and LLVM's own clamp idioms would differ.
     raised = _extreme(f, "max", i.signed, x, low)
     return _extreme(f, "min", i.signed, raised, high)
 
@@ -318,6 +329,7 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
         term = f.mul(f.add(converted(f, x, "i32", signed=True), -z), factor)
         total = term if total is None else f.binary("add", total, term)
     assert total is not None
+    # For N = 0 this adds 0: there is nothing to round.
     total = f.add(total, 1 << by.shift >> 1)
     shifted = f.add(f.binary("ashr", total, filled(total.type, by.shift)), by.zero_point)
     return converted(f, f.clamp(shifted, by.storage_min, by.storage_max), i.type, signed=True)
@@ -329,6 +341,7 @@ def _quotient(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequen
         f.add(converted(f, value, "i32", signed=True), -zero)
         for value, zero in zip(values, i.what.zero_points, strict=True)
     ]
+    # |q - z| is at most the whole range of the storage. The bound decides whether the quotient may be computed in f32.
     first, second = ((1 << WIDTHS[operand.type]) - 1 for operand in operands)
     found = f.add(rounded_quotient(f, i.what, centred[0], centred[1], (first, second)), i.what.zero_point)
     return converted(f, f.clamp(found, i.what.storage_min, i.what.storage_max), i.type, signed=True)
@@ -369,6 +382,7 @@ def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
     count = lanes(total.type)
     while count > 1:
         count //= 2
+        # By halves, which is log2(n) steps. Only for ops whose order does not matter (`is_ordered`).
         low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
         total = combined(f, op, like, low, high)
     return total
@@ -382,6 +396,8 @@ def is_ordered(op: str, type_: str) -> bool:
 def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
     """Whether a number is the identity element of `op`; for float sums +0 is not, because -0 + +0 = +0."""
     same = identity(op, type_, signed)
+    # The sign is part of the test: a float sum that starts from +0 is +0 for a row of -0, one that starts from -0 is
+    # -0.
     return number == same and math.copysign(1, number) == math.copysign(1, same)
 
 

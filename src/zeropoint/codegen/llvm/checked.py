@@ -148,6 +148,7 @@ class CheckedFunction(Function):
     def delegate(self, name: str, *arguments: Value) -> None:
         """Call another function of this module with the same pointers, possibly offset, in the same order."""
         pointers = [self._origin(argument).pointer for argument in arguments if argument.type == "ptr"]
+        # The callee finds its bounds by the number of the pointer, so both functions must number them alike.
         if pointers != list(range(len(pointers))):
             raise ValueError(f"found pointers of arguments {pointers} for {name}, expected them in order")
         super().delegate(name, *arguments, self._bounds)
@@ -157,15 +158,19 @@ class CheckedFunction(Function):
         origin = self._origin(pointer)
         low, high = self._range(origin, write)
         address = self.let("i64", f"ptrtoint {pointer} to i64")
+        # Unsigned, so that an address below the buffer that wraps around is far above its end.
         outside = [self.compare("ult", address, low), self.compare("ugt", self.add(address, size), high)]
         kind = i64(STORE if write else LOAD)
         self._report(self.binary("or", *outside), origin, address, size, kind)
         if align > 1:
+            # LLVM may use aligned instructions by the stated alignment, which fault on other addresses; the debug build
+            # reports them.
             rest = self.binary("and", address, i64(align - 1))
             self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Report a fault and return, unless `size` bytes at each offset are within the pointer's bounds and aligned."""
+        # A gather may read any of its lanes, so each address is checked by itself.
         for lane in range(lanes(offsets.type)):
             self.touch(self.at(pointer, self.lane(offsets, lane)), size, align)
 
@@ -183,6 +188,7 @@ class CheckedFunction(Function):
         key = (origin.base.name, write)
         if key not in self._ranges:
             if origin.pointer < 0:
+                # Tables are constants: any store to one is outside of its empty range.
                 end = i64(0) if write and origin.pointer == TABLE else i64(origin.size)
                 low = self._early("i64", f"ptrtoint {origin.base} to i64")
                 self._ranges[key] = low, self._early("i64", f"add {low}, {end.name}")

@@ -94,6 +94,7 @@ class InstructionSet:
         result = vector(2 * width, "i16")
         if self.pack_words is not None and width == self.width:
             return f.call(result, self.pack_words, low, high)
+        # In the order of the x86 instruction also without it, so that all machines have the same layout of packed data.
         joined = f.shuffle(low, high, _lane_order(width, 4))
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 
@@ -104,16 +105,20 @@ class InstructionSet:
         if self.pack_bytes is not None and width == 2 * self.width:
             return f.call(result, self.pack_bytes, low, high)
         joined = f.shuffle(low, high, _lane_order(width, 8))
+        # Saturation is part of the step: kernels clamp to the storage by packing, and only clamp narrower bounds
+        # explicitly.
         first, last = (0, 255) if self.unsigned else (-128, 127)
         return f.cast("trunc", f.clamp(joined, first, last), result)
 
     def pairs(self, f: Function, acc: Value, activations: Value, weights: Value) -> Value:
         """Per i32 element: acc plus the two products of adjacent i16, modulo 2^32."""
+        # Other widths (a tail of a row) use plain LLVM: an intrinsic exists for one width only.
         if self.multiply_add is not None and lanes(acc.type) == self.width:
             return f.add(acc, f.call(acc.type, self.multiply_add, activations, weights))
         wide = vector(lanes(activations.type), "i32")
         products = f.binary("mul", f.cast("sext", activations, wide), f.cast("sext", weights, wide))
         for tap in range(2):
+            # Sums are taken modulo 2^32 in any order. The lowering has proved that the final sum fits.
             acc = f.add(acc, f.shuffle(products, None, range(tap, lanes(wide), 2)))
         return acc
 
@@ -123,6 +128,8 @@ class InstructionSet:
             return f.call(a.type, self.multiply_high, a, b)
         wide = vector(lanes(a.type), "i32")
         product = f.binary("mul", f.cast("sext", a, wide), f.cast("sext", b, wide))
+        # (-2^15)^2 would give 2^15, which does not fit i16; PMULHRSW wraps there, SQRDMULH saturates. Multipliers are
+        # positive.
         rounded = f.binary("ashr", f.add(product, 1 << 14), constant(wide, 15))
         return f.cast("trunc", rounded, a.type)
 
@@ -156,6 +163,7 @@ def _pairs(bits: int) -> Dot:
     def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
         type_ = vector(bits // 16, "i16")
         pairs = f.call(type_, bytes_, activations, weights)
+        # A product with ones adds adjacent i16 sums to i32.
         return f.add(acc, f.call(acc.type, words, pairs, constant(type_, 1)))
 
     return dot
@@ -217,6 +225,8 @@ _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for nam
 ROWS = (
     _x86("avx512-vnni", "cascadelake", 16, _vnni),
     _x86("avx-vnni", "alderlake", 8, _vnni),
+    # 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`); greater weights are
+    # split.
     _x86("avx2", "haswell", 8, _pairs, limit=64),
     InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None, fused=False),
     InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),

@@ -90,9 +90,11 @@ def check_triple(triple: str) -> None:
 def _target_machine(isa: InstructionSet, level: int = 3) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
+        # Never the host's processor by default: an object must not depend on the machine that compiled it.
         cpu=isa.cpu or "generic",
         features=isa.features,
         opt=level,
+        # Objects are linked into shared libraries as well.
         reloc="pic",
         codemodel="default",
         abiname=ABIS.get(architecture(triple_of(isa)), Abi()).name,
@@ -103,6 +105,7 @@ def _parsed(text: str, machine: Any) -> Any:
     module = _llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
+    # Before optimization, which may crash on text that is not valid.
     module.verify()
     return module
 
@@ -136,8 +139,10 @@ def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Col
     machine = _target_machine(isa)
     first, *others = [_llvm.parse_bitcode(module) for module in modules]
     for module in others:
+        # Bitcode is linked before code generation, so that all kernels are one object and can be internal to it.
         first.link_in(module)
     for symbol in (*first.functions, *first.global_variables):
+        # Two models in one program have kernels of the same names.
         if not symbol.is_declaration and symbol.name not in exported and symbol.linkage.name == "external":
             symbol.linkage = "internal"
     first.verify()
@@ -200,6 +205,7 @@ def host() -> InstructionSet:
 def _features(family: str) -> set[str]:
     """The features in `NEEDED` that this processor has, from LLVM, or from Linux on AArch64."""
     if family == "x86_64":
+        # LLVM checks the operating system's support, too: AVX needs its registers saved on context switches.
         return {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
     said = Path("/proc/cpuinfo")
     words = set(said.read_text().split()) if family == "aarch64" and said.exists() else set[str]()
