@@ -155,3 +155,55 @@ def test_annotations_of_values_that_simplification_replaces_stay() -> None:
     assert stats.arg.owner.name == "stablehlo.add"
     assert [use.operation.name for use in stats.res.uses] == ["stablehlo.maximum"]
     assert "zeropoint.stated" not in print_program(simple)
+
+
+ZERO_POINT = """
+func.func @main(%x: tensor<2x12x4xf32>) -> (tensor<2x12x4xf32>, tensor<2x6x6xf32>) {
+  %fixed = stablehlo.logistic %x : tensor<2x12x4xf32>
+  %product = stablehlo.multiply %x, %fixed : tensor<2x12x4xf32>
+  %moved = stablehlo.reshape %fixed : (tensor<2x12x4xf32>) -> tensor<2x6x8xf32>
+  %scores = stablehlo.dot_general %moved, %moved, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+       : (tensor<2x6x8xf32>, tensor<2x6x8xf32>) -> tensor<2x6x6xf32>
+  return %product, %scores : tensor<2x12x4xf32>, tensor<2x6x6xf32>
+}
+"""
+"""Type 1/256:-128 of the logistic; one operand of the product of matrices wants zero point 0, so it is rescaled."""
+SELECTED = """
+func.func @main(%x: tensor<2x12x4xf32>) -> tensor<2x12x1xf32> {
+  %sum = stablehlo.add %x, %x : tensor<2x12x4xf32>
+  %fixed = stablehlo.logistic %sum : tensor<2x12x4xf32>
+  %moved = stablehlo.slice %fixed [0:2, 0:12, 0:1] : (tensor<2x12x4xf32>) -> tensor<2x12x1xf32>
+  return %moved : tensor<2x12x1xf32>
+}
+"""
+"""The sum may saturate where the slice of the logistic takes nothing from it."""
+JOINED = """
+func.func @main(%x: tensor<2x12x4xf32>) -> tensor<2x12x8xf32> {
+  %fixed = stablehlo.logistic %x : tensor<2x12x4xf32>
+  %small = stablehlo.multiply %x, %fixed : tensor<2x12x4xf32>
+  %moved = stablehlo.concatenate %fixed, %small, dim = 2
+       : (tensor<2x12x4xf32>, tensor<2x12x4xf32>) -> tensor<2x12x8xf32>
+  return %moved : tensor<2x12x8xf32>
+}
+"""
+"""The concatenation has the ranges of both operands."""
+
+
+@pytest.mark.parametrize("value", ["fixed", "moved"])
+@pytest.mark.parametrize(
+    ("text", "to"),
+    [(ZERO_POINT, "shift_only"), (SELECTED, "cpu"), (JOINED, "cpu")],
+    ids=["zero_point", "selected", "joined"],
+)
+def test_requests_for_values_that_a_kernel_fixes_change_nothing(text: str, to: str, value: str) -> None:
+    """Calibration observes such a value, unrequested, too, where its range has an effect."""
+    made = re.search(rf"  %{value} = .*?(\S+)\n(?=  [%r])", text, re.DOTALL)
+    assert made is not None
+    head, tail = text[: made.end()], text[made.end() :]
+    mark = f'  %s = "quant.stats_ref"(%{value}) {{statsKey = "k"}} : ({made[1]}) -> {made[1]}\n'
+    plain, marked = parse_program(text), parse_program(head + mark + re.sub(rf"%{value}\b", "%s", tail))
+    values = np.random.default_rng(0).normal(scale=0.3, size=(4, 2, 12, 4)).astype(np.float32)
+    data = [{plain.inputs[0].name: sample} for sample in values]
+    options = Options(target=to, effort="none")
+    texts = [print_program(without_facts(quantize(program, data, options).integer)) for program in (plain, marked)]
+    assert texts[0] == texts[1]

@@ -2,10 +2,11 @@
 
 A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. Excluded are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value. Three kinds of values are observed to judge the width of an operand (`function_widths`): the variances
-of the rows of a normalization, and the operands of functions and the quotients of two values, also if they stay float.
-The values inside of a user's composites are observed, too: parts of it may become kernels (`composed.py`).
-These are not observed in a model that states all ranges that kernels need: such a model needs no data.
+excluded value; a fixed value is observed if its range has an effect (`fixed_ranges`). Three kinds of values are observed
+to judge the width of an operand (`function_widths`): the variances of the rows of a normalization, and the operands of
+functions and the quotients of two values, also if they stay float. The values inside of a user's composites are
+observed, too: parts of it may become kernels (`composed.py`). These are not observed in a model that states all ranges
+that kernels need: such a model needs no data.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -22,6 +23,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
+from zeropoint.solve.fixed_ranges import with_ranges_that_matter
 from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
@@ -73,10 +75,16 @@ def _wanted(program: Program, target: Target, constraints: Constraints) -> list[
     specs.run_functions(graph.kernels, program.weights)
     makers = {value: (kernel, port) for kernel in kernels for port, value in kernel.results()}
     settled: set[SSAValue] = set()
+    fixed: set[SSAValue] = set()
     for value in graph.value_nodes:  # in program order
         if _is_settled(value, makers.get(value), constraints, specs, settled):
             settled.add(value)
-    return [value for value in graph.value_nodes if value not in settled]
+        if _is_fixed(value, makers.get(value), graph, fixed):
+            fixed.add(value)
+    asked = [value for value in graph.value_nodes if value not in settled]
+    if asked:
+        asked += [value for value in with_ranges_that_matter(graph, fixed) if not _is_stated(value, constraints)]
+    return asked
 
 
 def _judged(program: Program) -> Iterator[SSAValue]:
@@ -96,6 +104,15 @@ def _is_stated(value: SSAValue, constraints: Constraints) -> bool:
     """Whether the model states the type of a value or its range."""
     known = constraints.get(value)
     return known is not None and (known.pinned is not None or known.minimum is not None)
+
+
+def _is_fixed(value: SSAValue, made_at: tuple[Kernel, int] | None, graph: PortGraph, fixed: set[SSAValue]) -> bool:
+    """Whether the kernel that produces a value fixes its type, or moves the elements of such a value."""
+    if made_at is None:
+        return False
+    maker, result = made_at
+    is_fixed = maker.row.fixed(result, maker.storage(result)) is not None
+    return is_fixed or maker.moved_operand(result) in fixed
 
 
 def _is_settled(

@@ -1,0 +1,72 @@
+"""Finds the values of a fixed type whose range matters all the same, so that calibration observes them.
+
+A kernel fixes the type of its result, such as 1/256:-128 of a logistic. Nothing depends on the observed range if all
+readers take this type. The range matters in these cases:
+
+- A reader wants another type: a rescaled copy has the observed range.
+- The value shares its type with values of other kernels (a concatenation): the range extends theirs.
+- A reader selects elements or is a function of one value: `read_ranges` narrows what comes before by it.
+
+So a program whose annotations request these statistics gets the same types as the program without annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve.nodes import Node
+from zeropoint.solve.ports import PortGraph
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
+
+
+def with_ranges_that_matter(graph: PortGraph, fixed: Collection[SSAValue]) -> list[SSAValue]:
+    """Those of the values `fixed` whose ranges matter, in program order."""
+    pieces = _connected(graph)
+    values: dict[int, list[SSAValue]] = {}
+    nodes: dict[int, list[Node]] = {}
+    for value, number in graph.value_nodes.items():
+        values.setdefault(pieces[graph.find(number)], []).append(value)
+    for number, node in graph.nodes.items():
+        nodes.setdefault(pieces[number], []).append(node)
+    matter = {
+        piece
+        for piece, members in values.items()
+        if not _have_one_type(nodes[piece]) or any(value not in fixed or _is_narrowing(value) for value in members)
+    }
+    return [
+        value for value, number in graph.value_nodes.items() if value in fixed and pieces[graph.find(number)] in matter
+    ]
+
+
+def _connected(graph: PortGraph) -> dict[int, int]:
+    """The least node that each node is connected with, over all edges."""
+    ahead: dict[int, list[int]] = {number: [] for number in graph.nodes}
+    for edge in graph.edges:
+        value, port = graph.find(edge.value_node), graph.find(edge.port_node)
+        ahead[value].append(port)
+        ahead[port].append(value)
+    least: dict[int, int] = {}
+    for start in sorted(ahead):
+        pending = [start]
+        while pending:
+            number = pending.pop()
+            if number not in least:
+                least[number] = start
+                pending += ahead[number]
+    return least
+
+
+def _have_one_type(nodes: Collection[Node]) -> bool:
+    """Whether nodes accept one fixed type."""
+    kinds = {node.fixed for node in nodes if node.fixed is not None}
+    points = {node.zero_point for node in nodes if node.zero_point is not None} | {kind.zero_point for kind in kinds}
+    return len(kinds) == 1 and len(points) == 1 and len({node.storage.type for node in nodes}) == 1
+
+
+def _is_narrowing(value: SSAValue) -> bool:
+    """Whether a reader selects elements of a value or computes a function of it alone."""
+    regions = [use.operation for use in value.uses if isinstance(use.operation, QuantizeRegionOp)]
+    return any(len(region.inputs) == 1 or region.logical_kernel.data in PASSES_ELEMENTS for region in regions)
