@@ -2,7 +2,7 @@
 
 A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. Excluded are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value; a fixed value is observed if its range has an effect (`fixed_ranges`). Three kinds of values are observed
+excluded value; a fixed value is observed if its range has an effect (`fixed_ranges`). Three kinds are observed
 to judge the width of an operand (`function_widths`): the variances of the rows of a normalization, and the operands of
 functions and the quotients of two values, also if they stay float. The values inside of a user's composites are
 observed, too: parts of it may become kernels (`composed.py`). These are not observed in a model that states all ranges
