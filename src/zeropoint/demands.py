@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xdsl.ir import Operation
 
-from zeropoint.ir.annotations import DEMANDS, WEIGHT_BITS, Fact, facts_of
+from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, WEIGHT_BITS, WEIGHT_SYMMETRIC, Fact, facts_of
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
+from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import Recipe, RecipeError
 from zeropoint.recipe.rules import numbers_of
@@ -100,6 +102,8 @@ def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: T
 
 def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a granularity has no effect: the kernel has no weights."""
+    if _only_weights(demands):
+        return _without_constants(region, demands, target)
     kernel = region.logical_kernel.data
     rows = target.by_kernel.get(kernel, ())
     if any(rule.role is Role.WEIGHT for row in rows for rule in row.inputs):
@@ -109,6 +113,8 @@ def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], targ
 
 def _without_width(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a width of weights has no effect: the kernel has no weights of that width."""
+    if _only_weights(demands):
+        return _without_constants(region, demands, target)
     rows = target.by_kernel.get(region.logical_kernel.data, ())
     weights = [rule for row in rows for rule in row.inputs if rule.role is Role.WEIGHT]
     widths = sorted({width for rule in weights for width in rule.widths})
@@ -122,9 +128,30 @@ def _without_blocks(region: QuantizeRegionOp, demands: Mapping[str, Fact], targe
     """The reason why blocks have no effect: no kernel takes them, or the weights do not consist of such blocks."""
     kernel = region.logical_kernel.data
     rows = target.by_kernel.get(kernel, ())
-    if not any(rule.blocks for row in rows for rule in row.inputs):
+    if not _only_weights(demands) and not any(rule.blocks for row in rows for rule in row.inputs):
         return f"expected a kernel that takes blocks of weights; '{kernel}' does not on target {target.name}"
     return unfit_blocks(region, {name: fact.value for name, fact in demands.items()}, None)
+
+
+def _only_weights(demands: Mapping[str, Fact]) -> bool:
+    """Whether only the weights of a kernel are quantized."""
+    return all(name in demands and demands[name].value == value for name, value in FLOAT_ACTIVATIONS.items())
+
+
+def _without_constants(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why float activations have no effect: there are no weights to store."""
+    del target
+    found = weights_of(region)
+    if not _only_weights(demands) or (found is not None and is_constant(region.inputs[found[1]])):
+        return None
+    return f"expected a kernel with constant weights; '{region.logical_kernel.data}' here has none"
+
+
+def _without_zero_points(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why zero points of weights have no effect: kernels of quantized activations have none."""
+    if demands[WEIGHT_SYMMETRIC].value == "true" or _only_weights(demands):
+        return _without_constants(region, demands, target)
+    return "expected 'activations: float' with it; kernels of quantized activations take no zero points of weights"
 
 
 def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
@@ -139,10 +166,12 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
 
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
+    "activations": _without_constants,
     "bits": _too_narrow,
     "block_size": _without_blocks,
     "granularity": _without_weights,
     "observer": _same_values,
     "weight_bits": _without_width,
+    "weight_symmetric": _without_zero_points,
 }
 """By key, a function that returns why the demand has no effect on a region, or None if it has one."""

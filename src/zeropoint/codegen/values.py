@@ -11,6 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.dequantized import dequantized_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -38,8 +39,9 @@ class Values:
         return Values(program, body, lambda value: isinstance(value, BlockArgument))
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The array of a constant; None for other values."""
-        return constant_array(value, self.program.weights)
+        """The array of a constant, or of one that is dequantized; None for other values."""
+        found = constant_array(value, self.program.weights)
+        return dequantized_constant(self.program, value) if found is None else found
 
     def splat(self, value: SSAValue) -> float | None:
         """The number that a splat constant repeats; None otherwise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -44,10 +44,12 @@ def facts_name(result: int) -> str:
 
 DEMANDS = "zeropoint.demands"
 """On a region: the demands of the user's recipe, a list of facts of salience `user`: `quantize` (true, false),
-`bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `symmetric` (true, false; of
-activations), `observer`."""
-BLOCK_SIZE, WEIGHT_BITS = "block_size", "weight_bits"
-"""Demands on the weights of a kernel: terms of a block, and the width of their storage."""
+`bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `weight_symmetric`,
+`activations` (float, quantized), `symmetric` (true, false; of activations), `observer`."""
+BLOCK_SIZE, WEIGHT_BITS, WEIGHT_SYMMETRIC = "block_size", "weight_bits", "weight_symmetric"
+"""Demands on the weights of a kernel: terms of a block, the width of their storage, and zero points of 0."""
+FLOAT_ACTIVATIONS: Mapping[str, str] = {"activations": "float"}
+"""The demand that a kernel stays float and only its weights are stored in few bits."""
 DOT_FORM = "zeropoint.dot_form"
 """On a contraction of 8-bit integers: the form in which its products are added (`numerics.dot_forms`)."""
 FUNCTION = "zeropoint.function"

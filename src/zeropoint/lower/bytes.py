@@ -14,20 +14,20 @@ integers stands between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, LocationAttr, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.constants import constant_op, elements, is_constant
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import DequantizeCastOp, Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AndOp,
     BitcastConvertOp,
@@ -53,7 +53,8 @@ def store_in_bytes(program: Program) -> None:
     """Widen the storage of every value below a byte, in place, except where the caller or a cast sees it."""
     for op in list(program.entry.ops):
         # First the constants: their values would otherwise count as given by a cast and keep the narrow type.
-        if isinstance(op, StorageCastOp) and is_constant(op.input) and is_narrow(op.result):
+        constant = isinstance(op, StorageCastOp) and is_constant(op.input) and is_narrow(op.result)
+        if isinstance(op, StorageCastOp) and constant and not _only_dequantized(op.result.uses):
             _widen_cast(op, program.weights)
     found = [value for value in _values(program.entry) if is_narrow(value)]
     # All or nothing: half of a chain in bytes would need casts between every two ops.
@@ -65,6 +66,10 @@ def store_in_bytes(program: Program) -> None:
         else:
             _narrow_uses(value, program.weights)
             _widen(value, program.weights)
+
+
+def _only_dequantized(uses: Iterable[Use]) -> bool:
+    return all(isinstance(use.operation, UniformDequantizeOp | DequantizeCastOp) for use in uses)
 
 
 def _values(block: Block) -> Iterator[SSAValue]:
@@ -98,7 +103,7 @@ def _widen_uses(value: SSAValue, weights: Weights) -> None:
     """Let all ops but casts and the return read a given value in bytes; no effect if it is only dequantized."""
     kind = stored_element(value)
     uses = [use for use in value.uses if not isinstance(use.operation, _FIXED)]
-    if kind is None or all(isinstance(use.operation, UniformDequantizeOp) for use in uses):
+    if kind is None or _only_dequantized(uses):
         return
     owner = value.owner
     at = InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner)

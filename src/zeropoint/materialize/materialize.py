@@ -65,6 +65,7 @@ from zeropoint.materialize import (
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, in_element, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve import drop_inside, is_quantized
@@ -196,9 +197,13 @@ class _Materialization:
         return in_element(builder.insert(made).result, element, builder, region.location)
 
 
-def _leave_in_float(region: QuantizeRegionOp) -> None:
-    """Inline a float region; each of its ops carries the reason why it stays float."""
+def _leave_in_float(region: QuantizeRegionOp, weights: Weights) -> None:
+    """Inline a float region; each of its ops carries the reason why it stays float. Its weights may be stored."""
     drop_inside(region)
+    if reason := store_weights(region, weights):
+        before = region.attributes.get(FLOAT_REASON)
+        stated = f"{before.data}: " if isinstance(before, StringAttr) else ""
+        region.attributes[FLOAT_REASON] = StringAttr(stated + reason)
     for op in inline_region(region):
         if not isinstance(op, ConstantOp):
             carry(region, op, FLOAT_REASON)
@@ -217,6 +222,6 @@ def materialize(program: Program) -> Program:
         run.release(region)
     for region in regions:
         if region.parent is not None:  # the others were replaced
-            _leave_in_float(region)
+            _leave_in_float(region, program.weights)
     remove_dead_ops(program.entry)
     return program

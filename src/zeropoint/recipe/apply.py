@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
+from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -211,10 +211,18 @@ def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
     region.input_specs = _specs(region.inputs, lambda element: element)
     region.output_specs = _specs(region.outputs, lambda element: element)
     region.output_specs = _specs(region.outputs, lambda element: _stated(merged, element) or element)
-    if "quantize" in merged and merged["quantize"].value == "false":
-        region.input_specs = _specs(region.inputs, NoQuantizedType)
-        region.output_specs = _specs(region.outputs, NoQuantizedType)
-        region.attributes[FLOAT_REASON] = StringAttr(f"{merged['quantize'].source}: do not quantize")
+    for key, value, reason in _FLOAT:
+        if key in merged and merged[key].value == value:
+            region.input_specs = _specs(region.inputs, NoQuantizedType)
+            region.output_specs = _specs(region.outputs, NoQuantizedType)
+            region.attributes[FLOAT_REASON] = StringAttr(f"{merged[key].source}: {reason}")
+
+
+_FLOAT = (
+    ("quantize", "false", "do not quantize"),
+    *((*pair, "only its weights") for pair in FLOAT_ACTIVATIONS.items()),
+)
+"""Demands that keep a kernel float: key, value, reason."""
 
 
 def apply_recipe(program: Program, recipe: Recipe, original: Program | None = None) -> Program:

@@ -109,6 +109,10 @@ def _granularity(found: object) -> str | None:
     return found if isinstance(found, str) and found in ("per_channel", "per_tensor") else None
 
 
+def _activations(found: object) -> str | None:
+    return found if isinstance(found, str) and found in ("float", "quantized") else None
+
+
 @dataclass(frozen=True)
 class Key:
     """A key of a rule: a description of its values, and a reader that returns None for invalid ones."""
@@ -160,6 +164,8 @@ SETTINGS: Mapping[str, Key] = {
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
     "weight_bits": Key("4 or 8, the width of the weights' storage", _weight_bits),
     "block_size": Key("an integer from 2, the rows of the weights that share a scale", _block_size),
+    "activations": Key("float, with weights that are stored in 8 bits or in weight_bits, or quantized", _activations),
+    "weight_symmetric": Key("true or false; false gives weights of float activations zero points", _boolean),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
     "observer": Key("an observer as mse, minmax, output, entropy or percentile:99.9, of the output", _name),
     "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),

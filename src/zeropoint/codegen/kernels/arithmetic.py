@@ -61,6 +61,11 @@ class Arithmetic(Protocol):
         ...
 
     @property
+    def packed(self) -> int:
+        """Number of steps whose weights one vector has."""
+        ...
+
+    @property
     def channel_bytes(self) -> int:
         """Bytes of one output channel."""
         ...
@@ -96,6 +101,7 @@ class _IntegerSums:
     """
 
     halves: int
+    packed = 1
     in_order = False
     pairs: bool = field(default=False, kw_only=True)
 
@@ -198,6 +204,7 @@ class Floats:
     """
 
     halves = 1
+    packed = 1
     channel_bytes = 4
     in_order = True  # every sum of floats is rounded
     bounds: tuple[float, float] | None = None

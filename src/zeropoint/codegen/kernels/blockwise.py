@@ -38,6 +38,7 @@ class Blocks:
 
     inner: Integers | Expressed
     count: int
+    packed = 1
     in_order = False
 
     @property

@@ -20,6 +20,7 @@ from functools import partial
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Sums, Target
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction_shape import UNROLLED, ContractionShape
+from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.tiles import Part, Split, divisor
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -182,6 +183,8 @@ class _Emitter:
         """Compute a tile of `count` vectors."""
         if isinstance(self.shape.arithmetic, Blocks):
             return self._tile_of_blocks(self.shape.arithmetic, count, weights, tile)
+        if isinstance(self.shape.arithmetic, PackedFloats):
+            return self._tile_of_packed(self.shape.arithmetic, count, weights, tile)
         starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
         return self._finished(count, weights, tile, self._summed(count, weights, tile, starts * tile.pixels))
 
@@ -191,7 +194,7 @@ class _Emitter:
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:
-        return self.f.at(weights, self.shape.steps * self.shape.arithmetic.halves * count * self.isa.bytes)
+        return self.f.at(weights, self.shape.weight_bytes(self.isa, count))
 
     # In blocks of steps with factors.
 
@@ -216,6 +219,41 @@ class _Emitter:
         wide = f.loop(0, arithmetic.count, 1, block, starts, entered=True)
         sums = arithmetic.narrowed(f, isa, wide, parameters, count)
         self._finished(count, weights, tile, [value for pixel in sums for value in pixel])
+
+    def _tile_of_packed(self, arithmetic: PackedFloats, count: int, weights: Value, tile: Tile) -> None:
+        """Compute a tile, whose weights are dequantized word by word."""
+        f, isa, shape, packed = self.f, self.isa, self.shape, arithmetic.packed
+        parameters, words = self._parameters(weights, count), shape.groups // packed // arithmetic.count
+
+        def block(index: Value, sums: list[Value]) -> list[Value]:
+            scales = arithmetic.block(f, isa, parameters, count, index)
+
+            def word(number: Value, sums: list[Value]) -> list[Value]:
+                at = f.add(f.mul(index, words), number)
+                source, here = f.at(tile.source, f.mul(at, 4 * packed)), f.at(weights, f.mul(at, count * isa.bytes))
+                held = [f.load(isa.i32, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
+                for term in range(packed):
+                    vectors = [arithmetic.weights(f, isa, held[n], term, *scales[n]) for n in range(count)]
+                    sums = self._products(arithmetic, tile, source, 4 * term, vectors, sums)
+                return sums
+
+            return f.loop(0, words, 1, word, sums, entered=True)
+
+        starts = arithmetic.starts(f, isa, parameters, count) * tile.pixels
+        self._finished(count, weights, tile, f.loop(0, arithmetic.count, 1, block, starts, entered=True))
+
+    def _products(
+        self, arithmetic: PackedFloats, tile: Tile, source: Value, offset: int, vectors: list[Value], sums: list[Value]
+    ) -> list[Value]:
+        """The accumulators of a tile, with one more term."""
+        f, made = self.f, list[Value]()
+        for pixel in range(tile.pixels):
+            word = f.broadcast(f.load("i32", source, pixel * self.shape.in_pixel + offset), self.isa.width)
+            made += [
+                arithmetic.step(f, self.isa, sums[pixel * len(vectors) + n], word, weight)
+                for n, weight in enumerate(vectors)
+            ]
+        return made
 
     # In blocks of steps, between which the output holds the accumulators.
 

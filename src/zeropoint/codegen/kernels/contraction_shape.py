@@ -26,6 +26,8 @@ STREAMED = 30
 """Bytes per cycle from the L2 cache."""
 EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
 """Cycles for requantizing a pixel, by the number of vectors in a group."""
+UNPACKED = 2
+"""Cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
 """Bytes of weights in a block of steps."""
 
@@ -83,15 +85,16 @@ class ContractionShape:
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
         """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
-        total = 0.0
+        total, unpacked = 0.0, UNPACKED if self.arithmetic.packed > 1 else 0
         for part in columns.parts:
             # Bytes of one step of the group.
-            weights = part.size * isa.bytes
+            weights = part.size * isa.bytes / self.arithmetic.packed
             # Weights that stay in L1 cost no bandwidth from L2.
             streamed = weights / STREAMED if weights * self.steps > KEPT else 0
             for tile in self.pixels(isa, part.size).parts:
                 # Whichever of products, loads and bandwidth takes longest hides the others.
                 step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
+                step += unpacked * part.size
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
 
@@ -101,8 +104,13 @@ class ContractionShape:
         Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
         """
         chunks = self.chunks()
-        weights = self.steps * count * isa.bytes
-        if not self.arithmetic.in_order or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
+        weights = self.weight_bytes(isa, count)
+        if (
+            self.arithmetic.packed > 1
+            or not self.arithmetic.in_order
+            or weights <= 4 * BLOCK
+            or self.tiles(isa, count) < 4
+        ):
             return 1
         # The least number of equal blocks that are small enough.
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
@@ -118,8 +126,10 @@ class ContractionShape:
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
-        # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input.
-        return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
+        # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input; of packed
+        # weights, also the words and the scales.
+        held = 3 * count if self.arithmetic.packed > 1 else count
+        return balanced(self.width, max(1, min(14, (isa.registers - held - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
         """Tiles of one group of `count` vectors."""
@@ -131,7 +141,11 @@ class ContractionShape:
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
         """Bytes of weights and parameters of a group."""
-        return self.steps * self.arithmetic.halves * count * isa.bytes + self.arithmetic.size(isa, count)
+        return self.weight_bytes(isa, count) + self.arithmetic.size(isa, count)
+
+    def weight_bytes(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of weights of a group."""
+        return self.steps // self.arithmetic.packed * self.arithmetic.halves * count * isa.bytes
 
     def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
         """For every part, the vectors of a group and the channels (groups, channels of one) in order; -1 is padding."""

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
+from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import Declined, Found, Match, Rules, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
@@ -53,7 +54,7 @@ class Pool:
     zero: int
 
 
-Weights = Windows | Array | Pool | Blockwise
+Weights = Windows | Array | Pool | Blockwise | Dequantized
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class ContractionMatch:
 
     @property
     def matrix(self) -> Array | None:
-        """The weights of a product of rows, in blocks or not."""
+        """The weights of a product of rows, in blocks or not; of dequantized ones, what is stored."""
         return _matrix_of(self.weights)
 
     @property
@@ -218,6 +219,8 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weigh
     channels = _channels(weights, source, values)
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
+    if isinstance(weights, Dequantized):
+        return Declined("found weights of floats, expected i8")
     dtype = weights.weights.dtype if isinstance(weights, Windows | Blockwise) else weights.dtype
     if dtype != np.int8 and not kind == dtype == np.int16:
         return Declined(f"found weights of {dtype}, expected i8")
@@ -246,7 +249,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
     return image, pool
 
 
-def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Declined:
+def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Declined:
     """The weights (terms, channels) of a product of rows with a constant matrix."""
     dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     weights = _constant_weights(values, op.rhs)
@@ -263,6 +266,9 @@ def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Declined:
     )
     if not plain:
         return Declined(f"found dimensions {dimensions}, expected rows times a matrix")
+    packed = Dequantized.of(values.program, op.rhs, dimensions.rhs_contracting_dimensions[0])
+    if packed is not None:
+        return packed
     return weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
 
 
@@ -282,6 +288,8 @@ def _channels(weights: Weights, source: SSAValue, values: Values) -> int:
 
 
 def _matrix_of(weights: Weights) -> Array | None:
+    if isinstance(weights, Dequantized):
+        return weights.stored
     return weights.weights if isinstance(weights, Blockwise) else weights if isinstance(weights, np.ndarray) else None
 
 
@@ -349,7 +357,7 @@ def _reaches(weights: Weights, bias: IntArray, reach: int) -> Iterator[IntArray]
             yield reach * magnitudes(piece.windows.weights) + np.abs(bias + piece.beside)
     elif isinstance(weights, Blockwise):
         yield weights.reach(reach) + np.abs(bias)
-    else:
+    elif isinstance(weights, np.ndarray):
         yield reach * magnitudes(weights) + np.abs(bias)
 
 

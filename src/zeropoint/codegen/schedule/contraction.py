@@ -15,8 +15,10 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
+from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of, magnitudes
+from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
@@ -228,9 +230,12 @@ class _Contraction:
         self, weights: Array, bias: Array, residual: tuple[int, int], *, sparse: bool = False
     ) -> Arithmetic:
         """The arithmetic for weights (..., channels); `residual` is the residual's row and pixel strides in bytes."""
-        output = self.match.arithmetic
+        output, given = self.match.arithmetic, self.match.weights
         if output is None:
-            return self._floats(residual, sparse=sparse)
+            floats = self._floats(residual, sparse=sparse)
+            if isinstance(given, Dequantized):
+                return PackedFloats(floats, given.bits, len(given.scales), bool(given.points.any()))
+            return floats
         if isinstance(output, Expressed):
             sums = ExpressedSums(self._halves(weights), self._floats(residual), pairs=self._pairs)
         else:
@@ -284,6 +289,8 @@ class _Contraction:
             packed = arithmetic.pack(
                 self.isa, groups, steps.reshape(-1, self._together, channels), bias, output.scales[chosen]
             )
+        elif isinstance(arithmetic, PackedFloats) and isinstance(given := self.match.weights, Dequantized):
+            packed = arithmetic.pack(self.isa, groups, given.stored, bias, given.scales, given.points)
         else:
             assert isinstance(arithmetic, Floats)
             packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)

@@ -1,0 +1,118 @@
+"""Float activations times weights of 2, 4 or 8 bits: the arithmetic of `Floats`, with weights packed in memory.
+
+A word of 32 bits has the weights of one channel for adjacent terms, the first in the low bits, and a vector of words
+has those of as many channels as a vector of floats. Weights are dequantized in registers, once for a tile's pixels:
+
+    weight = f32(word << left >> right) [- f32(point)] * scale
+
+The difference is exact and the product is rounded once, as in `uniform_dequantize`; the sums are those of floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.kernels.arithmetic import Floats, Groups, Residual, Sums, Target
+from zeropoint.codegen.kernels.requantize import side_by_side
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, vector
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
+
+WORD = 32
+
+
+@dataclass(frozen=True)
+class PackedFloats:
+    """Arithmetic on `count` blocks of equally many terms, whose weights have `bits`; `floats` does the rest.
+
+    Parameters are those of `floats`, then the scales of each block, and with `points` its zero points (both f32).
+    """
+
+    floats: Floats
+    bits: int
+    count: int
+    points: bool
+    halves = 1
+    channel_bytes = 4
+    in_order = True
+
+    @property
+    def packed(self) -> int:
+        """Terms in a word."""
+        return WORD // self.bits
+
+    @property
+    def residual(self) -> Residual | None:
+        """What is added at the end."""
+        return self.floats.residual
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of parameters of a group of `count` vectors."""
+        return self.floats.size(isa, count) + self.count * self._block_bytes(isa, count)
+
+    def _block_bytes(self, isa: InstructionSet, count: int) -> int:
+        return (2 if self.points else 1) * count * isa.bytes
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """Zeros; the biases are added last."""
+        return self.floats.starts(f, isa, parameters, count)
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """acc plus one product."""
+        return self.floats.step(f, isa, acc, word, weight)
+
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+        """Add the bias, clamp, add the residual, store."""
+        self.floats.finish(f, isa, pixels, parameters, to)
+
+    def block(
+        self, f: Function, isa: InstructionSet, parameters: Value, count: int, index: Value
+    ) -> list[tuple[Value, Value | None]]:
+        """The scales and zero points of a block, for each of `count` vectors."""
+        place = f.add(f.mul(index, self._block_bytes(isa, count)), self.floats.size(isa, count))
+        here, type_ = f.at(parameters, place), vector(isa.width, "float")
+        scales = [f.load(type_, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
+        if not self.points:
+            return [(scale, None) for scale in scales]
+        return [(s, f.load(type_, here, (count + n) * isa.bytes, align=isa.bytes)) for n, s in enumerate(scales)]
+
+    def weights(
+        self, f: Function, isa: InstructionSet, words: Value, term: int, scale: Value, point: Value | None
+    ) -> Value:
+        """The weights of term `term` of a vector of words."""
+        left = WORD - self.bits * (term + 1)
+        shifted = words if left == 0 else f.binary("shl", words, constant(isa.i32, left))
+        real = f.cast("sitofp", f.binary("ashr", shifted, constant(isa.i32, WORD - self.bits)), scale.type)
+        return f.binary("fmul", real if point is None else f.binary("fsub", real, point), scale)
+
+    def pack(
+        self,
+        isa: InstructionSet,
+        groups: Groups,
+        stored: IntArray,
+        bias: FloatArray,
+        scales: FloatArray,
+        points: IntArray,
+    ) -> bytes:
+        """Stored weights (terms, channels), biases (channels,), scales and points (blocks, channels), for groups."""
+        del isa
+        words = self._words(stored)
+        pairs = zip(scales, points, strict=True)
+        numbers = [row for scale, point in pairs for row in ((scale, point) if self.points else (scale,))]
+        parts: list[bytes] = []
+        for _, covered in groups:
+            laid = np.ascontiguousarray(words[:, covered].swapaxes(0, 1))
+            given = [np.where(covered < 0, 0, row[covered]).astype(np.float32) for row in numbers]
+            biases = np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)
+            parts.append(side_by_side(laid, biases, *given).tobytes())
+        return b"".join(parts)
+
+    def _words(self, stored: IntArray) -> AnyArray:
+        """Words (terms / packed, channels) u32; channel -1, which is padding, reads any."""
+        terms, channels = stored.shape
+        parts = (stored & ((1 << self.bits) - 1)).astype(np.uint32).reshape(-1, self.packed, channels)
+        shifts = (np.arange(self.packed, dtype=np.uint32) * np.uint32(self.bits))[:, None]
+        return np.bitwise_or.reduce(parts << shifts, axis=1).reshape(terms // self.packed, channels)
