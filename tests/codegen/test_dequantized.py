@@ -7,9 +7,9 @@ import pytest
 
 from codegen.emulation import EVERYWHERE
 from zeropoint.codegen.group import group
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.dequantized import PackedFloats
-from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp
@@ -57,8 +57,8 @@ def program(
         return %t : tensor<{m}x{n}xf32> }}""")
 
 
-def arithmetic(built: Program, isa: str) -> list[object]:
-    kernels = [step.kernel for step in steps_of(built, EVERYWHERE[isa])]
+def arithmetics(native: NativeProgram) -> list[Arithmetic]:
+    kernels = [step.kernel for step in native.graph.steps]
     return [kernel.arithmetic for kernel in kernels if isinstance(kernel, Contraction)]
 
 
@@ -83,7 +83,45 @@ def test_every_form_is_one_kernel_with_the_interpreters_bits(form: str) -> None:
     x, z = (RANDOM.normal(size=size).astype(np.float32) for size in (shape[:2], shape[::2]))
     expected = Interpreter(built).run_values([x, z])[0]
     for isa in ("portable", "avx2", "avx512-vnni"):
-        (found,) = arithmetic(built, isa)
-        assert isinstance(found, PackedFloats) and found.bits == int(kind.strip("iuz"))
         native = NativeProgram(built, isa=EVERYWHERE[isa], guarded=True)
+        (arithmetic,) = arithmetics(native)
+        assert isinstance(arithmetic, PackedFloats)
+        assert arithmetic.bits == int(kind.strip("iuz"))
         np.testing.assert_array_equal(native.run_values([x, z])[0], expected)
+
+
+def test_weights_stay_packed_in_memory() -> None:
+    """Half a byte each, and a scale of f32 for 32 of them."""
+    native = NativeProgram(program((1, 256, 64), "i4", 32), isa=EVERYWHERE["avx2"], guarded=True)
+    assert len(native.graph.weights) == 256 * 64 // 2 + 256 // 32 * 64 * 4 + 64 * 4
+
+
+def test_the_tail_joins_the_kernel() -> None:
+    """A residual, and bounds behind it."""
+    tail = "%u = stablehlo.add %y, %z : tensor<3x20xf32>\n%t = stablehlo.maximum %u, %z"
+    built = program((3, 64, 20), "i4", 32, tail=tail)
+    x, z = RANDOM.normal(size=(3, 64)).astype(np.float32), RANDOM.normal(size=(3, 20)).astype(np.float32)
+    np.testing.assert_array_equal(
+        NativeProgram(built, guarded=True).run_values([x, z])[0], Interpreter(built).run_values([x, z])[0]
+    )
+
+
+@pytest.mark.parametrize(("shape", "kind", "block"), [((2, 10, 5), "i4", None), ((2, 12, 5), "i4", 6)])
+def test_terms_that_fill_no_words_are_dequantized_when_compiled(
+    shape: tuple[int, int, int], kind: str, block: int | None
+) -> None:
+    built = program(shape, kind, block)
+    native = NativeProgram(built, guarded=True)
+    assert [type(each) for each in arithmetics(native)] == [Floats]
+    x, z = (RANDOM.normal(size=size).astype(np.float32) for size in (shape[:2], shape[::2]))
+    np.testing.assert_array_equal(native.run_values([x, z])[0], Interpreter(built).run_values([x, z])[0])
+
+
+def test_infinite_activations_give_the_interpreters_results() -> None:
+    """Products with stored zeros are NaN, also in the kernel."""
+    built = program((2, 64, 8), "i4", 32)
+    x, z = RANDOM.normal(size=(2, 64)).astype(np.float32), np.zeros((2, 8), np.float32)
+    x[0, 3] = np.inf
+    found, expected = NativeProgram(built).run_values([x, z])[0], Interpreter(built).run_values([x, z])[0]
+    np.testing.assert_array_equal(found, expected)
+    assert not np.isfinite(found[0]).any()

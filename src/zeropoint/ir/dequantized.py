@@ -8,6 +8,7 @@ The constant may also be one of a quantized type, or one of floats that `quant.q
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
 from zeropoint.ir.annotations import own_profile
@@ -41,7 +42,12 @@ def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQu
     array = constant_array(given, program.weights)
     if array is None:
         return None
-    return (quantize(array, kind, _profile(program, source)) if isinstance(source, _Rounding) else array), kind
+    if isinstance(source, _Rounding):
+        array = quantize(array, kind, _profile(program, source))
+    elif isinstance(source, StorageCastOp) and not kind.storage.type.signed:
+        # The integers of a cast are signless: `i4` holds the bits of `u4`.
+        array = array.astype(np.int64) & ((1 << kind.storage.type.width) - 1)
+    return array, kind
 
 
 def _profile(program: Program, op: _Rounding) -> str:

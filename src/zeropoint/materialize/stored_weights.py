@@ -67,7 +67,7 @@ def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
     """
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     found = weights_of(region)
-    if not FLOAT_ACTIVATIONS.items() <= demands.items() or demands.get("quantize") == "false" or found is None:
+    if not FLOAT_ACTIVATIONS.items() <= demands.items() or found is None:
         return None
     op, index = found
     value = region.inputs[index]

@@ -3,7 +3,7 @@
 The range of a block, widened to include 0, is shrunk by each factor of `FACTORS`; the one with the least sum of squared
 errors is taken. Weights of 8 bits keep the whole range. Scales are f32, as the runtime's are.
 
-Source: the clipping search of "AWQ" (Lin et al., 2023), section 3, with the error of the weights in place of that of the
+Source: the search for clipped ranges of "AWQ" (Lin et al., 2023), here by the error of the weights instead of the
 layer's output.
 """
 

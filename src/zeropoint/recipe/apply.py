@@ -205,7 +205,10 @@ def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]
 
 def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
     """Record facts on a region, and express them in its specs where a type can."""
-    merged = {fact.name: fact for fact in (*facts_of(region, DEMANDS), *facts)}
+    given = {fact.name for fact in facts}
+    # Of "float" and "only its weights", the later rule holds.
+    kept = [fact for fact in facts_of(region, DEMANDS) if not (fact.name in _EITHER and given & _EITHER)]
+    merged = {fact.name: fact for fact in (*kept, *facts)}
     state_facts(region, merged.values(), DEMANDS)
     region.attributes.pop(FLOAT_REASON, None)
     region.input_specs = _specs(region.inputs, lambda element: element)
@@ -223,6 +226,7 @@ _FLOAT = (
     *((*pair, "only its weights") for pair in FLOAT_ACTIVATIONS.items()),
 )
 """Demands that keep a kernel float: key, value, reason."""
+_EITHER = {key for key, _, _ in _FLOAT}
 
 
 def apply_recipe(program: Program, recipe: Recipe, original: Program | None = None) -> Program:
