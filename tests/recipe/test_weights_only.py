@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
-from frontend.onnx.test_nbits import packed_model
+from frontend.onnx.packed_products import packed_model
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.runtime.native import NativeProgram
