@@ -14,6 +14,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
+from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import Recipe, RecipeError
@@ -142,7 +143,8 @@ def _without_constants(region: QuantizeRegionOp, demands: Mapping[str, Fact], ta
     """The reason why float activations have no effect: there are no weights to store."""
     del target
     found = weights_of(region)
-    if not _only_weights(demands) or (found is not None and is_constant(region.inputs[found[1]])):
+    index = 0 if table_of(region) is not None else None if found is None else found[1]
+    if not _only_weights(demands) or (index is not None and is_constant(region.inputs[index])):
         return None
     return f"expected a kernel with constant weights; '{region.logical_kernel.data}' here has none"
 

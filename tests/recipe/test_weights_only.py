@@ -165,3 +165,25 @@ def test_an_imported_product_stays_packed_in_native_code() -> None:
 def test_rules_without_effect_are_refused(network: Path, rule: dict[str, object], message: str) -> None:
     with pytest.raises(zp.Error, match=message):
         zp.quantize(network, recipe=[rule])
+
+
+def test_rows_of_a_table_are_stored_in_8_bits_with_a_scale_each(tmp_path: Path) -> None:
+    table = RANDOM.normal(size=(50, 24)).astype(np.float32) * RANDOM.uniform(0.1, 10, (50, 1)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"], "words")],
+        "graph",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [2, 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 7, 24])],
+        [numpy_helper.from_array(table, "table")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    made = zp.quantize(model, recipe=[{"op": "gather", "activations": "float"}])
+    made.save(tmp_path / "made.mlir")
+    assert (tmp_path / "made.safetensors").stat().st_size < 50 * 24 + 50 * 4 + 1000
+    ids = RANDOM.integers(0, 50, (2, 7))
+    found = made(ids=ids)["y"]
+    scales = (np.abs(table).max(axis=1) / 127).astype(np.float32)
+    assert (np.abs(found - table[ids]) <= 0.5001 * scales[ids][..., None]).all()
+    expected = np.rint(table / scales[:, None].astype(float)).astype(np.float32)[ids] * scales[ids][..., None]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(made.native()(ids=ids)["y"], found)

@@ -65,6 +65,7 @@ from zeropoint.materialize import (
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, in_element, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
@@ -200,6 +201,8 @@ class _Materialization:
 def _leave_in_float(region: QuantizeRegionOp, weights: Weights) -> None:
     """Inline a float region; each of its ops carries the reason why it stays float. Its weights may be stored."""
     drop_inside(region)
+    if store_table(region, weights):
+        return
     if reason := store_weights(region, weights):
         before = region.attributes.get(FLOAT_REASON)
         stated = f"{before.data}: " if isinstance(before, StringAttr) else ""
