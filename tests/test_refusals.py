@@ -301,3 +301,46 @@ def test_a_report_takes_its_reference_in_every_form(tmp_path: Path) -> None:
     ]
     assert "outputs" not in {note["section"] for note in json.loads(pages[0])["notes"]}
     assert pages[1:] == pages[:1] * 2
+
+
+def test_a_report_of_a_program_in_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text("""builtin.module attributes {zeropoint.profile = "fixed16"} {
+      func.func @main(%x: tensor<4xi8> {zeropoint.name = "x"}) -> tensor<4xi8> {
+        %0 = stablehlo.add %x, %x : tensor<4xi8>
+        return %0 : tensor<4xi8>
+      }
+    }""")
+    assert CliRunner().invoke(main, ["opt", "m.mlir", "-p", "group,layout", "-o", "laid.mlir"]).exit_code == 0
+    result = CliRunner().invoke(main, ["report", "laid.mlir", "-o", "r.html"])
+    assert result.exit_code == 2
+    assert "in memory, expected the integer program before 'layout'" in result.stderr
+
+
+def test_tosa_refuses_an_activation_of_several_scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text("""func.func @main(%x: tensor<1x2xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
+      %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5]]> : tensor<2x3xf32>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<1x2xf32>, tensor<2x3xf32>) -> tensor<1x3xf32> loc("dense")
+      return %0 : tensor<1x3xf32>
+    }""")
+    np.savez("d.npz", x=np.ones((2, 1, 2), np.float32))
+    made = ["--target", "tosa", "--emit", "kernels", "--effort", "none", "-o", "k.mlir"]
+    assert CliRunner().invoke(main, ["quantize", "m.mlir", "--data", "d.npz", *made]).exit_code == 0
+    text = Path("k.mlir").read_text()
+    changed = re.sub(r"as !quant[^>]*>(, .* as )(!quant\.uniform<[^{]*\{[^}]*\}>)", r"as \2\1\2", text)
+    assert changed != text
+    Path("k.mlir").write_text(changed)
+    result = CliRunner().invoke(main, ["export", "k.mlir", "-o", "k.tosa.mlir"])
+    assert result.exit_code == 2
+    assert "expected one scale for the whole tensor" in result.stderr
+
+
+def test_a_rescale_annotation_of_an_op_without_results_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text("""builtin.module attributes {zeropoint.profile = "fixed16"} {
+      func.func @main(%x: tensor<4xi8> {zeropoint.name = "x"}) -> tensor<4xi8> {
+        "func.return"(%x) {zeropoint.rescale = "zz"} : (tensor<4xi8>) -> ()
+      }
+    }""")
+    assert CliRunner().invoke(main, ["explain", str(tmp_path / "m.mlir")]).exit_code == 0

@@ -8,6 +8,8 @@ memory-mapped.
 from __future__ import annotations
 
 import math
+import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Mapping
@@ -22,6 +24,7 @@ from numpy.lib import format as npy
 
 from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
+from zeropoint.limits import bytes_text
 
 
 class DataError(Error, ValueError):
@@ -160,6 +163,33 @@ def _reading(path: Path) -> Generator[None]:
         raise DataError(f"{path}: {found}; expected .npz data; write it again") from error
 
 
+_LOCAL = struct.Struct("<26x2H")
+"""The header of a member: its last fields are the lengths of the name and of the extra field that follow it."""
+_LZMA = struct.Struct("<5xL")
+"""The start of its data by LZMA: version, size of the properties, first property, size of the dictionary."""
+_DICTIONARY = 64 << 20
+"""The largest dictionary that common tools make. It is allocated whole: a few bytes can ask for 4 GiB."""
+
+
+def _check_dictionaries(archive: zipfile.ZipFile) -> None:
+    """Raise DataError for a member by LZMA that asks for more memory than common tools do."""
+    for member in archive.infolist():
+        if member.compress_type != zipfile.ZIP_LZMA or archive.fp is None:
+            continue
+        archive.fp.seek(member.header_offset)
+        local = archive.fp.read(_LOCAL.size)
+        if len(local) < _LOCAL.size:
+            continue  # zipfile refuses it
+        archive.fp.seek(sum(_LOCAL.unpack(local)), os.SEEK_CUR)
+        start = archive.fp.read(_LZMA.size)
+        (size,) = _LZMA.unpack(start) if len(start) == _LZMA.size else (0,)
+        if size > _DICTIONARY:
+            raise DataError(
+                f"{archive.filename}: {member.filename}: found an LZMA dictionary of {bytes_text(size)}, expected "
+                f"up to {bytes_text(_DICTIONARY)}; write it with numpy.savez"
+            )
+
+
 def _check_regular(path: Path) -> None:
     """Raise DataError for a pipe or a device, which could be waited for without an end."""
     if path.exists() and not path.is_file():
@@ -174,6 +204,7 @@ def npz_columns(path: Path) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     _check_regular(path)
     with _reading(path), zipfile.ZipFile(path) as archive:
+        _check_dictionaries(archive)
         for member in archive.namelist():
             with archive.open(member) as stream:
                 header = Header.read(stream, f"{path}: {member}")

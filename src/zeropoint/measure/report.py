@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import MemRefType, StringAttr
 
 from zeropoint.calibrate import Kept, Progress, silent
 from zeropoint.calibrate.distribution import Distribution
@@ -157,6 +157,8 @@ def _check_integers(program: Program, name: str) -> str:
     if program.profile is None:
         raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
     for op in program.entry.ops:
+        if any(isinstance(value.type, MemRefType) for value in (*op.operands, *op.results)):
+            raise ReportError(f"{name}: found {describe(op)} in memory, expected the integer program before 'layout'")
         quantized = any(isinstance(element_or_self(result.type), UniformQuantizedType) for result in op.results)
         lowered = isinstance(op, ConstantOp) or is_edge(op) or FLOAT_REASON in op.attributes
         if isinstance(op, QuantizeRegionOp) or (quantized and not lowered):

@@ -76,7 +76,10 @@ class Emission:
         return found
 
     def cast(self, value: Value, given: Attribute, wanted: Attribute, op: Operation | None) -> Value:
-        """A value in another type: real numbers from or to storage integers."""
+        """A value in another type: real numbers from or to storage integers. Raises ExportError for several scales."""
+        for kind in (given, wanted):
+            if isinstance(kind, UniformQuantizedType) and not kind.is_per_layer:
+                raise ExportError(f"found a cast of {kind}, expected one scale for the whole tensor", op)
         if isinstance(given, UniformQuantizedType):
             value = dequantized(self.f, value, given)
         if isinstance(wanted, UniformQuantizedType):

@@ -194,7 +194,7 @@ def _values(program: Program, known: _Names) -> Iterator[Value]:
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
     for op in program.entry.ops:
-        if RESCALE not in op.attributes:
+        if RESCALE not in op.attributes or not op.results:
             continue
         demands = {fact.name: fact for fact in facts_of(op)}
         text = op.attributes[RESCALE]
