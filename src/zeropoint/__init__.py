@@ -241,7 +241,8 @@ def compare(
 
     `mask` names an input that is 0 at padding, which is left out. Both are a Model or anything that `load` accepts.
     `shapes`, `constants` and `example` are those of the reference.
-    Its dynamic dimensions are fixed to the model's without them, and a PyTorch module is traced with zeros of the
+    Without them,
+    its dynamic dimensions are those of the model, and a PyTorch module is traced with zeros in the shapes of the
     model's inputs.
 
     Raises ComparisonError if inputs or outputs differ in name or type, DataError if the data does not match the inputs.

@@ -1,7 +1,7 @@
 """The candidates of the search under a budget: a program quantized with some of its kernels widened.
 
-One process makes them one after the other. Several make those that the search may ask for next at the same time: the
-prefixes that bisection may measure, whichever way its comparisons go. A candidate depends on nothing but its steps, so
+One process makes them in sequence. Several processes work ahead: they make the prefixes that bisection may measure
+next, for either outcome of its comparisons. A candidate depends on nothing but its steps, so
 the result of the search is the same for any number of workers.
 """
 
@@ -58,8 +58,8 @@ class Quantize(Protocol[M_co]):
     def __call__(self, calibrated: Program) -> M_co: ...
 
     def stored(self, folder: Path) -> Callable[[], Quantize[Made]]:
-        """A description from which another process makes the same. It can be sent there; programs are written into the
-        folder."""
+        """A description that can be sent to another process, which makes the same object from it. Programs are written
+        into the folder."""
         ...
 
 

@@ -28,7 +28,7 @@ def journal_path(work: Work | None) -> Path | None:
 
 M = TypeVar("M", bound=Made)
 IN_BYTES = Step(("no 4-bit weights",), (), "i8", 0.0, 0, 0)
-"""The step that the journal has beside the figures of all kernels in 8 bits."""
+"""The step under which the journal records the figures of the program with all weights in 8 bits."""
 
 
 @dataclass(eq=False)
@@ -48,10 +48,11 @@ class BudgetSearch(Generic[M]):
     every: Iterable[Mapping[str, Array]] | None = None
 
     def run(self, calibrated: Program, options: str, work: Work | None) -> tuple[M, Spent]:
-        """The quantization that meets the budget. The journal is next to that of `work`, for the text `options`.
+        """The quantization that meets the budget. The journal is next to that of `work`;
+        the text `options` identifies the options of the search.
 
-        Workers measure the candidates that may be asked for next, unless the budget has a latency: that is measured
-        here, without other work. Raises BudgetError if there is no result, or no sample, and WorkerError.
+        Workers measure the candidates that may be asked for next, unless the budget has a latency, which is measured in
+        this process while nothing else runs. Raises BudgetError if there is no result, or no sample, and WorkerError.
         """
         if not self.held:
             raise BudgetError("found a budget without samples, expected at least one to measure the outputs with")

@@ -23,13 +23,13 @@ from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
 
 COMPILING = 1_500_000
-"""The number of multiplications and additions that the interpreter computes in floats in the time that compiling one op
-without optimization takes."""
+"""Float multiplications and additions that the interpreter performs in the time in which one op is compiled, without
+optimization."""
 OPTIMIZING = 1_000_000_000
 """Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
 of the time to compile and runs at half the speed."""
 WARM_RUNS, TIMED_RUNS = 3, 15
-"""The runs of a program whose latency is measured, before and during the measurement."""
+"""Runs of a program before its latency is measured (warm-up), and during the measurement."""
 
 
 def observed(program: Program) -> tuple[Program, list[str]]:
@@ -117,7 +117,7 @@ def _compiled(program: Program, *, optimized: bool) -> Runnable | None:
 
 
 class Warming:
-    """A program that is compiled, and later optimized, once its runs have taken as long as that would.
+    """A program that is compiled once its runs have taken as long as compiling would, and optimized by the same rule.
 
     It is interpreted first; if `expected`, the number of multiplications and additions in all runs, already justifies
     compiling it, it is compiled from the start. Calls are thread-safe.
@@ -160,7 +160,8 @@ class Warming:
 class QuickestEngine:
     """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
 
-    Native code is optimized if the runs take longer than that. `runs` is the expected number of runs, if known.
+    Native code is optimized if its runs are expected to take longer than optimizing it. `runs` is the expected number
+    of runs, if known.
     """
 
     runs: int = 1

@@ -27,7 +27,7 @@ class Error(Exception):
 
 
 class OptionError(Error, ValueError):
-    """An option has a value that it cannot have, or that has no effect here."""
+    """An option has an invalid value, or has no effect here."""
 
 
 class UnreadableFile(Error):

@@ -145,7 +145,7 @@ class Model:
         for the kernels that add most noise. Sections that cannot be made say what they need. `progress=True` shows bars
         on a terminal.
 
-        Raises ReportError for a float model, ModelError for a reference that is no model, DataError if the data does
+        Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
         """
         from zeropoint.frontend.sources import load_alike

@@ -132,7 +132,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def check_arguments(**given: Any) -> None:
-    """Raise OptionError for an argument whose type or number makes no sense. Names are checked where they are used."""
+    """Raise OptionError for an argument of a wrong type or out of range. Names are checked where they are used."""
     for name, value in given.items():
         fits, expected = _KINDS[name]
         if value is not None and not fits(value):

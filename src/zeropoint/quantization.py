@@ -62,7 +62,7 @@ class Quantization:
 
     @property
     def findings(self) -> list[str]:
-        """A line for each of what the search for widths, the search under a budget and the corrections found."""
+        """One line each: the results of the search for widths, of the search under a budget, and of the corrections."""
         found = [str(one) for one in (self.widths, self.spent) if one is not None]
         return [*found, self.corrections.summary()] if self.corrections.attempts else found
 

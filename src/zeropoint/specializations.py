@@ -1,4 +1,4 @@
-"""Models of one network for several shapes of its inputs: a call runs the one that its arrays fit."""
+"""Models of one network for several shapes of its inputs: a call runs the model whose shapes match its arrays."""
 
 from __future__ import annotations
 

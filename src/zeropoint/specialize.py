@@ -99,8 +99,8 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
 def corrected(decided: Program, made: Quantization, target: str) -> Program:
     """`decided` with the weights and biases that corrections gave the kernels of `made`.
 
-    A kernel whose constants differed before (they depend on the shapes) keeps its own; so do all if the shapes change
-    which kernels there are.
+    A kernel whose constants differed before (they depend on the shapes) keeps its own. If the two programs have
+    different kernels, all keep their own.
     """
     program, before = decided.clone(), made.decided.clone()
     for one in (program, before):

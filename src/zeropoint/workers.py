@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from zeropoint.errors import Error, summary
 
 DEATHS = 3
-"""Number of worker crashes, without a finished task in between, after which to give up."""
+"""Give up after this many worker crashes with no task finished in between."""
 WAVE = 4
 """Tasks per worker submitted at a time, for joblib backends without streaming."""
 

@@ -140,6 +140,27 @@ def test_only_two_functions_are_seen_and_only_libc_is_needed(folder: Path) -> No
     assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
 
 
+QUANTIZED = """module attributes {zeropoint.profile = "fixed32-double"} {
+  func.func @main(%x: tensor<3xf32>) -> tensor<3xi8> {
+    %0 = stablehlo.uniform_quantize %x : (tensor<3xf32>) -> tensor<3x!quant.uniform<i8:f32, 0.5:3>>
+    %1 = quant.scast %0 : tensor<3x!quant.uniform<i8:f32, 0.5:3>> to tensor<3xi8>
+    return %1 : tensor<3xi8>
+  }
+}"""
+
+
+@pytest.mark.skipif(shutil.which("llvm-nm") is None, reason="no llvm-nm")
+@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown", "riscv64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"])
+def test_objects_for_other_machines_need_no_library_either(triple: str, tmp_path: Path) -> None:
+    """fmaxf was called on WebAssembly, which has no instruction for llvm.maxnum."""
+    made = library(parse_program(QUANTIZED), "net", instruction_set(triple=triple))
+    (tmp_path / "net.o").write_bytes(made.object)
+    listed = subprocess.run(["llvm-nm", "-u", tmp_path / "net.o"], capture_output=True, text=True, check=True).stdout
+    needed = {line.split()[-1] for line in listed.splitlines()}
+    of_the_linker = {"__memory_base", "__stack_pointer"}  # of position-independent WebAssembly
+    assert needed - of_the_linker <= {"memset", "memcpy", "sched_yield"}
+
+
 def test_the_header_says_sizes_and_what_numbers_mean(made: Library) -> None:
     found = macros(made.header)
     quantize = next(op for op in classifier().entry.ops if op.name == "stablehlo.uniform_quantize")

@@ -9,8 +9,8 @@ latency. The search measures prefixes of this list:
 - `quality` alone: the shortest prefix whose outputs all reach that SQNR;
 - `size`, `latency`: the longest prefix within the limits; of the prefixes measured, the one of best quality.
 
-The lengths 0, 1, 2, 4, ... are measured, then those between the last two by bisection. The steps behind a prefix are
-ranked again before the next length, with the noise of the program that it gives. Every measurement quantizes the
+The lengths 0, 1, 2, 4, ... are measured, then those between the last two by bisection. Before the next length is
+measured, the steps behind the prefix are ranked again by the noise of its program. Every measurement quantizes the
 program, with its corrections, and runs it on samples held back. It is recorded in a journal, so that a search that was
 interrupted can resume.
 

@@ -1,4 +1,4 @@
-"""The journal of a search: a line of JSON for every measurement, so that a search that was broken off goes on.
+"""The journal of a search: a line of JSON for every measurement, so that an interrupted search can resume.
 
 The first line has the digest of the calibrated program and of the options. A last line that is not whole is ignored.
 """

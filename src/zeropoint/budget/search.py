@@ -69,13 +69,13 @@ class Missed(BudgetError):
 
 
 Rank = Callable[[Sequence[Step]], Sequence[Step]]
-"""From the steps taken to the others, the most important first."""
+"""Maps the steps taken to the remaining steps, the most important first."""
 Verify = Callable[[Sequence[Step]], float]
-"""From the steps taken to the least SQNR of an output in dB, on all samples."""
+"""Maps the steps taken to the least SQNR of an output in dB, on all samples."""
 
 
 class Ahead(Protocol):
-    """Told the lists of steps that may be measured next, the likeliest first, so that they can be measured together.
+    """A callback with the lists of steps that may be measured next, the likeliest first, so that workers can start.
 
     With `ranked`, the others may be ranked again after the first one.
     """

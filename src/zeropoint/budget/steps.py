@@ -36,7 +36,7 @@ FLOAT = "float"
 NIBBLE, BYTE = "i4", "i8"
 """The width of a step from 4-bit weights to 8-bit ones."""
 FLOAT_BYTES = 3
-"""Bytes that a weight in f32 takes more than one in 8 bits."""
+"""Additional bytes of a weight in f32, compared with one in 8 bits."""
 
 
 @dataclass(frozen=True)

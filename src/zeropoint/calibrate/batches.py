@@ -1,8 +1,8 @@
 """Rows regrouped to the batch of a program.
 
 A program whose inputs all have a leading axis of N > 1 takes N rows at a time. Rows arrive one by one or in batches of
-any size; each group of N is a sample of the program. A rest of fewer than N rows is filled up with the last row, and
-the outputs of these rows are dropped, or the rest is left out.
+any size; each group of N is a sample of the program. A last group of fewer than N rows is
+either filled up with copies of its last row, whose outputs are dropped, or left out.
 """
 
 from __future__ import annotations

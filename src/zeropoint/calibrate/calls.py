@@ -34,8 +34,8 @@ def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Por
 def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:
     """The arrays by input name.
 
-    Raises InputError for too many arrays, an input given twice, what is no array of numbers, and an array whose shape
-    or dtype does not fit its input.
+    Raises InputError for too many arrays, an input given twice, a value that is not an array of numbers, and an array
+    whose shape or dtype does not fit its input.
     """
     if len(arrays) > len(ports):
         raise InputError(f"found {len(arrays)} arrays, expected {len(ports)}: {signature(ports)}")

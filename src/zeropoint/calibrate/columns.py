@@ -236,7 +236,7 @@ def folder_columns(path: Path) -> dict[str, Column]:
 
 
 def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
-    """Columns of in-memory arrays or lists, by name. Raises DataError for a key that is no string."""
+    """Columns of in-memory arrays or lists, by name. Raises DataError for a key that is not a string."""
     for name in arrays:
         if not isinstance(name, str):
             raise DataError(f"data: found the key {name!r}, expected strings; name each array after its input")

@@ -25,7 +25,7 @@ BINS = 2048
 CANDIDATES = 112
 """Thresholds are multiples of 1/128 of the greatest magnitude, from an eighth of it."""
 LEAST_MASS = 1e-9
-"""The share that a bin has in Q at least, so that P / Q is finite where all values were cut."""
+"""The least share of a bin in Q, so that P / Q is finite in bins whose values were all cut."""
 
 
 @dataclass(eq=False)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import click
 
-IO = click.option(
-    "--io",
-    type=click.Choice(["float", "integer"]),
-    default="float",
-    show_default=True,
-    help="Inputs and outputs: floats, or storage integers.",
-)
-ONNX_FORMAT = click.option(
+
+def choice_option(name: str, choices: Sequence[str], text: str) -> Callable[..., Any]:
+    """An option with a few values; the first one is the default, which `--help` shows."""
+    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+
+
+IO = choice_option("--io", ["float", "integer"], "Inputs and outputs: floats, or storage integers.")
+ONNX_FORMAT = choice_option(
     "--onnx-format",
-    type=click.Choice(["qdq", "qoperator"]),
-    default="qdq",
-    show_default=True,
-    help="Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
+    ["qdq", "qoperator"],
+    "Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
 )
-ONNX_WEIGHTS = click.option(
+ONNX_WEIGHTS = choice_option(
     "--onnx-weights",
-    type=click.Choice(["auto", "exact", "i8", "u8"]),
-    default="auto",
-    show_default=True,
-    help="8-bit weights of .onnx files: i8 (fast), u8 (exact on every processor), or exact: i8 where that is exact, "
-    "too. auto is exact, and i8 for target openvino.",
+    ["auto", "exact", "i8", "u8"],
+    "Type of 8-bit weights in .onnx files: i8 is fast, u8 gives the same results on every processor, exact is i8 where "
+    "that does, too. auto is i8 for target openvino, else exact.",
 )

@@ -137,9 +137,9 @@ def write_quantization(
     source: Any,
     mask: str | None,
 ) -> None:
-    """Write what is wanted of a program that was just quantized, compared with float on `source`.
+    """Write the report of a program that was just quantized, the files of Model Explorer, or both.
 
-    This is a report, the files of Model Explorer, or both.
+    `source` is the data to compare with float on.
     """
     if report is None and model_explorer is None:
         return

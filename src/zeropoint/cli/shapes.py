@@ -91,7 +91,7 @@ SHAPES = click.option(
 
 
 def combined(given: Sequence[tuple[str, list[tuple[int, ...]]]]) -> list[dict[str, tuple[int, ...]]]:
-    """The shapes of all inputs for each program: lists of several inputs are read side by side.
+    """The shapes of all inputs for each program: the lists of several inputs are paired, first with first.
 
     An input with a single shape has it in every program. An option that is given again adds to the list of its input.
     """

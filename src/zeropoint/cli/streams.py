@@ -52,7 +52,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def prepare() -> None:
     """Replace the process's own streams; those that a caller has put in their place stay.
 
-    Warnings of libraries, which speak to programmers, are printed only where Python is asked for them (`-W`).
+    Warnings of libraries are meant for programmers; they
+    are printed only with Python's option `-W`.
     """
     for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two so that their use fails
         try:

@@ -69,7 +69,7 @@ class Expanded:
 
 
 def composite_match(composite: Expanded, graph: Graph) -> Match | None:
-    """The match of a composite's ops: as a function of one value if they are one, else under the composite's name.
+    """The match of a composite's ops: a function of one value if they compute one, else the composite's own name.
 
     None if the ops do not compute every result.
     """

@@ -54,7 +54,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Observed:
-    """The measurements by node: noise, and how the float values are spread."""
+    """The measurements by node: noise, and the distribution of the float values."""
 
     noise: dict[str, Noise]
     distributions: dict[str, Distribution]

@@ -171,7 +171,9 @@ def best_rate(work: float, run: Callable[[int], None], seconds: float | None = N
 def arithmetic(
     form: Form, threads: int = 1, unroll: int = 4, *, seconds: float | None = None, repeats: int = 0
 ) -> float:
-    """1e9 operations a second of one core while `threads` cores do the same; `seconds`, `repeats` as in `best_rate`.
+    """Operations per second of one core, in units of 1e9, while `threads` cores do the same.
+
+    `seconds` and `repeats` are those of `best_rate`.
 
     Raises ValueError if the sums are not what NumPy computes.
     """

@@ -53,7 +53,7 @@ NEEDS = {
 
 
 class ReportError(Error, ValueError):
-    """A program that a report cannot be about, or a reference that does not fit it."""
+    """A program for which there is no report, or a reference that does not match it."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Division:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters) -> Division:
-        """For two operands of up to 16 bits.
+        """The quotient of two operands of up to 16 bits.
 
         Raises ValueError for more bits, or a ratio of scales s_a / (s_b s_out) above 2^30.
         """

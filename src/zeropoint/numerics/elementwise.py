@@ -135,7 +135,9 @@ class LiteRTAdd:
     def of(
         inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
     ) -> LiteRTAdd:
-        """For two operands; the second may have sign -1. Raises ValueError if the runtime would reject the scales."""
+        """The addition of two operands; `signs` may negate the second.
+
+        Raises ValueError if the runtime would reject the scales."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         if real[2] >= 1.0:
             raise ValueError(
@@ -183,7 +185,7 @@ class TosaAdd:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None) -> TosaAdd:
-        """For two operands; the second may have sign -1."""
+        """The addition of two operands; `signs` may negate the second."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         behaviour = RequantizeBehaviour.TOSA_DOUBLE
         first, second = (Multiplier.of(m * 2.0**left_shift, behaviour, 16) for m in real[:2])
@@ -336,7 +338,7 @@ class Multiplication:
         *,
         in_f32: bool = False,
     ) -> Multiplication:
-        """For two operands. With `in_f32`, the multiplier is fl32(fl32(s1 * s2) / s_out).
+        """The product of two operands. With `in_f32`, the multiplier is fl32(fl32(s1 * s2) / s_out).
 
         Raises ValueError if a product may exceed the multiplier's limit."""
         (first, second), zeros = _scalars(inputs)

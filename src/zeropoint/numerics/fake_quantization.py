@@ -38,7 +38,7 @@ class FakeQuantization:
 
     @staticmethod
     def of(minimum: npt.ArrayLike, maximum: npt.ArrayLike, num_bits: int, narrow_range: bool) -> FakeQuantization:
-        """For finite ranges. An empty range has the scale 0 and the zero point `least`."""
+        """The parameters of finite ranges. An empty range has the scale 0 and the zero point `least`."""
         low, high = np.asarray(minimum, np.float32), np.asarray(maximum, np.float32)
         least, greatest = int(narrow_range), (1 << num_bits) - 1
         extent, steps = np.asarray(high - low), np.float32(greatest - least)

@@ -58,7 +58,7 @@ class LayerNorm:
 
     @staticmethod
     def of(scale: float, terms: int, epsilon: float) -> LayerNorm:
-        """For rows of `terms` values of a scale.
+        """The constants for rows of `terms` integers of a scale; `epsilon` is in real units.
 
         Raises ValueError for rows of more than 16,384 values, or an epsilon above 2^32 steps squared.
         """
@@ -142,7 +142,9 @@ class ChannelMaps:
     def of(
         gamma: FloatArray, beta: FloatArray, fraction: int, scale: float, zero_point: int, low: int, high: int
     ) -> ChannelMaps:
-        """For results of a scale and a zero point, from normalized values with `fraction` fraction bits.
+        """The constants for results of a scale and a zero point, from normalized values with `fraction` fraction bits.
+
+        `gamma` and `beta` are real, one per channel; `low` and `high` bound the stored results.
 
         Raises ValueError if gamma is so large that one fraction bit of a result does not fit.
         """
@@ -165,9 +167,9 @@ class ChannelMaps:
 
     @property
     def error(self) -> FloatArray:
-        """Of every channel, the greatest error in steps that the rounding of normalized values adds."""
+        """The greatest error in steps of the result, per channel, that the rounding of normalized values adds."""
         return np.abs(self.factor) * 0.52 / 2.0**self.shift
 
     def apply(self, t: IntArray) -> IntArray:
-        """The results, of normalized values whose last dimension is the channel."""
+        """The stored results, i64, for normalized values whose last dimension is the channel."""
         return np.clip((t * self.factor + self.bias) >> self.shift, self.low, self.high)

@@ -19,7 +19,7 @@ _MOST_MEMORY = 8 << 20
 
 
 class InvalidExpression(Error, ValueError):
-    """A text is no regular expression of RE2; the message says why."""
+    """A text that is not a valid RE2 expression; the message says why."""
 
 
 @functools.cache
@@ -44,7 +44,7 @@ def _encodable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Expression:
-    """A regular expression. Raises InvalidExpression if it is none."""
+    """A regular expression. Raises InvalidExpression if the text is not one."""
 
     text: str
 

@@ -59,7 +59,7 @@ def _read_file(path: Path) -> Recipe:
 def recipe_of(rules: Any, name: str = "recipe") -> Recipe:
     """The recipe from Python dicts, one per rule, with the same keys as in a file. Raises RecipeError.
 
-    The path of a YAML file and the whole of a file as a dict, `{"rules": [...]}`, are taken as well.
+    The path of a YAML file and the whole of a file as a dict, `{"rules": [...]}`, are accepted, too.
     """
     if isinstance(rules, str | Path):
         return load_recipe(rules)

@@ -31,7 +31,7 @@ OF_CONSTANTS = {*OF_TENSORS, "bits"}
 
 
 def demand_constants(program: Program, rule: Rule) -> bool:
-    """Pin the constants that a rule selects, in place. Returns whether there are any, and the rule is for them.
+    """Pin the constants that a rule selects, in place. Returns whether it selects any and has settings for them.
 
     Raises RecipeError for a setting that does not apply to them, and for a rule that only selects biases.
     """

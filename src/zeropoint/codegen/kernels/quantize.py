@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.scalars import WIDTHS, compared, converted, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import WIDTHS, bounded, compared, converted, filled, intrinsic, like
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, element, lanes
@@ -80,8 +80,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     own = number or (parameters and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO)
     unknown = zero if own and rounded.type == x.type else filled(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
-    raised = intrinsic(f, "maxnum", chosen, filled(rounded.type, by.low))
-    inside = intrinsic(f, "minnum", raised, filled(rounded.type, by.high))
+    inside = bounded(f, chosen, by.low, by.high)
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), type_, signed=True)
 
 

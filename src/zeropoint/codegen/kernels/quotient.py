@@ -11,7 +11,7 @@ because AVX2 has no conversion from 64-bit integers.
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.scalars import compared, converted, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import bounded, compared, converted, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value
 from zeropoint.numerics.division import Division
@@ -36,9 +36,8 @@ def rounded_quotient(f: Function, by: Division, a: Value, b: Value, reaches: tup
     positive = f.select(below, f.binary("sub", zero, b), b)
     narrow = 2 * reaches[0] * by.multiplier + (2 * reaches[1] << by.shift) < EXACT
     quotient = _in_floats(f, by, signed, positive) if narrow else _in_integers(f, by, signed, positive)
-    real = quotient.type
     # Before the conversion, which is poison for numbers out of range.
-    inside = intrinsic(f, "minnum", intrinsic(f, "maxnum", quotient, filled(real, -FAR)), filled(real, FAR))
+    inside = bounded(f, quotient, -FAR, FAR)
     endless = f.mul(f.clamp(a, -1, 1), FAR)
     return f.select(compared(f, "icmp eq", b, zero), endless, f.cast("fptosi", inside, b.type))
 

@@ -54,6 +54,14 @@ def compared(f: Function, instruction: str, left: Value, right: Value) -> Value:
     return f.let(like(left, "i1"), f"{instruction} {left.type} {left.name}, {right.name}")
 
 
+def bounded(f: Function, x: Value, low: float, high: float) -> Value:
+    """Floats between two numbers; x is not NaN."""
+    # Not llvm.maxnum and llvm.minnum: LLVM calls fmaxf of libm for these on machines without such an instruction.
+    for instruction, bound in (("fcmp ogt", filled(x.type, low)), ("fcmp olt", filled(x.type, high))):
+        x = f.select(compared(f, instruction, x, bound), x, bound)
+    return x
+
+
 def plus_product(f: Function, isa: InstructionSet, a: Value, b: Value, c: Value) -> Value:
     """a b + c, a step of a sum of products: of f32 rounded once, of f64 twice (`zeropoint.numerics.products`)."""
     if element(a.type) == "double":
