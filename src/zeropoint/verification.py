@@ -1,4 +1,4 @@
-"""The least SQNR of a program's outputs on all samples. Workers may share the samples; their number does not change a bit.
+"""The least SQNR of a program's outputs on all samples, with the same bits for any number of workers.
 
 A worker returns the energies of each sample's outputs, and these are added here in the order of the samples.
 """

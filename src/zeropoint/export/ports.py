@@ -1,4 +1,4 @@
-"""The inputs and outputs of an exported file, against those of the program it was made of."""
+"""The inputs and outputs of an exported file, compared with those of the program it was made from."""
 
 from __future__ import annotations
 

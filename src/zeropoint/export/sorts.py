@@ -13,7 +13,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 def sorted_axis(op: SortOp) -> tuple[int, bool]:
     """The dimension that is sorted, and whether the greatest values come first.
 
-    Raises ExportError for a sort that is no top-k: one with other operands than floats and their positions, or with
+    Raises ExportError for a sort that is not a top-k: one with other operands than floats and their positions, or with
     another comparator.
     """
     axis = len(shape_of(op.inputs[0])) - 1 if op.dimension is None else op.dimension.value.data

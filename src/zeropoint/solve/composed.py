@@ -48,7 +48,7 @@ def is_own(region: QuantizeRegionOp) -> bool:
 
 
 def sources(region: QuantizeRegionOp, weights: Weights) -> dict[SSAValue, SSAValue] | str:
-    """What each value inside is a function of: a function of one value maps to that value, any other value to itself.
+    """Maps each value inside to what it is a function of: a function of one value to that value, any other to itself.
 
     Numbers are left out. Returns the reason if an op is of another kind than those whose results' ranges follow.
     """

@@ -32,7 +32,7 @@ from zeropoint.targets.logical_kernels import BINARY, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"
 HANDS_ON = (*MOVEMENTS, *BINARY)
-"""Kernels that hand hidden scores on."""
+"""Kernels that pass hidden scores on."""
 LINEAR = AddOp | BroadcastInDimOp | ConstantOp | DivideOp | MultiplyOp | RegionReturnOp | SubtractOp
 FAR = -1e4
 """The greatest number of a constant that counts as hiding a score; it is the usual one of networks in f16."""

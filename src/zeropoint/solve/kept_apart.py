@@ -35,7 +35,7 @@ from zeropoint.targets import Role
 from zeropoint.targets.logical_kernels import MOVEMENTS, PASSES_ELEMENTS
 
 TERMS = 16
-"""The most terms of a product by constants that is as cheap in float: a linear or cubic interpolation has no more."""
+"""A product by constants of up to this many terms is as cheap in float: a linear or cubic interpolation has no more."""
 Kernels = Mapping[Operation, Kernel]
 
 

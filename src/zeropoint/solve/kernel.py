@@ -59,7 +59,7 @@ class Kernel:
         return self.row.input_rule(index).role in DATA and not is_constant(value) and is_float(value)
 
     def moved_operand(self, result: int) -> SSAValue | None:
-        """The operand that a result has all its elements from; None if it has others, or another scale."""
+        """The operand from which all elements of a result come; None if some do not, or the scale differs."""
         data = [value for _, value in self.data_ports()]
         moves = self.row.shares(0, result) and self.row.kernel not in ADDS_ELEMENTS
         return data[0] if moves and len(self.region.inputs) == len(data) == 1 else None

@@ -97,7 +97,7 @@ def step_for(span: Range) -> float:
 
 
 def parts_of(value: SSAValue, weights: Weights) -> Iterator[Part | None]:
-    """What each reader of a value takes of it; None for all, or for what is no part along one dimension."""
+    """The part of a value that each reader takes; None if it takes all, or no part along one dimension."""
     for reader in _readers(value):
         if (part := Part.of(reader, weights)) is not None:
             yield part

@@ -26,7 +26,7 @@ class Border:
     value: int
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One a row."""
+        """One per row."""
         return self.images * self.rows
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:

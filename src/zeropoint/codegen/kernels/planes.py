@@ -1,5 +1,6 @@
-"""Between the planes of an image of floats (N, C, H, W) and its stored integers by pixel (N, H, W, C): the edges of a
-convolutional network.
+"""Conversion between planes of floats (N, C, H, W) and stored integers by pixel (N, H, W, C).
+
+These are the edges of a convolutional network.
 
 A tile is as many pixels as a vector has elements, of 16 channels. Four channels of a pixel make a 32-bit word; four
 such vectors of words are transposed inside lanes of 128 bits, after which a lane holds 16 channels of one pixel. A
@@ -91,7 +92,7 @@ class _OfPlanes(ABC):
     planes: Planes
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One a row of a group."""
+        """One per row of a group."""
         return self.planes.tasks
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:

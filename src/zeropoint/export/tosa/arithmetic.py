@@ -30,7 +30,7 @@ def zero_point_of(f: FunctionBuilder, kind: object, element: str) -> Value:
 
 
 def filled(rank: int, number: float, dtype: type[np.generic]) -> Array:
-    """A number with as many dimensions of size 1 as TOSA's elementwise operators ask for."""
+    """A number with as many dimensions of size 1 as TOSA's elementwise operators require."""
     return np.full((1,) * rank, number, dtype)
 
 
