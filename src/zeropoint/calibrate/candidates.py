@@ -38,6 +38,7 @@ class OutputObserver(MeanSquareObserver):
     def candidates(self) -> list[Range]:
         """The range of least squared error, and the observed range if that is clearly wider."""
         narrow, (low, high) = self.range(), self.seen.range()
+        # A stored range contains 0 in any case, so this is the range without clipping.
         wide = min(low, 0.0), max(high, 0.0)
         return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
@@ -49,8 +50,10 @@ class OutputObserver(MeanSquareObserver):
         """
         own, lacking = noise.own.sum(axis=1), [self.cut_off(limits) * noise.size for limits in ranges]
         lacking -= noise.cut.sum(axis=1)
+        # A range without any error on these samples gives no ratio to extrapolate from.
         if not own.all():
             return ranges[0]
+        # The readers' noise is scaled by how much more error the histogram has than these samples.
         return ranges[best(noise.readers * (1 + lacking / own)[:, None])]
 
 
@@ -67,6 +70,7 @@ def best(costs: Array) -> int:
     """
     totals, gains = costs.sum(axis=1), costs[0] - costs
     count = costs.shape[1]
+    # The standard error of the mean gain: with eight samples, one of them must not decide.
     errors = gains.std(axis=1, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(len(costs))
     clear = (totals <= BETTER * totals[0]) & (gains.mean(axis=1) > errors)
     return int(np.where(clear, totals, np.inf).argmin()) if clear.any() else 0
@@ -96,6 +100,8 @@ class Kept:
         for name in sorted(sample):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(sample[name]).tobytes())
+        # Negative, because heapq keeps the least entry first and the greatest digest has to go first. Counts break
+        # ties, so that two equal samples are never compared by their arrays.
         entry = (-int.from_bytes(digest.digest(), "big"), self.count, sample)
         self.count += 1
         size = sum(array.nbytes for array in sample.values())

@@ -60,13 +60,16 @@ class EntropyObserver(DistributionObserver):
 def _divergence(masses: Array, low: float, high: float, edges: Array) -> float:
     """The relative entropy of P to Q for the range [low, high]."""
     first, last = np.searchsorted(edges, [low, high], side="right") - 1
+    # At least one bin, however narrow the range is.
     last = min(max(int(last), int(first) + 1), BINS)
     inside = masses[first:last]
     wanted = inside.copy()
+    # What is clipped adds to the ends of P but not of Q: this is how clipping costs.
     wanted[0] += masses[:first].sum()
     wanted[-1] += masses[last:].sum()
     steps = np.arange(len(inside)) * min(STEPS, len(inside)) // len(inside)
     filled = inside > 0
+    # Over the filled bins only: an empty bin holds no value that could be rounded into the step.
     shared = np.bincount(steps, inside) / np.maximum(np.bincount(steps, filled), 1)
     kept = np.where(filled, shared[steps], 0.0)
     if not kept.any():

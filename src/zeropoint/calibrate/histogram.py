@@ -56,6 +56,7 @@ class PercentileObserver(Counted):
         """Count the values of a float array. Raises TypeError for other dtypes."""
         values = np.ascontiguousarray(as_f32(array)).reshape(-1)
         self.extremes.update(values)
+        # The upper bits of the f32 are the bin: no search, and the same bin for a value on every machine.
         counts = np.bincount(values.view(np.uint32) >> _SHIFT)
         filled = np.flatnonzero(counts)
         self.histogram.add(filled, counts[filled])
@@ -72,6 +73,7 @@ class PercentileObserver(Counted):
         counts, middles = bin_middles(self)
         ranks = (np.arange(parts) + 0.5) / parts * self.count
         found = middles[np.searchsorted(counts.cumsum(), ranks, side="right")]
+        # A bin's middle may lie beyond the values in it, but no quantile lies beyond the extremes, which are exact.
         kept = np.clip(found, self.extremes.minimum, self.extremes.maximum).astype(np.float32)
         return tuple(map(float, kept))
 
@@ -92,10 +94,12 @@ class PercentileObserver(Counted):
 
     def _order_statistic(self, cumulative: Array, rank: int) -> float:
         """The middle of the bin with the rank-th smallest value (from 0), clamped to the observed extremes."""
+        # The first and the last order statistic are known exactly, not only up to a bin.
         if rank == 0:
             return self.extremes.minimum
         if rank == self.count - 1:
             return self.extremes.maximum
+        # Counted from zero: negative bins come first in `cumulative`, by descending magnitude.
         found = int(np.searchsorted(cumulative, rank, side="right")) - _FIRST_NON_FINITE
         middle = _bin_middle(found) if found >= 0 else -_bin_middle(-found - 1)
         return min(max(middle, self.extremes.minimum), self.extremes.maximum)
@@ -117,6 +121,7 @@ def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
     """The counts of the bins of finite values, and their middles in f64, in ascending order."""
     half = np.arange(_FIRST_NON_FINITE, dtype=np.uint32)
     middles = ((2 * half + 1) << (_SHIFT - 1)).view(np.float32).astype(np.float64)
+    # Values in the two bins next to zero count as zeros, which are exact in every range.
     middles[0] = 0.0
     return _finite_counts(observer), np.concatenate([-middles[::-1], middles])
 

@@ -33,7 +33,9 @@ class MeanSquareObserver(DistributionObserver):
         high_ends, high_cost = _ends(max(maximum, 0.0), counts[values > 0], values[values > 0])
         # All pairs of a candidate low end and a candidate high end; ends are magnitudes.
         step = (low_ends[:, None] + high_ends[None, :]) / STEPS
+        # Zero is exact, so zeros have no rounding error and do not speak for smaller steps.
         rounded = float(counts[values != 0].sum())
+        # The clipping errors of both sides are independent; only the step couples them, so all pairs are one outer sum.
         error = low_cost[:, None] + high_cost[None, :] + rounded * step**2 / 12.0
         low, high = np.unravel_index(int(error.argmin()), error.shape)
         return float(np.float32(-low_ends[low])) + 0.0, float(np.float32(high_ends[high]))
@@ -59,6 +61,7 @@ def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Arra
     tails = [np.append(np.cumsum((counts * magnitudes**power)[::-1])[::-1], 0.0) for power in range(3)]
     above = np.searchsorted(magnitudes, ends, side="right")
     s0, s1, s2 = (tail[above] for tail in tails)
+    # The difference of nearly equal sums may come out slightly negative.
     cut = np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
     cut[-1] = 0.0  # the observed extreme clips nothing, but its bin's middle may lie above it
     return ends, cut

@@ -65,6 +65,7 @@ class Noise:
 
 def rounded(array: Array, limits: Range) -> Array:
     """An f32 array quantized to 8 bits over a range, and dequantized."""
+    # The same map as the one that quantization will use, so that the zero point's rounding counts, too.
     chosen = asymmetric(*limits, -128, 127)
     stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
     return dequantize(stored, chosen.scale, chosen.zero_point)
@@ -107,9 +108,12 @@ class _Walk:
             found = self.found[key]
             shown, made = self._shown(arrays), [rounded(array, limits) for array in arrays]
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
+            # Clipping apart from rounding: rare outliers are in few samples, so `choice` takes their part from the
+            # histogram.
             found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in shown]
             found.own[number] = [_energy(array - form) for array, form in zip(shown, self._shown(made), strict=True)]
             self.forms.setdefault(value, {})[key, number] = made
+        # Float ops and the caller see the value itself, so its own noise is what they read.
         if any(not _is_kernel(use.operation) for use in value.uses):
             for form, made in self.forms.get(value, {}).items():
                 self._add(form, arrays, made)
@@ -129,8 +133,11 @@ class _Walk:
         for index, value in enumerate(inputs):
             for form, arrays in self.forms.get(value, {}).items():
                 given = [self.values[other] for other in inputs]
+                # One operand at a time, the others in float, so that a range does not depend on the ranges of other
+                # values.
                 given[index] = arrays
                 for result, right, made in zip(op.results, exact, self._run(run, given), strict=True):
+                    # A moved value is the same value: it is judged where a kernel computes with it.
                     if moves:
                         self.forms.setdefault(result, {})[form] = made
                     else:
@@ -145,7 +152,9 @@ class _Walk:
         exact, made = self._shown(exact), self._shown(made)
         noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
         signal = sum(map(_energy, exact))
+        # A reader that is always 0 has no ratio, and nothing that noise could spoil.
         if signal:
+            # Relative to each reader's signal, so that readers of different units weigh the same.
             self.found[form[0]].readers[form[1]] += noise / signal
 
     def _run(self, run: Runnable, given: Sequence[list[Array]]) -> list[list[Array]]:
@@ -196,6 +205,7 @@ def output_noise(
     engine raises.
     """
     program, keys = _without_references(program)
+    # All samples go through an op before the next op runs, so the values of all of them are in memory at once.
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
     masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)
     walk = _Walk(program, ranges, keys, engine, len(samples), masks)

@@ -118,6 +118,7 @@ class _Accesses:
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
         """The accesses to memory of the buffer: the accessed buffer and the step."""
+        # Buffers of the caller and weights have fixed places and share memory with nothing.
         if buffer.space is not Space.ARENA:
             yield from ((buffer, step) for step in self._others.get(buffer, ()))
             return
@@ -129,6 +130,7 @@ class _Accesses:
 
 def _apart(step: Step, other: Step) -> bool:
     """Whether two steps write different elements of one buffer."""
+    # Padding and the image inside it are different elements of one buffer, and so are the parts of a family.
     return step.halo != other.halo or (step.family is not None and step.family is other.family)
 
 
@@ -203,6 +205,7 @@ class Driver:
         """The share of a thread of one step."""
         thread, threads = f.arguments[:2]
         tasks = self.tasks(step)
+        # t * tasks / threads: shares differ by at most one task, and every task is in exactly one of them.
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
         self.perform(f, step, begin, end, bounds)
 

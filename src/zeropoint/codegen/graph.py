@@ -197,9 +197,11 @@ def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[
         return None
     (output,) = outputs
     for view in candidates:
+        # Each element is overwritten by the result of that very element only if both views place it alike.
         alike = (view.offset, view.shape, view.strides, view.itemsize, view.buffer.size) == (
             output.offset, output.shape, output.strides, output.itemsize, output.buffer.size,
         )  # fmt: skip
+        # A second operand in the same buffer may be read at other positions, after they were overwritten.
         alone = [other.buffer for other in inputs].count(view.buffer) == 1
         if alike and alone and view.buffer is not output.buffer and view.buffer.space is Space.ARENA:
             return view.buffer
@@ -226,6 +228,7 @@ def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[n
 def matrix_view(shape: Sequence[int], dtype: np.dtype[np.generic], multiple: int) -> View:
     """A view of a new arena buffer; rows (along the last dimension) start at multiples of `multiple` bytes."""
     *outer, last = shape or (1,)
+    # Rows are rounded up, so that kernels may load whole vectors at their ends.
     pitch = -(-last * dtype.itemsize // multiple) * multiple
     strides = (*(step * pitch for step in row_major(outer, 1)), dtype.itemsize)[: len(shape)]
     return View(Buffer(Space.ARENA, math.prod(outer) * pitch), 0, tuple(shape), strides, dtype)

@@ -29,14 +29,19 @@ def plan(graph: Graph) -> Arena:
     spans = _spans(graph)
     places = _shared_places(graph, spans)
     placed = np.zeros((len(spans), 4), np.int64)  # of each buffer: first step, last step, begin, end
+    # Largest first, as small buffers fit into gaps between large ones, but not the other way round. Equal sizes go by
+    # lifetime, so that the plan does not depend on the order of a dictionary.
     for number, buffer in enumerate(sorted(spans, key=lambda found: (-found.size, spans[found]))):
         (first, last), before, size = spans[buffer], placed[:number], _rounded(buffer.size)
+        # Only buffers whose lifetimes overlap; a buffer written in the step that reads another one counts as
+        # overlapping.
         taken = before[(before[:, 0] <= last) & (first <= before[:, 1])][:, 2:]
         buffer.offset = _lowest(size, taken[np.argsort(taken[:, 0])])
         placed[number] = first, last, buffer.offset, buffer.offset + size
     for buffer, place in places.items():
         buffer.offset = place.offset
     changes = np.zeros(len(graph.steps) + 1, np.int64)
+    # Bytes that come alive and die at each step; their running sum is what is live during it.
     np.add.at(changes, placed[:, 0], placed[:, 3] - placed[:, 2])
     np.add.at(changes, placed[:, 1] + 1, placed[:, 2] - placed[:, 3])
     return Arena(int(placed[:, 3].max(initial=0)), int(changes.cumsum().max(initial=0)))
@@ -64,6 +69,7 @@ def _shared_places(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[B
             continue
         (output,) = step.writes
         place = places.get(over, over)
+        # The operand must end and the output begin with this very step, or one would overwrite what is still needed.
         if output in spans and spans[output][0] == index == spans[place][1] and output.size == place.size:
             spans[place] = (spans[place][0], spans.pop(output)[1])
             places[output] = place
@@ -72,6 +78,7 @@ def _shared_places(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[B
 
 def _lowest(size: int, taken: Array) -> int:
     """The lowest offset of `size` free bytes; `taken` (blocks, 2) are the begin and the end of blocks, by begin."""
+    # The running maximum: a long block may cover later, shorter ones.
     offsets = np.append(0, np.maximum.accumulate(taken[:, 1]))  # before each block, and after the last
     free = np.append(offsets[:-1] + size <= taken[:, 0], True)
     return int(offsets[free.argmax()])

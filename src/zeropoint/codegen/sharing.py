@@ -103,6 +103,7 @@ def phases_of(graph: Graph) -> list[list[int]]:
     """The numbers of the steps of every phase: those between two barriers, but at most `PART`."""
     phases: list[list[int]] = []
     for number, barrier in enumerate(needs_barrier(graph)):
+        # A phase ends early if its function would become too long for LLVM's passes.
         if barrier or not phases or len(phases[-1]) == PART:
             phases.append([])
         phases[-1].append(number)
@@ -116,6 +117,7 @@ def _whole_lines(words: int) -> int:
 def words_of(graph: Graph, threads: int) -> int:
     """Words that the threads of a call share; none for a single thread."""
     each = _whole_lines(len(graph.steps))
+    # Each thread's words begin a cache line of their own: taking a share does not touch the lines of the others.
     return _whole_lines(len(phases_of(graph))) + threads * each if threads > 1 else 0
 
 
@@ -195,6 +197,7 @@ class _Shares:
         mine, done = self._shares(self.thread), f.at(self.words, 8 * phase)
         total = i64(0)
         for step in steps:
+            # Shares, not tasks, are counted: a step with fewer tasks than threads has one for each task.
             total = f.add(total, f.minimum(i64(self.driver.tasks(step)), self.threads))
             self._share(step, self.thread, mine, done)
         self._finish(steps, done, f.add(self.call, total))
@@ -216,6 +219,7 @@ class _Shares:
             f.emit(f"call void @await({done}, {target})")
 
         ended = f.let("i1", f"call i1 @ended({done}, {target}, {self.turns})")
+        # If a phase did not end soon, some thread probably has no processor, and will be late in the next phase, too.
         self.turns = f.select(ended, Value("i32", str(SOON)), Value("i32", "0"))
         f.branch(f.compare("eq", ended, 0), rest)
 
@@ -236,6 +240,7 @@ class _Shares:
                 for t in (thread, f.add(thread, 1))
             )
             self.driver.perform(f, number, begin, end, self.bounds)
+            # release: whoever sees the count also sees what the share has written.
             f.let("i64", f"atomicrmw add {done}, i64 1 release")
 
         def some() -> None:

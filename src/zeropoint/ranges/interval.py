@@ -48,6 +48,7 @@ class Interval:
     def narrowed(self) -> Interval:
         """Collapse the largest dimension until there are at most `LARGEST` pairs."""
         low, high = self.low, self.high
+        # Wider bounds are still bounds: collapsing loses precision, never soundness.
         while low.size > LARGEST:
             axis = int(np.argmax(low.shape))
             low, high = low.min(axis=axis, keepdims=True), high.max(axis=axis, keepdims=True)
@@ -100,6 +101,7 @@ class Interval:
 
     def fits(self, bits: int) -> bool:
         """Whether every element fits a two's complement integer of that many bits."""
+        # `UNBOUNDED` is itself a number of 64 bits, so it must not pass as one that fits them.
         return self.within(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) and self.is_bounded
 
     @property
@@ -119,6 +121,7 @@ class Interval:
         return Interval(-self.high, -self.low)
 
     def __mul__(self, other: Interval) -> Interval:
+        # A product is monotone in each factor, so its extremes are at corners.
         corners = [product(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
         return Interval.made(np.minimum.reduce(corners), np.maximum.reduce(corners))
 
@@ -128,12 +131,14 @@ class Interval:
 
     def any_of(self, count: int) -> Interval:
         """All partial sums of `count` elements, in any order."""
+        # A partial sum may leave out any element, which counts as 0 then.
         return self.with_zero().times(count)
 
     def summed(self, shape: Sequence[int], axes: Sequence[int]) -> Interval:
         """The sum over dimensions `axes` of a tensor of the given shape; these dimensions are removed."""
         if self.low.ndim == 0:
             return self.times(math.prod(shape[axis] for axis in axes))
+        # Dimensions with one pair of bounds for all indices are multiplied instead of summed.
         once = math.prod(shape[axis] for axis in axes if self.low.shape[axis] == 1)
         # The f64 estimate detects overflow: a sum of int64 may wrap.
         parts = [
@@ -179,6 +184,7 @@ def of_array(array: AnyArray) -> Interval:
     """The bounds of a constant array: its own elements, with dimensions along which they are equal collapsed."""
     if array.size == 0:
         return Interval.of(0, 0)
+    # Large weights have bounds per channel of their sums from `contraction.py`; bounds per element are not needed.
     if array.size > LARGEST:
         return Interval.of(int(array.min()), int(array.max()))
     whole = array.astype(np.int64)
@@ -200,9 +206,11 @@ def _sum(a: IntArray, b: IntArray) -> IntArray:
 
 def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
     """`exact` if its f64 estimate (relative error below 2^-40) is at most 2^62 in magnitude, else +-`UNBOUNDED`."""
+    # The exact sum may have wrapped around, so the f64 estimate decides; 2^62 leaves far more room than its error.
     past = np.abs(estimate) > EXACT
     return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
 
 
 def _number(number: int) -> IntArray:
+    # Python integers have no bound; int64 would raise an error for greater ones.
     return np.asarray(max(-UNBOUNDED, min(UNBOUNDED, number)), np.int64)

@@ -63,7 +63,7 @@ from zeropoint.solve.termination import Port, result_port
 from zeropoint.targets import DATA, Target
 
 WORSE = 6.0
-"""The function is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
+"""A function needs a wider operand if its SQNR is at least this many dB below that of its rounded operand."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
 TRUTH = ("compare",)
@@ -130,6 +130,7 @@ class FunctionWidths:
             for rows in product_rows(region, self.noise):
                 if region not in self.floats:
                     self._judge_rows(region, rows)
+        # After products: a product with a reciprocal of rows is a division, for which rounding matters.
         if region.logical_kernel.data in (*LINEAR, *TRUTH) or is_rescale(region) or len(region.outputs) != 1:
             return
         if variances := self.constraints.variances.get(region):
@@ -137,6 +138,7 @@ class FunctionWidths:
             return
         if region.logical_kernel.data == "divide":
             self._judge_quotient(region)
+        # A quotient is judged at the RMS of the other operand, and over all its points: either may show the loss.
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
             for index, value in activations(region):
                 function = operand_function(region, index, self.noise, spread=spread)
@@ -196,6 +198,7 @@ class FunctionWidths:
         kept = region in self.floats
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
+        # Without the noise of kernels before it: it tells whether this rounding alone is too coarse, for the message.
         alone = [self._left(reader, seen, storage) for storage in storages]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
@@ -203,6 +206,7 @@ class FunctionWidths:
         if left[0] is None:
             return
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
+        # Storages come narrowest first, so this is the cheapest one that suffices.
         enough = None if kept else next(fits, None)
         readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
         why = (
@@ -226,6 +230,8 @@ class FunctionWidths:
         """
         rounded = seen.rounded_noise(storage, carried)
         left = reader.left(seen.points, rounded)
+        # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
+        # that.
         own = loss(lambda points: points, seen.points, rounded)
         return (
             left if left < min(self._least(reader), own - (QUOTIENT_WORSE if reader.is_quotient else WORSE)) else None
@@ -296,6 +302,7 @@ class FunctionWidths:
         self.floats[region] = why
         known = self.constraints.of(value)
         if known.minimum is None and seen is not None:
+            # Readers need a range; without the kernel, whose type would have given it, there is none.
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
             known.quantiles = tuple(seen.points.tolist())
 
@@ -317,6 +324,7 @@ class FunctionWidths:
         if gain is None or made is None or read is None:
             return None
         left = CONTRACTIONS_KEPT - reader.contractions
+        # As if each operand had this one's noise: each may use up its equal part of what the reader tolerates, no more.
         noise = sqrt(len(activations(maker)) * gain * self.noise.read_by(maker, index, left))
         if reader.left(made.points, with_noise(made.points, noise)) >= self._least(reader):
             return None
@@ -332,6 +340,7 @@ class FunctionWidths:
         carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
         if bears(self.noise.storage(maker, index), sqrt(carried)):
             return None
+        # With the wider storage, the kernels before it are wider, too, and carry no 8-bit noise.
         enough = reader.bits is None or bears(Storage.of(f"i{reader.bits}"), 0.0)
         return reader if enough else replace(reader, bits=None)
 
@@ -342,6 +351,7 @@ class FunctionWidths:
     def _gives_reals(self, region: QuantizeRegionOp) -> bool:
         """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
         readers = [use.operation for use in region.outputs[0].uses]
+        # Accumulators are not rounded, so the kernel may stay an integer one.
         floats = all(
             not isinstance(reader, ReturnOp) and (reader in self.floats or not self._is_kernel(reader))
             for reader in readers

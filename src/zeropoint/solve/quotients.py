@@ -18,7 +18,7 @@ from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.rounding_noise import RoundingNoise, activations
 
 QUOTIENT_WORSE = 3.0
-"""A quotient is blamed if its SQNR is at least this many dB below the SQNR of its rounded operand."""
+"""A quotient needs wider operands if its SQNR is at least this many dB below that of its rounded operand."""
 QUOTIENT_SPARE = 8.0
 """A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
 such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""

@@ -47,6 +47,7 @@ class Pieces:
         for edge in graph.edges:
             value, port = graph.find(edge.value_node), graph.find(edge.port_node)
             first, second = graph.nodes[value], graph.nodes[port]
+            # Ends that can never have one type are cut at once. What is left depends on the whole piece.
             edge.reason = _differ(first, second)
             if edge.reason is None and value != port:
                 around[value].append(edge)
@@ -81,6 +82,7 @@ class Pieces:
         side = self._side(piece, collision)
         # The edges with one end on either side.
         edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
+        # Without an edge, no rescale could resolve the conflict, and the loop in `separate` would not end.
         if not edges:
             raise NoProgress(f"found nothing to cut between {collision.demands[0]} and {collision.demands[1]}")
         for edge in edges:
@@ -146,6 +148,7 @@ class Pieces:
         network.connect(from_users, value, capacity)
         for edge in uses:
             port = index[self.ends(edge)[1]]
+            # Unbounded, so that the cut is at the one edge in front of them: the rescale that they share.
             network.connect(to_users, port, unbounded)
             network.connect(port, from_users, unbounded)
 
@@ -216,6 +219,7 @@ def _wish(node: Node) -> str:
 def _of_zero_points(piece: Numbered) -> Collision | None:
     """A required zero point against other ones, and against values with readers that accept any."""
     wanting = next((node for _, node in piece if node.zero_point is not None), None)
+    # With a fixed type, its zero point is the piece's, and `_of_fixed` has compared it.
     if wanting is None or any(node.fixed is not None for _, node in piece):
         return None
     first = [number for number, node in piece if node.zero_point == wanting.zero_point]
@@ -240,6 +244,7 @@ def _of_ranges(piece: Numbered) -> Collision | None:
     hurt = [(number, node) for number, node in piece if coarser(shared, node.need)]
     if not hurt:
         return None
+    # The least demanding reader that is hurt: what is too coarse for it is too coarse for the more demanding ones.
     least = max(hurt, key=lambda pair: pair[1].need)[1]
     apart = [pair for pair in piece if coarser(_shared_step([least, pair[1]]), least.need)] or _farthest(least, piece)
     widest = max((node for _, node in apart), key=own_step)
