@@ -92,6 +92,7 @@ def least_sqnr(samples: Iterable[Energies]) -> float:
         for name, (signal, noise) in sample.items():
             power[name] = power.get(name, 0.0) + signal
             error[name] = error.get(name, 0.0) + noise
+    # Energies are summed over samples before the ratio: a sample of little signal counts little.
     return min((decibels(power[name], error[name]) for name in power), default=inf)
 
 
@@ -121,4 +122,5 @@ def narrow_losses(
         return least_output_sqnr(zip(expected, map(run, samples), strict=True))
 
     best = sqnr(steps.values())
+    # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
     return {one.name: best - sqnr([other for other in steps.values() if other is not one]) for one in steps.values()}

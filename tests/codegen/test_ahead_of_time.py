@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -150,11 +151,13 @@ QUANTIZED = """module attributes {zeropoint.profile = "fixed32-double"} {
 
 
 @pytest.mark.skipif(shutil.which("llvm-nm") is None, reason="no llvm-nm")
-@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown", "riscv64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"])
+@pytest.mark.parametrize("triple", ["wasm32-unknown-unknown", "riscv64-unknown-linux-gnu"])
 def test_objects_for_other_machines_need_no_library_either(triple: str, tmp_path: Path) -> None:
     """fmaxf was called on WebAssembly, which has no instruction for llvm.maxnum."""
-    made = library(parse_program(QUANTIZED), "net", instruction_set(triple=triple))
-    (tmp_path / "net.o").write_bytes(made.object)
+    (tmp_path / "net.mlir").write_text(QUANTIZED)
+    # In a process of its own: LLVM keeps settings of WebAssembly for the modules of other machines that follow.
+    command = [sys.executable, "-m", "zeropoint", "compile", "net.mlir", "-o", "net.o", "--triple", triple]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     listed = subprocess.run(["llvm-nm", "-u", tmp_path / "net.o"], capture_output=True, text=True, check=True).stdout
     needed = {line.split()[-1] for line in listed.splitlines()}
     of_the_linker = {"__memory_base", "__stack_pointer"}  # of position-independent WebAssembly

@@ -132,6 +132,7 @@ class _Prefixes:
     def verified(self, count: int) -> Figures:
         """The figures of a prefix, on all samples if the search has to verify them."""
         found = self[count]
+        # All samples take long, so only a prefix that may be the result is verified, and only once.
         if self.verify is not None and found.verified is None:
             found = self.tried[count] = replace(found, verified=self.verify(self.steps[:count]))
         return found
@@ -139,6 +140,7 @@ class _Prefixes:
     def reaches(self, count: int, least: float) -> bool:
         """Whether a prefix has a quality of `least`. Those that have it in the search are verified."""
         found = self[count]
+        # The empty prefix is verified in any case: it may reach on all samples what it misses on a few.
         return (self.verified(count) if not count or found.quality >= least else found).reached >= least
 
     def shortest(self, least: float) -> int:
@@ -165,6 +167,7 @@ class _Prefixes:
         """
         best = self._best()
         left = [count for count in range(len(self.steps)) if count not in self.tried]
+        # Neighbouring lengths differ in few kernels, so one of them is the likeliest to be better.
         near = sorted(left, key=lambda count: abs(count - best))[:MORE]
         for number, count in enumerate(near if self[best].reached >= least - NEAR else ()):
             self.prepare(near[number:])
@@ -199,6 +202,7 @@ class _Prefixes:
             self.prepare(_halves(low, high))
             low, high = (middle, high) if self.budget.allows(self[middle]) else (low, middle)
         fitting = [count for count, found in self.tried.items() if self.budget.allows(found)]
+        # Of equal quality the shortest, because every step costs bytes or time.
         return max(fitting, key=lambda count: (self[count].quality, -count), default=0)
 
 

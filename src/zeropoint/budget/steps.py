@@ -133,10 +133,12 @@ def steps_of(
     noise: dict[tuple[str, str], float] = {}
     for one in found:
         key = one.name, one.kernel
+        # By name and kernel, not by position: propagation has split and added regions in the program that was measured.
         noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
     places: dict[tuple[str, str], list[int]] = {}
     regions = regions_of(program)
     for index, region in enumerate(regions):
+        # A kernel that adds nothing cannot improve the outputs, however wide it is.
         if noise.get(kernel_key(region), 0.0) > 0:
             places.setdefault(kernel_key(region), []).append(index)
     total, names = sum(noise.values()), region_names(program)
@@ -169,10 +171,12 @@ def _weights(region: QuantizeRegionOp, program: Program) -> int:
 
 def _ranked(steps: Iterable[Step], budget: Budget) -> list[Step]:
     def gain(step: Step) -> float:
+        # Only what the budget limits is a cost; without limits, the noise alone decides the order.
         bytes_ = FLOAT_BYTES * step.weights if budget.size is not None else 0
         products = step.products if budget.latency is not None else 0
         return step.share / max(bytes_ + products, 1)
 
+    # Positions break ties, so that the order is the same for any number of workers.
     return sorted(steps, key=lambda step: (-gain(step), step.regions))
 
 
@@ -193,6 +197,7 @@ def widened(program: Program, steps: Sequence[Step], budget: Budget, target: Tar
         region = regions[index]
         if step.width == FLOAT:
             _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
+        # Weights of 8 bits are the default: such a step only takes the demand for 4 bits away.
         elif step.width != BYTE:
             _widen(region, Storage.of(step.width), target)
     for region in _between(regions, steps):

@@ -118,11 +118,13 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     program = program.clone()
     block = program.entry
     first = block.first_op
+    # Existing keys are taken: a program that is instrumented twice keeps the keys of the first time.
     keys = Names()
     for op in block.ops:
         if isinstance(op, StatisticsRefOp):
             keys.free(op.stats_key.data)
     for value, name in list(_points(program, asks(program), every_result)):
+        # References of arguments come first, in the order of the arguments, so that keys are in program order.
         before = first if value.owner is block else _next_in_order(value)
         assert before is not None
         _ask(value, keys.free(name), before)

@@ -86,6 +86,7 @@ class Allocation:
         if not self.values.is_image(value):
             return matrix_view(shape, BYTE, 16)
         halo = self.halo(value)
+        # A value with padding of its own needs room around it, which its neighbours in a concatenation occupy.
         inside = None if halo is not None or narrow else self._inside_concatenation(value)
         if inside is not None:
             return inside
@@ -97,9 +98,12 @@ class Allocation:
         channel = self.values.channel
         for use in value.uses:
             op = use.operation
+            # An operand that occurs twice can be computed in one of its places only.
             if not isinstance(op, ConcatenateOp) or list(op.inputs).index(value) != use.index:
                 continue
             sizes = [shape_of(part)[channel or 0] for part in op.inputs[:-1]]
+            # Kernels write whole blocks of 16 channels; a part that begins inside of a block would be overwritten by
+            # the one before.
             if int(op.dimension.value.data) == channel and any(size % 16 for size in sizes):
                 continue
             if op not in self.wholes:
@@ -123,6 +127,7 @@ class Allocation:
                 wanted = None if windows is None or use.index else windows.padding
             else:
                 continue
+            # A buffer has one border, so the first padding value wins; users that want another one get a copy.
             if wanted is not None and (found is None or found.value == wanted.value):
                 found = wanted if found is None else found.union(wanted)
         return found
@@ -138,6 +143,7 @@ class Allocation:
             return None
         y, x = self.values.spatial
         dtype = element_dtype(element_of(op.operand))
+        # Only borders of bytes, or of zeros, are filled by `native.border`.
         if any(low[d] or high[d] for d in range(4) if d not in (y, x)) or (dtype != BYTE and value != 0):
             return None
         return Halo(low[y], low[x], high[y], high[x], int(value))

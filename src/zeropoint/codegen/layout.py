@@ -89,6 +89,7 @@ class _Layout:
             self._place(op)
         results = [self._returned(last, index) for index in range(len(last.operands))]
         last.operands = [self.memory.returned(view) for view in results]
+        # In reverse, so that every op is erased after its users.
         for op in old[::-1]:
             if not isinstance(op, ConstantOp) or not op.output.first_use:
                 Rewriter.erase_op(op)
@@ -117,6 +118,7 @@ class _Layout:
     def _returned(self, op: ReturnOp, index: int) -> View:
         """The caller's array for a result, which the kernel writes directly, or which gets a copy."""
         view = self.views[op.operands[index]]
+        # A value that is returned twice is computed in the first array and copied to the second one.
         if view.buffer.space is Space.OUTPUT and view.buffer.index == index:
             return view
         result = self.allocation.caller(op.operands[index], index)
@@ -143,6 +145,8 @@ class _Layout:
             found = self.allocation.destination(op, op.result)
             place = reshaped(found, source.shape)
             if place is None:
+                # Neither side can be viewed in the other's shape, so the elements take two copies: first in the old
+                # shape, densely.
                 place = matrix_view(source.shape, source.dtype, source.itemsize)
                 self.allocation.copy(op, source, place)
                 source, place = reshaped(place, shape), found
@@ -156,17 +160,21 @@ class _Layout:
         low, interior = array_values(op.edge_padding_low), array_values(op.interior_padding)
         wanted, there = self.allocation.padding(op), source.halo
         if wanted is not None and there is not None and holds(there, wanted):
+            # The kernel that made the value has left room and filled the border, so padding is a matter of where the
+            # view begins.
             _, _, row, pixel = self.values.image_strides(source)
             return View(source.buffer, source.offset - wanted.top * row - wanted.left * pixel,
                         shape_of(op.result), source.strides, source.dtype)  # fmt: skip
         target = self.allocation.destination(op, op.result)
         number = self.values.constant(op.padding_value)
         assert number is not None
+        # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
         self.allocation.fill(op, number, target)
         starts: list[int] = []
         places: list[int] = []
         counts: list[int] = []
         for size, extent, before, between in zip(source.shape, target.shape, low, interior, strict=True):
+            # Negative padding crops: the first elements that remain, and their places in the result.
             first = max(0, -(before // (between + 1)))
             last = min(size - 1, (extent - 1 - before) // (between + 1))
             starts.append(first)
@@ -181,6 +189,7 @@ class _Layout:
         whole = self.allocation.wholes.get(op) or self.allocation.destination(op, op.result)
         for value, place in zip(op.inputs, parts_of(op, whole), strict=True):
             source = self.views[value]
+            # Operands that were computed in place are there already.
             if (source.buffer, source.offset, source.strides) != (place.buffer, place.offset, place.strides):
                 self.allocation.copy(op, source, place)
         return whole
@@ -268,6 +277,7 @@ class _Layout:
         if match.output is None:
             left = lhs if lhs.strides[dims.term] == lhs.itemsize else self._turned(op, lhs, dims.term, lhs.itemsize)
             return [left] if match.lhs is match.rhs else [left, rhs], self._target(op)
+        # The dot product reads four adjacent terms of a row at a time.
         left = lhs if _words(lhs, (dims.term,)) else self._turned(op, lhs, dims.term, 16)
         if match.lhs is match.rhs:
             return [left], self._target(op)
@@ -312,6 +322,7 @@ class _Layout:
         view, inner = self.views[value], self.values.innermost(value)
         outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
         whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
+        # Kernels of floats load and store whole cache lines at the ends of rows, also beyond the last element.
         if whole and view.strides[inner] == view.itemsize and (self.values.is_image(value) or has_even_rows(view)):
             return view
         made = self.values.fresh(view.shape, view.dtype, ALIGNMENT)
@@ -331,4 +342,5 @@ def _words(view: View, dimensions: tuple[int, ...]) -> bool:
     others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
     places = (*others, view.offset, view.buffer.size)
     stored = view.activations or view.dtype == np.int16
+    # Four elements at a time must stay inside the buffer, at every row.
     return stored and inner is not None and not any(n % (4 * view.itemsize) for n in places)

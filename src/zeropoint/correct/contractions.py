@@ -220,6 +220,7 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     first, *others = list(region.body.block.ops)[:-1]
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (arguments[0], arguments[1]):
         return None
+    # The walk passes activations only, and here there is none.
     if is_constant(region.inputs[0]):
         return None
     weight, bias = (_own_constant(value, weights) for value in region.inputs[1:])

@@ -28,10 +28,13 @@ def result_names(program: Program, *, every_result: bool = False) -> dict[SSAVal
     found: dict[SSAValue, str] = {argument: names.free(port.name) for argument, port in ports}
     varying = varying_values(program.entry)
     for op in program.entry.ops:
+        # They have the location of the value that they are about, and would take its next number.
         if isinstance(op, _STATISTICS):
             continue
         for result in op.results:
             is_named = every_result or feeds_region(result)
+            # Regions count even if they are computed from constants: they are kernels, and have a name in the search
+            # for widths.
             if isinstance(op, QuantizeRegionOp) or (is_named and result in varying):
                 found[result] = names.free(_result_name(result))
     return found

@@ -66,6 +66,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)
     if by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = intrinsic(f, "roundeven", f.binary("fadd", real, zero))
+        # In f64 if f32 cannot hold the bounds: 2^31 - 1 would become 2^31, and its conversion to i32 is poison.
         rounded = _widened(f, rounded, by)
     else:
         name = "round" if by.behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT else "roundeven"
@@ -80,6 +81,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     own = number or (parameters and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO)
     unknown = zero if own and rounded.type == x.type else filled(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
+    # Before the conversion to an integer, which is poison out of range.
     inside = bounded(f, chosen, by.low, by.high)
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), type_, signed=True)
 

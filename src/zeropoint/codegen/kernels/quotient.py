@@ -34,6 +34,7 @@ def rounded_quotient(f: Function, by: Division, a: Value, b: Value, reaches: tup
     # floor rounds the quotient down only if the divisor is positive.
     signed = f.select(below, f.binary("sub", zero, a), a)
     positive = f.select(below, f.binary("sub", zero, b), b)
+    # X and Y of the module's docstring: below 2^53, every step but the division is exact in f64.
     narrow = 2 * reaches[0] * by.multiplier + (2 * reaches[1] << by.shift) < EXACT
     quotient = _in_floats(f, by, signed, positive) if narrow else _in_integers(f, by, signed, positive)
     # Before the conversion, which is poison for numbers out of range.
