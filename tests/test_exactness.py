@@ -257,7 +257,7 @@ PER_CHANNEL = """builtin.module attributes {zeropoint.profile = "fixed16"} { fun
   %0 = stablehlo.uniform_quantize %x : (tensor<2x16xf32>) -> tensor<2x16x!quant.uniform<i8:f32:0, {0.5, 0.25:3}>>
   %1 = quant.scast %0 : tensor<2x16x!quant.uniform<i8:f32:0, {0.5, 0.25:3}>> to tensor<2x16xi8>
   return %1 : tensor<2x16xi8>
-}}"""  # noqa: E501
+}}"""  # noqa: E501 (a type has to be in one line)
 
 
 def test_nan_is_the_zero_point_of_its_own_channel() -> None:

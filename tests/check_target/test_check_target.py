@@ -45,7 +45,7 @@ def test_a_wrong_prediction_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
 
     class Wrong(check.Interpreter):
-        def __call__(self, inputs, **more):  # type: ignore[no-untyped-def]
+        def __call__(self, inputs, **more):  # pyright: ignore (a stand-in for a runtime)
             return {name: array + np.float32(1) for name, array in super().__call__(inputs, **more).items()}
 
     monkeypatch.setattr(check, "Interpreter", Wrong)

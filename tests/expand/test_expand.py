@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.expand import ExpansionError, expand
 from zeropoint.interp import Interpreter
@@ -211,3 +213,19 @@ def test_a_map_is_its_body_on_tensors() -> None:
       return %z : tensor<3x4xi1>
     }""")
     assert "map" not in names(expanded)
+
+
+@pytest.mark.parametrize(("low", "high"), [([0, -4], [0, 3]), ([-5, 0], [3, 0])])
+def test_padding_that_removes_the_whole_operand_leaves_the_value_alone(low: list[int], high: list[int]) -> None:
+    """Nothing computes an operand of which no element is left."""
+    rows, columns = (4 + first + last for first, last in zip(low, high, strict=True))
+    expanded = agree(f"""func.func @main(%x: tensor<4x4xi8>) -> tensor<{rows}x{columns}xi8> {{
+      %v = stablehlo.constant dense<1> : tensor<i8>
+      %s = stablehlo.add %x, %x : tensor<4x4xi8>
+      %y = stablehlo.pad %s, %v, low = {low}, high = {high}, interior = [0, 0] :
+        (tensor<4x4xi8>, tensor<i8>) -> tensor<{rows}x{columns}xi8>
+      return %y : tensor<{rows}x{columns}xi8>
+    }}""")
+    assert "pad" not in names(expanded)
+    steps = steps_of(expanded, INSTRUCTION_SETS["avx2"]).steps
+    assert not any("add" in step.name for step in steps)

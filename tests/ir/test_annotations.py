@@ -44,7 +44,7 @@ func.func @main(%x: tensor<1x8xi8> {{{port}}}) -> (tensor<1x4xi32> {{zeropoint.n
   return %0 : tensor<1x4xi32>
 }}
 }}
-"""  # noqa: E501
+"""  # noqa: E501 (a type has to be in one line)
 
 
 @pytest.mark.parametrize("value", LISTS)

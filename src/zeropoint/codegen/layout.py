@@ -35,7 +35,7 @@ from zeropoint.codegen.patterns.products import product_of
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, transposed
 from zeropoint.ir.constants import constant_op
-from zeropoint.ir.locations import describe
+from zeropoint.ir.locations import describe, noting
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
@@ -86,7 +86,8 @@ class _Layout:
         for argument in self.block.args:
             self.views[argument] = self.memory.given(argument, Space.INPUT, argument.index)
         for op in old:
-            self._place(op)
+            with noting(op):
+                self._place(op)
         results = [self._returned(last, index) for index in range(len(last.operands))]
         last.operands = [self.memory.returned(view) for view in results]
         # In reverse, so that every op is erased after its users.

@@ -5,6 +5,7 @@
 %y = "stablehlo.batch_norm_inference"(%x, ...) ...        subtract, divide, multiply, add
 %y = stablehlo.convert %four_bits : tensor<..xi4>         a constant of bytes
 %y = stablehlo.pad %x, %computed ...                      pad with zeros, then select
+%y = stablehlo.pad %x, %v, low = [-9] ...                 %v alone, if nothing of %x is left
 %y = "stablehlo.reduce_window"(%x, %v) ...               convert and pad, then windows without padding
 %y = "stablehlo.select_and_scatter"(%x, ...) ...          one slice, comparison and pad for each place of the window
 ```
@@ -24,7 +25,7 @@ from zeropoint.expand.collectives import alone, first_id, permuted
 from zeropoint.expand.emission import Emission
 from zeropoint.expand.mapping import mapped
 from zeropoint.expand.narrow_constants import converted, is_narrow
-from zeropoint.expand.padding import is_computed, pad
+from zeropoint.expand.padding import is_padding_expanded, pad
 from zeropoint.expand.pooling_gradient import select_and_scatter
 from zeropoint.expand.reductions import is_converting, reduction, window
 from zeropoint.ir import stablehlo as hlo
@@ -56,7 +57,7 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
 
 APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
     hlo.ConvertOp: is_narrow,
-    hlo.PadOp: is_computed,
+    hlo.PadOp: is_padding_expanded,
     hlo.ReduceOp: is_converting,
 }
 """Whether an op needs its expansion. Other ops of `EXPANSIONS` do, or their rule decides."""

@@ -1,5 +1,7 @@
 """Padding by a value that is computed: by zeros, which the value then replaces.
 
+If negative padding removes the whole operand, the result is the value alone, so that nothing computes the operand.
+
 ```mlir
 %y = stablehlo.pad %x, %v, low = [1], high = [0], interior = [0]
 ```
@@ -36,11 +38,18 @@ def filled(
 
 def inside(shape: Sequence[int], padded: Sequence[int], low: Sequence[int], interior: Sequence[int]) -> Array:
     """A bool per element of a padded tensor: whether it comes from the tensor of `shape`."""
+    return everywhere(_inside_along(shape, padded, low, interior))
+
+
+def _inside_along(
+    shape: Sequence[int], padded: Sequence[int], low: Sequence[int], interior: Sequence[int]
+) -> list[Array]:
+    """`inside` of every dimension by itself."""
     kept: list[Array] = []
     for size, total, before, between in zip(shape, padded, low, interior, strict=True):
         index = np.arange(total) - before
         kept.append((index % (between + 1) == 0) & (index >= 0) & (index <= (size - 1) * (between + 1)))
-    return everywhere(kept)
+    return kept
 
 
 def everywhere(along: Sequence[Array]) -> Array:
@@ -51,12 +60,23 @@ def everywhere(along: Sequence[Array]) -> Array:
     return found
 
 
-def is_computed(op: PadOp) -> bool:
-    """Whether a `pad` inserts a computed value."""
-    return not is_constant(op.padding_value)
+def keeps_nothing(op: PadOp) -> bool:
+    """Whether negative padding removes all elements of the operand."""
+    low, high, interior = map(array_values, (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
+    if min((*low, *high), default=0) >= 0:
+        return False
+    kept = _inside_along(shape_of(op.operand), shape_of(op.result), low, interior)
+    return not all(part.any() for part in kept)
+
+
+def is_padding_expanded(op: PadOp) -> bool:
+    """Whether a `pad` inserts a computed value, or keeps no element of its operand."""
+    return not is_constant(op.padding_value) or keeps_nothing(op)
 
 
 def pad(emit: Emission, op: PadOp) -> Sequence[SSAValue]:
-    """A `pad` by a computed value."""
+    """A `pad` by a computed value, or one that keeps no element of its operand."""
+    if keeps_nothing(op):
+        return [emit.spread(op.padding_value, shape_of(op.result), ())]
     widths = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
     return [filled(emit, op.operand, op.padding_value, *map(array_values, widths))]

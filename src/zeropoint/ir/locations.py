@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,6 +24,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from zeropoint.errors import Error
 from zeropoint.ir.annotations import NAME
 
 
@@ -77,6 +80,20 @@ def name_location(name: str) -> LocationAttr:
     return NameLoc(StringAttr(name), NoneAttr())
 
 
+def fused_location(*locations: LocationAttr) -> LocationAttr:
+    """The location of an op that replaces several ops: `loc(fused["conv", "norm"])`, each part once.
+
+    Locations that no text or frontend gave are left out, if any is given.
+    """
+    parts: list[LocationAttr] = []
+    for location in locations:
+        inner = cast("ArrayAttr[LocationAttr]", location.locations) if isinstance(location, FusedLoc) else [location]
+        parts += [part for part in inner if is_given(part) and part not in parts]
+    if len(parts) > 1:
+        return FusedLoc(tuple(parts), NoneAttr())
+    return parts[0] if parts else locations[0]
+
+
 def location_of(value: SSAValue) -> LocationAttr:
     """The location of the op that makes a value; for an argument its own, or the name of the model's input."""
     if isinstance(value.owner, Operation):
@@ -107,6 +124,19 @@ def describe(op: Operation) -> str:
     """The op with its place: `stablehlo.add 'conv1/bias'`."""
     text = location_text(op.location)
     return f"{op_name(op)} '{text}'" if text else op_name(op)
+
+
+@contextmanager
+def noting(op: Operation) -> Generator[None]:
+    """A context that adds the op and its place in the text to an unexpected exception, as a note."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        place = text_place(op)
+        error.add_note(f"at {describe(op)}" + ("" if place is None else f" in {place}"))
+        raise
 
 
 def value_name(value: SSAValue) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from xdsl.dialects.builtin import DenseResourceAttr, LocationAttr, NameLoc, UnknownLoc
+from xdsl.dialects.builtin import DenseResourceAttr, FusedLoc, LocationAttr, NameLoc, UnknownLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.ir.locations import location_text
@@ -54,7 +54,7 @@ def value_identifier(value: SSAValue) -> str | None:
     location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
     if isinstance(location, UnknownLoc):  # in a body that a frontend or a pass made
         location = _enclosing(value)
-    text = location_text(location) if isinstance(location, NameLoc) else None
+    text = location_text(location) if isinstance(location, NameLoc | FusedLoc) else None
     return None if text is None else identifier(text)
 
 

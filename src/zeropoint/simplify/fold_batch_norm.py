@@ -6,7 +6,7 @@
 %2 = stablehlo.add %1, (broadcast of %shift along the channels)
 ```
 becomes one convolution by `w * scale` and one add of `shift`. Batch norms reach the compiler in this form. Products
-and sums are computed in f64 and rounded once to f32.
+and sums are computed in f64 and rounded once to f32. An op that replaces two has the locations of both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl.rewriter import InsertPoint
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.locations import location_of
+from zeropoint.ir.locations import fused_location, location_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import Array
@@ -83,11 +83,13 @@ class FoldScale(RewritePattern):
         if scale is None:
             return
         builder = Builder(InsertPoint.before(op))
-        value = self._scaled(contraction, scale, builder).results[0]
+        scaled = self._scaled(contraction, scale, builder)
+        scaled.location = fused_location(contraction.location, op.location)
+        value = scaled.results[0]
         if bias is not None:
             shift = _replace_by_broadcast(op.lhs, np.atleast_1d(bias * scale), axis, builder, self.weights)
             added = builder.insert(AddOp(value, shift))
-            added.location = inner.location if isinstance(inner, Operation) else op.location
+            added.location = fused_location(location_of(op.lhs), op.location)
             value = added.result
         rewriter.replace(op, [], [value])
 
@@ -128,7 +130,9 @@ class MergeShifts(RewritePattern):
         total = (0.0 if first is None else first) + (-second if isinstance(op, SubtractOp) else second)
         builder = Builder(InsertPoint.before(op))
         shift = _replace_by_broadcast(op.result, np.atleast_1d(total), axis, builder, self.weights)
-        rewriter.replace(op, AddOp(contraction.result, shift))
+        added = AddOp(contraction.result, shift)
+        added.location = op.location if first is None else fused_location(location_of(op.lhs), op.location)
+        rewriter.replace(op, added)
 
 
 def fold_batch_norm(program: Program) -> Program:

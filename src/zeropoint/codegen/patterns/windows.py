@@ -41,18 +41,20 @@ class Windows:
         rank = len(layout.input_spatial_dimensions)
         ones = (1,) * rank
         plain = (
-            rank == 2
-            and values.channel == layout.input_feature_dimension == layout.output_feature_dimension
+            values.channel == layout.input_feature_dimension == layout.output_feature_dimension
             and layout.input_batch_dimension == layout.output_batch_dimension == 0
             and layout.input_spatial_dimensions == layout.output_spatial_dimensions == tuple(
                 sorted(layout.input_spatial_dimensions)
             )
-            and int(op.batch_group_count.value.data) == 1
         )  # fmt: skip
         if weights is None:
             return Declined("found weights that are computed, expected a constant")
+        if rank != 2:
+            return Declined(f"found {rank} spatial dimensions, expected 1 or 2")
+        if (batch_groups := int(op.batch_group_count.value.data)) != 1:
+            return Declined(f"found batch_group_count = {batch_groups}, expected 1")
         if not plain:
-            return Declined(f"found {op.dimension_numbers.data}, expected images and their channels in one order")
+            return Declined(f"found {op.dimension_numbers}, expected images and their channels in one order")
         pairs = padding_values(op.padding, 2)
         dilated = Dilated.of(op, values.splat)
         if dilated is None and min(map(min, pairs)) < 0:

@@ -25,7 +25,7 @@ from zeropoint.codegen.schedule.products import schedule_product
 from zeropoint.codegen.schedule.regions import schedule_fold, schedule_sort
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import copy, fill
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import location_text, noting
 from zeropoint.ir.mapped import RECENT_PAGES
 from zeropoint.ir.native import BorderOp, KernelOp, memory_of
 from zeropoint.ir.program import Program
@@ -108,7 +108,10 @@ class _Schedule:
             self._border(op)
         elif isinstance(op, KernelOp):
             inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
-            KERNELS[op.kind.data](Body(self._program, self.graph, self._constants, op, inputs, outputs, self._found))
+            with noting(op):
+                KERNELS[op.kind.data](
+                    Body(self._program, self.graph, self._constants, op, inputs, outputs, self._found)
+                )
 
     def _allocated(self, value: SSAValue) -> View:
         index = self._outputs.get(value)
