@@ -1,7 +1,8 @@
-"""The variances of rows that a quotient normalizes: of `x / y`, and of a product `x * (1 / y)` or `x * (1 / sqrt(y))`.
+"""The variances of rows that a quotient normalizes: of `x / y`, and of products that are quotients in other words.
 
 Each row of `x` is divided by its own number, so the noise of `x` costs small rows more (`normalized_loss`). The divisor
-is a row of its own: its noise is relative to itself.
+is a row of its own: its noise is relative to itself. Such products are `x * (1 / y)` and `x * (1 / sqrt(y))`, and those
+whose statistics show it: if great factors meet small ones, the noise of the small ones is multiplied by great numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ QUOTIENT_WORSE = 3.0
 QUOTIENT_SPARE = 8.0
 """A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
 such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""
+MEETING = 2.0
+"""The mean square of a product is at least this many times below that of independent factors if it is a quotient."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +56,27 @@ def divisor_factors(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | N
 
 
 def product_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> list[NormalizedRows]:
-    """The operands of `x * (1 / sqrt(..))`, which is a quotient in other words; none for other products."""
+    """The operands of a product that is a quotient in other words; none for other products."""
     product = noise.seen(region.outputs[0])
     if len(activations(region)) != 2 or len(region.inputs) != 2 or product is None or not product.power:
         return []
-    for index, value in enumerate(region.inputs):
-        factor = noise.seen(value) if _is_reciprocal(value, noise) else None
-        if factor is not None and (factor.points > 0).all():
-            squares = factor.points.astype(np.float64) ** 2
+    factors = [noise.seen(value) for value in region.inputs]
+    squares = [None if factor is None else factor.points.astype(np.float64) ** 2 for factor in factors]
+    for index, (value, factor, square) in enumerate(zip(region.inputs, factors, squares, strict=True)):
+        if factor is not None and square is not None and (factor.points > 0).all() and _is_reciprocal(value, noise):
             return [
-                NormalizedRows(1 - index, product.power / squares, is_quotient=True),
-                NormalizedRows(index, squares, is_quotient=False),
+                NormalizedRows(1 - index, product.power / square, is_quotient=True),
+                NormalizedRows(index, square, is_quotient=True),
             ]
-    return []
+    # Other forms, such as x * |x|^-0.7 and x * (tanh(|x|) / |x|).
+    first, second = squares
+    if first is None or second is None or first.mean() * second.mean() < MEETING * product.power:
+        return []
+    with np.errstate(divide="ignore"):  # the noise of what is multiplied by 0 costs nothing
+        return [
+            NormalizedRows(1 - index, product.power / square, is_quotient=True)
+            for index, square in enumerate((first, second))
+        ]
 
 
 def _is_reciprocal(value: SSAValue, noise: RoundingNoise) -> bool:

@@ -170,7 +170,18 @@ class RoundingNoise:
             # The noise of one factor is scaled by the other one, so its variance by the other's mean square.
             others = [self.seen(other) for i, other in activations(region) if i != index]
             return prod(other.power for other in others if other is not None)
+        if name == "batch_matmul":
+            return self._product_gain(region, index)
         return None
+
+    def _product_gain(self, region: QuantizeRegionOp, index: int) -> float | None:
+        """The gain of one operand of a product of two activations: terms times the mean square of the other one."""
+        op = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
+        others = [self.estimated(other) for i, other in activations(region) if i != index]
+        if op is None or len(others) != 1 or others[0] is None:
+            return None
+        shape = shape_of(op.lhs)
+        return others[0].power * prod(shape[d] for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
 
     def seen(self, value: SSAValue) -> Distribution | None:
         """The distribution of a value; None if it is unknown.
