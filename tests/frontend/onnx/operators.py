@@ -203,6 +203,8 @@ NORMALIZATION = [
 ]
 LAYER = {"scale": random(8), "bias": random(8, seed=2)}
 NORMALIZATION += [
+    case("default", "MeanVarianceNormalization", X),
+    case("channels", "MeanVarianceNormalization", X, axes=[1], opsets=ONE),
     case("default", "LayerNormalization", X, LAYER, opsets=(17, NEWEST)),
     case("no-bias", "LayerNormalization", X, {"scale": random(8)}, epsilon=0.1, opsets=ONE),
     case("axis", "LayerNormalization", X, {"scale": random(7, 8), "bias": random(7, 8)}, axis=2, opsets=ONE),

@@ -101,6 +101,13 @@ def test_elements_at_no_positions_are_empty(size: int, tmp_path: Path) -> None:
     assert run(load(proto, tmp_path), {"x": value})["y0"].shape == (2, 0, 4)
 
 
+def test_a_normalization_of_no_elements_is_empty(tmp_path: Path) -> None:
+    """It was refused for the means inside, which nothing reads."""
+    value = np.zeros((2, 0, 4), np.float32)
+    proto = one_op("MeanVarianceNormalization", {"x": value}, {}, 17, 1, axes=[1])
+    assert run(load(proto, tmp_path), {"x": value})["y0"].shape == (2, 0, 4)
+
+
 def test_empty_tensors_are_computed_or_refused_in_one_line(tmp_path: Path) -> None:
     computed = compared = 0
     for case in EMPTY:

@@ -135,6 +135,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "LayerNormalization": normalization.layer_normalization,
     "LogSoftmax": normalization.log_softmax,
     "LpNormalization": normalization.lp_normalization,
+    "MeanVarianceNormalization": normalization.mean_variance_normalization,
     "Softmax": normalization.softmax,
     # positions
     "ArgMax": ordering.arg_extreme(greatest=True),

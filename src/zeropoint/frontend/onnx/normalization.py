@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
 from zeropoint.frontend.onnx.reductions import lowest, mean_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
@@ -56,6 +56,25 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
     factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
     scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
+
+
+def mean_variance_normalization(node: Node, build: Builder) -> SSAValue:
+    """`MeanVarianceNormalization`: (x - m) / (sqrt(mean(x * x) - m * m) + 1e-9), with the means m over `axes`.
+
+    This is ONNX's function body, except that nothing remains of no elements: their means are not defined.
+    """
+    value = node.operand(0)
+    shape = shape_of(value)
+    given = node.integers("axes")
+    axes = axes_of((0, 2, 3) if given is None else given, len(shape))
+    if 0 in shape:
+        return value
+    mean = mean_of(value, axes, True, build)
+    squares = mean_of(build.apply(MultiplyOp, value, value), axes, True, build)
+    deviation = build.apply(SqrtOp, build.apply(SubtractOp, squares, build.apply(MultiplyOp, mean, mean)))
+    divisor = build.apply(AddOp, deviation, build.splat(1e-9, deviation))
+    centred = build.apply(SubtractOp, value, broadcast_to(mean, shape, build))
+    return build.apply(DivideOp, centred, broadcast_to(divisor, shape, build))
 
 
 def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
