@@ -32,6 +32,7 @@ from zeropoint.quant_passes import (
 )
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
+    bound_infinities,
     decompose_batch_norm,
     fold_batch_norm,
     fold_broadcasts,
@@ -240,6 +241,7 @@ NATIVE_PASSES = (
 )
 """The passes of native code generation, before kernels are compiled."""
 OTHER_PASSES = (
+    Pass(bound_infinities, "replace -inf in constants before functions that saturate by -1e9"),
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(equalize, "balance channels between contractions, from statistics per channel"),
     Pass(channels_last, "move channels to the last dimension, for exporters"),

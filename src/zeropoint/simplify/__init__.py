@@ -1,6 +1,7 @@
 """Simplification of float programs: the ordered list of passes."""
 
 from zeropoint.ir.program import Program
+from zeropoint.simplify.bound_infinities import bound_infinities
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
@@ -15,6 +16,7 @@ from zeropoint.simplify.statements import attributes_to_statements, has_statemen
 
 __all__ = [
     "PASSES",
+    "bound_infinities",
     "decompose_batch_norm",
     "fold_batch_norm",
     "fold_broadcasts",
@@ -36,6 +38,7 @@ PASSES = (
     fold_counts,
     join_pads,
     fold_slices,
+    bound_infinities,
     decompose_batch_norm,
     fold_batch_norm,
     fold_padding,
