@@ -21,7 +21,7 @@ from zeropoint.materialize import materialize
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
 from zeropoint.simplify import simplify
-from zeropoint.solve import move_rescales, propagate
+from zeropoint.solve import move_rescales, propagate, wanted_statistics
 from zeropoint.targets import target
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -195,8 +195,8 @@ func.func @main(%x: tensor<2x12x4xf32>) -> tensor<2x12x8xf32> {
     [(ZERO_POINT, "shift_only"), (SELECTED, "cpu"), (JOINED, "cpu")],
     ids=["zero_point", "selected", "joined"],
 )
-def test_requests_for_values_that_a_kernel_fixes_change_nothing(text: str, to: str, value: str) -> None:
-    """Calibration observes such a value, unrequested, too, where its range has an effect."""
+def test_requests_for_values_that_no_kernel_needs_change_nothing(text: str, to: str, value: str) -> None:
+    """Calibration observes such a value without a request, too, where its range has an effect."""
     made = re.search(rf"  %{value} = .*?(\S+)\n(?=  [%r])", text, re.DOTALL)
     assert made is not None
     head, tail = text[: made.end()], text[made.end() :]
@@ -207,3 +207,20 @@ def test_requests_for_values_that_a_kernel_fixes_change_nothing(text: str, to: s
     options = Options(target=to, effort="none")
     texts = [print_program(without_facts(quantize(program, data, options).integer)) for program in (plain, marked)]
     assert texts[0] == texts[1]
+
+
+def test_calibration_observes_a_float_result_by_which_ranges_are_narrowed() -> None:
+    """Target onnxruntime has no maximum of two values."""
+    text = """
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  %function = stablehlo.tanh %x : tensor<4xf32>
+  %other = stablehlo.multiply %x, %x : tensor<4xf32>
+  %greater = stablehlo.maximum %function, %other : tensor<4xf32>
+  %part = stablehlo.slice %function [0:2] : (tensor<4xf32>) -> tensor<2xf32>
+  return %greater, %part : tensor<4xf32>, tensor<2xf32>
+}
+"""
+    table = target("onnxruntime")
+    fused = fuse(simplify(parse_program(text)), table)
+    (greater,) = [region.outputs[0] for region in regions(fused) if region.logical_kernel.data == "maximum"]
+    assert wanted_statistics(table)(fused)(greater)

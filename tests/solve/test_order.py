@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -10,13 +11,19 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from solve import conflicts
+from solve.graphs import ACT, Graph, row
 from solve.mixed_graphs import KINDS, TABLE, mixed_graph
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import parse_program
+from zeropoint.ir.quant import Storage
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.opt import parse_passes
+from zeropoint.options import Options
+from zeropoint.pipeline import quantize
 from zeropoint.solve import is_rescale, propagate
 from zeropoint.solve.check import regions_of
+from zeropoint.solve.propagate import is_quantized
+from zeropoint.targets import Free, PortRule, Role, SameScale, Target
 
 SEEDS = 6
 NETWORKS = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "4"))
@@ -102,3 +109,46 @@ def test_a_join_that_reads_the_copy_of_another_kernel_is_judged_in_the_next_roun
     body = "\n".join([*lines, f"return %v11s : {conflicts.T}"])
     found = decided(f"func.func @main(%y: {conflicts.T}) -> {conflicts.T} {{\n{body}\n}}", "cpu")
     assert found
+
+
+LEAKY = """
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %slope = stablehlo.constant dense<0.1> : tensor<4x4xf32>
+  %p = stablehlo.compare GE, %x, %zero : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1> loc("p")
+  %m = stablehlo.multiply %x, %slope : tensor<4x4xf32> loc("m")
+  %leaky = stablehlo.select %p, %x, %m : tensor<4x4xi1>, tensor<4x4xf32> loc("leaky")
+  %tanh = stablehlo.tanh %x : tensor<4x4xf32> loc("tanh")
+  %sum = stablehlo.add %x, %x : tensor<4x4xf32> loc("sum")
+  %product = stablehlo.multiply %x, %y : tensor<4x4xf32> loc("product")
+  return %leaky, %tanh, %sum, %product : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+"""
+
+
+def test_shuffling_changes_no_fact_and_no_cast() -> None:
+    """The ops inside of a kernel have an order of their own, by dataflow; integers of an input are cast once."""
+    found: set[tuple[str, ...]] = set()
+    for shuffle in range(4):
+        program = parse_program(LEAKY)
+        program = program if not shuffle else shuffled(program, shuffle)
+        values = np.random.default_rng(0).normal(size=(2, 4, 4)).astype(np.float32)
+        data = [{port.name: sample for port in program.inputs} for sample in values]
+        integer = quantize(program, data, Options(target="litert", effort="none")).integer
+        found.add(tuple(sorted(re.sub(r"%\w+", "%", line) for line in print_program(integer).splitlines())))
+    assert len(found) == 1
+
+
+def test_what_a_join_costs_an_input_is_judged_in_its_own_width() -> None:
+    """Another reader of the input may be wider, and may come first."""
+    graph = Graph(2)
+    first = graph.observed(graph.args[0], -1.0, 1.0)
+    second = graph.observed(graph.args[1], -2.0, 2.0)
+    wide = graph.kernel("wide", first)
+    joined = graph.join("maximum", first, graph.observed(graph.kernel("free", second), -2.0, 2.0), label="joined")
+    program = graph.finish(wide, joined)
+    sixteen = PortRule(Role.ACTIVATION, Storage.of("i16"))
+    rows = (row("wide", Free(), sixteen, output=sixteen), row("free", Free()), row("maximum", SameScale(), ACT, ACT))
+    found = propagate(program, Target("wide", "fixed32", rows))
+    assert all(is_quantized(region) for region in regions_of(found))

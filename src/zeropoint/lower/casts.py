@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
-from zeropoint.lower.context import Lowering, quantized_element, stored_element
+from zeropoint.lower.context import Lowering, quantized_element, storage_element, stored_element
 from zeropoint.lower.normalization import lower_quantized_floats
 from zeropoint.lower.tables import function_source, integer_source, lower_converted, lower_table
 
@@ -58,9 +58,18 @@ def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | No
 
 
 def stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
-    """The integers from a cast of a lowered quantized value; None for a cast to one, or for other values."""
+    """The integers from a cast of a lowered quantized value; None for a cast to one, or for other values.
+
+    Of another value, this is the cast that later readers take their integers from.
+    """
     kind = stored_element(op.input)
-    if kind is None or op.input not in lowering.values:
+    if kind is None:
+        return None
+    if op.input not in lowering.values:
+        maker, integers = op.input.owner, with_element(op.input, storage_element(kind))
+        is_near = isinstance(maker, Operation) and maker.parent is op.parent
+        if is_near and kind.storage.type.signed and op.result.type == integers:
+            lowering.values[op.input] = op.result  # later readers need no second cast
         return None
     stored = lowering.stored(op.input)
     # Integers are signed everywhere inside; 128 less is the highest bit flipped.

@@ -41,6 +41,7 @@ from zeropoint.ir.annotations import (
     state_facts,
 )
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_of, location_text
@@ -112,7 +113,7 @@ def _any_kernel(kernel: Kernel) -> list[SSAValue]:
 
 def _covered(region: QuantizeRegionOp) -> Fact:
     """A fact with the logical kernel of a region and the names of the model's ops that it covers."""
-    names = dict.fromkeys(location_text(op.location) for op in region.body.block.ops)
+    names = dict.fromkeys(location_text(op.location) for op in dataflow_order(region.body.block))
     function = region.attributes.get(FUNCTION)
     kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
     whole = region.attributes.get(COMPOSITE)

@@ -110,7 +110,7 @@ def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, fl
 
 def _alone(program: Program, value: SSAValue, graph: PortGraph) -> float:
     """The scale that a value would have alone, in 8 bits if no kernel produces it; 0 if it is unknown."""
-    if value in graph.value_nodes:
+    if value in graph.value_nodes and not graph.is_quantized_by_readers(value):
         return graph.own_step(value)
     array = constant_array(value, program.weights)
     if array is not None and array.size and array.dtype.kind == "f":
@@ -118,9 +118,10 @@ def _alone(program: Program, value: SSAValue, graph: PortGraph) -> float:
     return _observed_step(value, graph.constraints)
 
 
-def _observed_step(value: SSAValue, constraints: Constraints) -> float:
+def _observed_step(value: SSAValue, constraints: Constraints, storage: Storage = I8) -> float:
     known = constraints.get(value)
-    return 0.0 if known is None else step_of(known.minimum, known.maximum, I8, None)
+    known = None if known is None else known.within(storage)
+    return 0.0 if known is None else step_of(known.minimum, known.maximum, storage, None)
 
 
 def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
@@ -170,7 +171,9 @@ def _joined_output(kernel: Kernel) -> int | None:
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
     """The scale that an operand would have alone; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
-        return graph.own_step(value)
+        # A float value may have readers of other widths.
+        is_float = graph.is_quantized_by_readers(value)
+        return _observed_step(value, graph.constraints, kernel.storage(index)) if is_float else graph.own_step(value)
     array = constant_array(value, program.weights)
     if array is None or not array.size:
         return 0.0

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -55,7 +56,8 @@ def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
     inside: list[object] = []
     if isinstance(op, QuantizeRegionOp):
         specs = [*map(str, op.input_specs), *map(str, op.output_specs)]
-        inside = [op.logical_kernel.data, specs, [(o.name, _properties(o)) for o in op.body.walk()]]
+        body = [inner for covered in dataflow_order(op.body.block) for inner in covered.walk()]
+        inside = [op.logical_kernel.data, specs, [(o.name, _properties(o)) for o in body]]
         return _hash(op.name, known, inside)
     return _hash(op.name, _properties(op), known)
 

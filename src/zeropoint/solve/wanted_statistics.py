@@ -2,7 +2,7 @@
 
 A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. Excluded are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value; a fixed value is observed if its range has an effect (`fixed_ranges`). Three kinds are observed
+excluded value. Some of these are observed because their range has an effect (`side_ranges`). Three kinds are observed
 to judge the width of an operand (`function_widths`): the variances of the rows of a normalization, and the operands of
 functions and the quotients of two values, also if they stay float. The values inside of a user's composites are
 observed, too: parts of it may become kernels (`composed.py`). These are not observed in a model that states all ranges
@@ -23,11 +23,11 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.fixed_ranges import with_ranges_that_matter
 from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
+from zeropoint.solve.side_ranges import that_narrow, with_ranges_that_matter
 from zeropoint.solve.specs import Specs
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTIONS
@@ -83,7 +83,8 @@ def _wanted(program: Program, target: Target, constraints: Constraints) -> list[
             fixed.add(value)
     asked = [value for value in graph.value_nodes if value not in settled]
     if asked:
-        asked += [value for value in with_ranges_that_matter(graph, fixed) if not _is_stated(value, constraints)]
+        side = [*with_ranges_that_matter(graph, fixed), *that_narrow(program, graph.value_nodes)]
+        asked += [value for value in side if not _is_stated(value, constraints)]
     return asked
 
 

@@ -1,4 +1,4 @@
-"""Finds the values of a fixed type whose range matters all the same, so that calibration observes them.
+"""Finds the values that calibration observes because their range has an effect, though no kernel takes a type from it.
 
 A kernel fixes the type of its result, such as 1/256:-128 of a logistic. Nothing depends on the observed range if all
 readers take this type. The range matters in these cases:
@@ -7,16 +7,21 @@ readers take this type. The range matters in these cases:
 - The value shares its type with values of other kernels (a concatenation): the range extends theirs.
 - A reader selects elements or is a function of one value: `read_ranges` narrows what comes before by it.
 
+The range of a result that stays float has an effect if all readers of an operand narrow it (`read_ranges`): the maximum
+of two values on a target without that kernel.
+
 So a program whose annotations request these statistics gets the same types as the program without annotations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve.kernel import is_float
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.ports import PortGraph
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -39,6 +44,31 @@ def with_ranges_that_matter(graph: PortGraph, fixed: Collection[SSAValue]) -> li
     return [
         value for value, number in graph.value_nodes.items() if value in fixed and pieces[graph.find(number)] in matter
     ]
+
+
+def that_narrow(program: Program, values: Iterable[SSAValue]) -> list[SSAValue]:
+    """The float results of regions by which `read_ranges` narrows the ranges of `values`."""
+    narrowable: set[SSAValue] = set()
+    block = program.entry
+    for value in reversed([*block.args, *(result for op in block.ops for result in op.results)]):
+        readers = [use.operation for use in value.uses]
+        if readers and all(_may_narrow(reader, narrowable) for reader in readers):
+            narrowable.add(value)
+    found: dict[SSAValue, None] = {}
+    pending = [value for value in values if value in narrowable]
+    while pending:
+        results = [result for use in pending.pop().uses for result in use.operation.results]
+        new = [result for result in results if result not in found and is_float(result)]
+        found |= dict.fromkeys(new)
+        pending += [result for result in new if result in narrowable]
+    return list(found)
+
+
+def _may_narrow(reader: Operation, narrowable: Collection[SSAValue]) -> bool:
+    if not isinstance(reader, QuantizeRegionOp):
+        return False
+    is_function = len(reader.inputs) == 1 and reader.outputs[0] in narrowable
+    return is_function or reader.logical_kernel.data in PASSES_ELEMENTS
 
 
 def _connected(graph: PortGraph) -> dict[int, int]:
