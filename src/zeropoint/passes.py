@@ -54,6 +54,7 @@ from zeropoint.solve import (
 )
 from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.split_channels import split_channels
+from zeropoint.solve.split_joins import split_joins
 from zeropoint.split_composites import split_composites
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target
@@ -196,6 +197,7 @@ ASKING_PASSES = (Pass(_instrument, "insert requests for statistics where ranges 
 CALIBRATED_PASSES = (
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
+    Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
 )
 """Use the statistics of calibration."""
 DECIDING_PASSES = (

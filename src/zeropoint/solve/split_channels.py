@@ -27,24 +27,21 @@ A part is a `slice`, or a `gather` at constant indices, along one dimension, als
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import constant_array, constant_op, is_constant
-from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.functions import is_function
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.divided import Divided, is_cuttable, part_type
 from zeropoint.solve.parts import Part, is_open, parts_of, range_of, step_for
 from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
@@ -75,46 +72,27 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
 
 @dataclass
 class _Copy:
-    """A copy of `maker` that computes a part of its result.
+    """A copy of a region that computes a part of its result, `divided`, for `part`."""
 
-    `axes` maps values of the body to the dimension along which the part is taken; None for values that are needed
-    whole.
-    """
-
-    maker: QuantizeRegionOp
     part: Part
-    weights: Weights
+    divided: Divided
     target: Target
-    axes: dict[SSAValue, int | None] = field(default_factory=dict[SSAValue, int | None])
 
-    def is_possible(self) -> bool:
-        """Whether the part follows from parts of the operands; fills `axes`."""
-        block = self.maker.body.block
-        returned = block.last_op
-        assert isinstance(returned, ReturnOp)
-        pending: list[tuple[SSAValue, int | None]] = [(returned.operands[0], self.part.axis)]
-        while pending:
-            value, axis = pending.pop()
-            if value in self.axes:
-                if self.axes[value] != axis:
-                    return False
-                continue
-            self.axes[value] = axis
-            needed = _operands(value.op, axis) if isinstance(value, OpResult) else []
-            if needed is None:
-                return False
-            pending += needed
-        return all(self._is_divisible(*pair) for pair in zip(block.args, self.maker.inputs, strict=True))
+    @staticmethod
+    def of(maker: QuantizeRegionOp, part: Part, weights: Weights, target: Target) -> _Copy | None:
+        """None if the part does not follow from parts of the operands that can be taken."""
+        divided = Divided.of(maker, part.axis, part.chosen, weights)
+        found = None if divided is None else _Copy(part, divided, target)
+        return found if found is not None and all(map(found._is_divisible, range(len(maker.inputs)))) else None
 
-    def _is_divisible(self, argument: SSAValue, value: SSAValue) -> bool:
+    def _is_divisible(self, index: int) -> bool:
         """Whether the part of an operand can be taken: of a constant, or by the same kernel as that of the result."""
-        axis = self.axes.get(argument)
+        axis, value = self.divided.operand_axis(index), self.divided.region.inputs[index]
         if axis is None:
             return True
         if isinstance(value.owner, ConstantOp):
-            # A pinned constant has the type of the whole, which a part of it would lose.
-            return PINNED not in value.owner.attributes
-        name = self.maker.logical_kernel.data
+            return is_cuttable(value)
+        name = self.divided.region.logical_kernel.data
         if (
             self.part.moves
             or name not in CUTS_OPERANDS
@@ -126,21 +104,8 @@ class _Copy:
 
     def insert(self) -> None:
         """Insert the copy instead of the region that takes the part."""
-        part, body = self.part.region, self.maker.body.block
-        operands = [self._operand(a, value) for a, value in zip(body.args, self.maker.inputs, strict=True)]
-        block = Block(arg_types=[value.type for value in operands])
-        values: dict[SSAValue, SSAValue] = dict(zip(body.args, block.args, strict=True))
-        for op in body.ops:
-            block.add_op(copy := op.clone(values))
-            if isinstance(op, ConvolutionOp) and isinstance(copy, ConvolutionOp) and _is_depthwise(op):
-                copy.feature_group_count = IntegerAttr(self.part.chosen.size, i64)
-            for before, after in zip(op.results, copy.results, strict=True):
-                values[before] = self._shortened(before, after)
-        specs = list(self.maker.input_specs), list(self.maker.output_specs)
-        kernel = self.maker.logical_kernel.data
-        result = self._part_type(self.maker.outputs[0], self.part.axis, self.part.chosen.size)
-        made = QuantizeRegionOp(operands, [result], kernel, *specs, Region(block))
-        made.attributes = dict(self.maker.attributes)
+        part = self.part.region
+        made = self.divided.copy([self._operand(index) for index in range(len(self.divided.region.inputs))])
         made.location = part.location
         Rewriter.replace_op(part, [made, *self._moves(made)])
 
@@ -153,7 +118,7 @@ class _Copy:
             yield stated
             copy = move.region.clone()
             copy.operands[0] = stated.res
-            moved = self._part_type(move.region.outputs[0], move.axis, move.count)
+            moved = part_type(move.region.outputs[0], move.axis, move.count)
             inner = copy.body.block.first_op
             assert inner is not None
             Rewriter.replace_value_with_new_type(copy.body.block.args[0], value.type)
@@ -162,72 +127,18 @@ class _Copy:
             yield copy
             value = copy.outputs[0]
 
-    @staticmethod
-    def _part_type(value: SSAValue, axis: int, count: int) -> TensorType[Attribute]:
-        """The type of a value with another number of elements along a dimension."""
-        shape = list(shape_of(value))
-        shape[axis] = count
-        return with_shape(value, shape)
-
-    def _operand(self, argument: SSAValue, value: SSAValue) -> SSAValue:
-        axis, part = self.axes.get(argument), self.part.region
-        if axis is None:
+    def _operand(self, index: int) -> SSAValue:
+        value, part = self.divided.region.inputs[index], self.part.region
+        if self.divided.operand_axis(index) is None:
             return value
-        array = constant_array(value, self.weights)
-        if array is None:
+        if isinstance(value.owner, ConstantOp):
+            taken = self.divided.constant(index)
+        else:
             taken = part.clone()
             taken.operands[0] = value
-        else:
-            taken = constant_op(np.take(array, self.part.chosen, axis), self.weights)
-            assert isinstance(value.owner, Operation)
-            taken.location = value.owner.location
         assert part.parent is not None
         part.parent.insert_op_before(taken, part)
         return taken.results[0]
-
-    def _shortened(self, before: SSAValue, after: SSAValue) -> SSAValue:
-        axis = self.axes.get(before)
-        if axis is None:
-            return after
-        return Rewriter.replace_value_with_new_type(after, self._part_type(before, axis, self.part.chosen.size))
-
-
-def _operands(op: Operation, axis: int | None) -> list[tuple[SSAValue, int | None]] | None:
-    """The dimension of each operand along which a part of the result along `axis` takes a part of it.
-
-    None for ops whose parts do not follow from parts of their operands.
-    """
-    if axis is None:
-        return [(operand, None) for operand in op.operands]
-    shape = shape_of(op.results[0])
-    if is_function(op):
-        shapes = [shape_of(operand) for operand in op.operands]
-        pairs = zip(op.operands, shapes, strict=True)
-        return [(o, axis if s else None) for o, s in pairs] if {*shapes} <= {shape, ()} else None
-    if isinstance(op, BroadcastInDimOp):
-        dimensions: Sequence[int] = op.broadcast_dimensions.get_values()
-        source = dimensions.index(axis) if axis in dimensions else None
-        is_repeated = source is None or shape_of(op.operand)[source] != shape[axis]
-        return [(op.operand, None if is_repeated else source)]
-    if isinstance(op, ConvolutionOp) and _is_depthwise(op):
-        layout = op.dimension_numbers.data
-        whole = axis != layout.output_feature_dimension
-        kernel = (op.rhs, layout.kernel_output_feature_dimension)
-        return None if whole else [(op.lhs, layout.input_feature_dimension), kernel]
-    if isinstance(op, ConvolutionOp | DotGeneralOp) and axis == output_channel_axis(op):
-        channels = weight_channel_axis(op)
-        groups = (op.feature_group_count, op.batch_group_count) if isinstance(op, ConvolutionOp) else ()
-        if channels is not None and all(group.value.data == 1 for group in groups):
-            return [(op.lhs, None), (op.rhs, channels)]
-    return None
-
-
-def _is_depthwise(op: ConvolutionOp) -> bool:
-    """Whether a convolution computes each channel from one channel of its operand, in the same order."""
-    groups = int(op.feature_group_count.value.data)
-    layout = op.dimension_numbers.data
-    features = shape_of(op.lhs)[layout.input_feature_dimension]
-    return 1 < groups == features == shape_of(op.result)[layout.output_feature_dimension]
 
 
 def split_channels(program: Program, target: Target) -> Program:
@@ -240,11 +151,12 @@ def split_channels(program: Program, target: Target) -> Program:
     for op in reversed(list(program.entry.ops)):
         if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:
             continue
-        copies = [_Copy(op, part, program.weights, target) for part in _worth_splitting(op.outputs[0], program.weights)]
+        parts = _worth_splitting(op.outputs[0], program.weights)
+        copies = [_Copy.of(op, part, program.weights, target) for part in parts]
         if all(is_constant(value) for value in op.inputs):
             continue
         for copy in copies:
-            if copy.is_possible():
+            if copy is not None:
                 copy.insert()
     remove_dead_ops(program.entry)
     return program

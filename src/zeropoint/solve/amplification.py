@@ -1,0 +1,82 @@
+"""How much a kernel amplifies an error in a part of its operand.
+
+`multiply` by constants amplifies it by the greatest factor, a function of one value by its greatest slope in the range
+of the part, a depthwise convolution by the root of the sum of squares of a filter: errors of different elements are
+independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.quant import ReturnOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.solve.divided import Divided
+from zeropoint.solve.parts import Range
+
+POINTS = 129
+"""Points of a range between which slopes are computed."""
+
+
+@dataclass(frozen=True)
+class Amplified:
+    """The most that a kernel amplifies an error in a part, and the range of what it computes of the part."""
+
+    gain: float
+    range: Range
+
+
+def amplified(divided: Divided, index: int, span: Range) -> Amplified | None:
+    """The amplification of a part of operand `index`, whose values are in `span`; None if it is unknown."""
+    block = divided.region.body.block
+    returned, source = block.last_op, block.args[index]
+    assert isinstance(returned, ReturnOp)
+    reader = next(iter(source.uses)).operation
+    if isinstance(reader, ConvolutionOp):
+        filters = _constant(divided, reader.rhs)
+        if filters is None:
+            return None
+        axis = reader.dimension_numbers.data.kernel_output_feature_dimension
+        channels = np.moveaxis(np.take(filters, divided.chosen, axis), axis, 0).reshape(divided.chosen.size, -1)
+        gain = float(np.sqrt(np.square(channels, dtype=np.float64).sum(1)).max())
+        return Amplified(gain, (gain * span[0], gain * span[1]))
+    points = np.linspace(*span, POINTS, dtype=np.float64).astype(np.float32)
+    try:
+        with np.errstate(all="ignore"):
+            made = evaluate_chain(returned.operands[0], source, points[None], divided.weights, _constants(divided))
+    except ValueError:
+        return None
+    made = np.broadcast_to(made, (divided.chosen.size, POINTS)).astype(np.float64)
+    width = (span[1] - span[0]) / (POINTS - 1)
+    if not np.isfinite(made).all() or not width:
+        return None
+    return Amplified(float(np.abs(np.diff(made, axis=1)).max()) / width, (float(made.min()), float(made.max())))
+
+
+def _constants(divided: Divided) -> dict[SSAValue, Array]:
+    """The numbers that the body broadcasts along the divided dimension: one row for each element of the part."""
+    found: dict[SSAValue, Array] = {}
+    for op in divided.region.body.block.ops:
+        array = _constant(divided, op.operand) if isinstance(op, BroadcastInDimOp) else None
+        if not isinstance(op, BroadcastInDimOp) or array is None:
+            continue
+        axis = divided.axes.get(op.operand)
+        if axis is not None and array.size == shape_of(op.operand)[axis]:
+            found[op.result] = array.reshape(-1)[divided.chosen].reshape(-1, 1)
+        elif array.size == 1:
+            found[op.result] = array.reshape(1, 1)
+    return found
+
+
+def _constant(divided: Divided, value: SSAValue) -> Array | None:
+    """The array behind a value of the body: a constant, or a constant operand of the region."""
+    arguments: list[SSAValue] = list(divided.region.body.block.args)
+    if value in arguments:
+        value = divided.region.inputs[arguments.index(value)]
+    return constant_array(value, divided.weights)

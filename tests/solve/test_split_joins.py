@@ -1,0 +1,137 @@
+"""Kernels that undo the different sizes of a concatenation's operands are computed before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from networks import Network
+from zeropoint.codegen.runtime.native import NativeEngine
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ConcatenateOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    MaximumOp,
+    MultiplyOp,
+)
+from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.pipeline import Options, Quantization, quantize
+
+SHAPE = (1, 8, 6, 6)
+
+
+def convolved(net: Network, value: SSAValue, features: int, size: float = 1.0) -> SSAValue:
+    net.name = f"conv{len(list(net.function.body.block.ops))}"
+    channels = shape_of(value)[1]
+    weight = net.random.normal(0, size / np.sqrt(channels), (features, channels, 1, 1))
+    result = with_shape(value, [1, features, *shape_of(value)[2:]])
+    return net.insert(ConvolutionOp(value, net.constant(weight), result, ConvolutionLayout.channels_first(2)))
+
+
+def joined(net: Network, values: Sequence[SSAValue]) -> SSAValue:
+    net.name = f"join{len(list(net.function.body.block.ops))}"
+    return net.insert(ConcatenateOp(values, 1))
+
+
+def normalized(net: Network, value: SSAValue, sizes: Sequence[float]) -> SSAValue:
+    """A batch norm: every four channels are divided by their size; then a relu."""
+    net.name = f"norm{len(list(net.function.body.block.ops))}"
+    value = net.insert(MultiplyOp(value, net.along(1 / np.repeat(sizes, 4), value, 1)))
+    value = net.insert(AddOp(value, net.along(np.full(4 * len(sizes), 0.1), value, 1)))
+    return net.insert(MaximumOp(value, net.splat(0.0, value)))
+
+
+def a_dense_layer(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+    return [convolved(net, normalized(net, both, (100, 1)), 8)]
+
+
+def concatenations_of_concatenations(net: Network, value: SSAValue) -> list[SSAValue]:
+    """Every layer reads all values before it, and the next concatenation reads the last one."""
+    found = convolved(net, value, 4, 100.0)
+    sizes: list[float] = [100.0]
+    for size in (1.0, 10.0, 0.1):
+        found = joined(net, [found, convolved(net, normalized(net, found, sizes), 4, size)])
+        sizes.append(size)
+    return [convolved(net, normalized(net, found, sizes), 8)]
+
+
+def a_depthwise_convolution(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+    net.name = "depthwise"
+    weight = net.random.normal(0, 1, (8, 1, 3, 3)) / np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
+    layout, result = ConvolutionLayout.channels_first(2), with_shape(both, [1, 8, 4, 4])
+    made = net.insert(ConvolutionOp(both, net.constant(weight), result, layout, feature_group_count=8))
+    return [convolved(net, made, 8)]
+
+
+def network(make: Callable[[Network, SSAValue], list[SSAValue]]) -> Program:
+    net = Network([SHAPE])
+    return net.finish(make(net, net.values[0]))
+
+
+def samples(seed: int) -> list[dict[str, Array]]:
+    return [{"x0": x} for x in np.random.default_rng(seed).normal(0, 1, (8, *SHAPE)).astype(np.float32)]
+
+
+def quantized(program: Program, target: str) -> Quantization:
+    return quantize(program, samples(0), Options(target=target, effort="none"))
+
+
+def sqnr(result: Quantization, program: Program) -> float:
+    """Of the first output; native code computes the same integers as the interpreter."""
+    exact, integers, native = Interpreter(program), Interpreter(result.integer), NativeEngine().prepare(result.integer)
+    signal = noise = 0.0
+    for sample in samples(1):
+        wanted, given = exact(sample)["y0"], integers(sample)["y0"]
+        np.testing.assert_array_equal(given, native(sample)["y0"])
+        signal += float((wanted**2).sum())
+        noise += float(((wanted - given) ** 2).sum())
+    return 10 * float(np.log10(signal / noise))
+
+
+def kernels(result: Quantization) -> list[tuple[str, int]]:
+    """The regions by kernel and number of channels."""
+    regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return [(op.logical_kernel.data, shape_of(op.outputs[0])[1]) for op in regions]
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+@pytest.mark.parametrize("make", [a_dense_layer, concatenations_of_concatenations, a_depthwise_convolution])
+def test_a_small_operand_of_a_join_keeps_its_precision(
+    make: Callable[[Network, SSAValue], list[SSAValue]], target: str
+) -> None:
+    program = network(make)
+    assert sqnr(quantized(program, target), program) > 30
+
+
+def test_neighbours_of_like_size_stay_joined() -> None:
+    def dense(net: Network, value: SSAValue) -> list[SSAValue]:
+        sizes = (100.0, 1.0, 1.0, 1.0)
+        parts = [convolved(net, value, 4, size) for size in sizes]
+        return [convolved(net, normalized(net, joined(net, parts), sizes), 8)]
+
+    found = kernels(quantized(network(dense), "cpu"))
+    assert [channels for kernel, channels in found if kernel == "multiply"] == [4, 12]
+    assert [channels for kernel, channels in found if kernel == "concatenate"] == [12, 16]
+
+
+def test_nothing_changes_for_operands_of_one_size_and_for_readers_that_keep_the_sizes() -> None:
+    def even(net: Network, value: SSAValue) -> list[SSAValue]:
+        parts = [convolved(net, value, 4), convolved(net, value, 4)]
+        return [convolved(net, normalized(net, joined(net, parts), (1, 2)), 8)]
+
+    def kept(net: Network, value: SSAValue) -> list[SSAValue]:
+        parts = [convolved(net, value, 4, 100.0), convolved(net, value, 4)]
+        return [convolved(net, normalized(net, joined(net, parts), (1, 2)), 8)]
+
+    for make in (even, kept):
+        found = kernels(quantized(network(make), "cpu"))
+        assert [channels for kernel, channels in found if kernel == "multiply"] == [8]
