@@ -111,8 +111,9 @@ class _Reader:
             return None
         values, axis = joined
         operands = list(_operands(values, axis, weights, target))
-        parts = _grouped(operands)
-        is_known = sum(map(len, parts)) == len(operands) and operands[-1].last == shape_of(region.outputs[0])[axis]
+        parts, size = _grouped(operands), sum(shape_of(value)[axis] for value in values)
+        shape = shape_of(region.outputs[0])
+        is_known = bool(operands) and operands[-1].last == size and axis < len(shape) and shape[axis] == size
         computes = all(any(not isinstance(one.value.owner, ConstantOp) for one in part) for part in parts)
         return _Reader(region, computed[0], axis, parts, weights) if len(parts) > 1 and is_known and computes else None
 
