@@ -85,7 +85,9 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     outputs = [tensor("r", None), tensor("d", None), tensor("e", None)]
     proto = model(nodes, [tensor("x", (1, 2, 6))], outputs, domains=("com.microsoft",))
     assert message_of(proto, tmp_path) == (
-        "3 nodes are not supported: 'nms' (NonMaxSuppression); 'att' (com.microsoft::Attention); 'e' (Det)"
+        "3 nodes are not supported: 'nms' (NonMaxSuppression): found a result whose size depends on values, expected "
+        "one that shapes decide; end the model before it, by onnx.utils.extract_model; "
+        "'att' (com.microsoft::Attention); 'e' (Det)"
     )
 
 

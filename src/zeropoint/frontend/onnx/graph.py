@@ -31,6 +31,12 @@ from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
+SIZED_BY_VALUES: Mapping[str, str] = dict.fromkeys(
+    ("NonMaxSuppression", "NonZero", "Unique"),
+    "found a result whose size depends on values, expected one that shapes decide; end the model before it, by "
+    "onnx.utils.extract_model",
+)
+"""Why operators are refused whose results a program, which has static shapes, cannot hold."""
 PER_CHANNEL_OPSET = 13
 """The first opset in which QuantizeLinear and DequantizeLinear have an axis."""
 
@@ -213,7 +219,7 @@ class _GraphImporter:
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
             if self._is_consequence(node):
                 return
-            raise NodeError
+            raise NodeError(SIZED_BY_VALUES.get(node.op_type, "") if node.domain in DEFAULT_DOMAINS else "")
         for name in node.input:
             if name and name not in self._lost and not self._build.is_known(name):
                 raise NodeError(f"found input '{name}', which nothing before it makes; the file is broken or truncated")
