@@ -48,6 +48,8 @@ CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution",
 CONTRACTIONS_KEPT = 2
 """The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, a
 transform before that."""
+WEIGHTS_AT_ONCE = 1 << 20
+"""The elements of a weight that are squared at once."""
 ONE_BYTE = Storage.of("i8")
 FLOAT_MOVES = (
     ConcatenateOp,
@@ -268,6 +270,9 @@ def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | Non
     axis = None if op is None else weight_channel_axis(op)
     if array is None or axis is None or not array.size:
         return None
-    squares = weights_by_channel(array.astype(np.float64), axis) ** 2
+    rows = weights_by_channel(array, axis)
+    # A few channels at a time: two copies in f64 of a large matrix would be four times its size.
+    step = max(1, WEIGHTS_AT_ONCE // rows.shape[1])
+    parts = (rows[first : first + step].astype(np.float64) ** 2 for first in range(0, len(rows), step))
     # The worst channel: its results decide whether the function behind them can be trusted.
-    return float(squares.sum(axis=1).max())
+    return max(float(part.sum(axis=1).max()) for part in parts)
