@@ -35,7 +35,7 @@ def totals(family: str, seeds: int) -> tuple[Totals, Totals, Totals, int]:
 
 FIGURES = {
     "sizes": (Totals(13, 304), Totals(13, 304), Totals(11, 304), 1),
-    "widths": (Totals(31, 1504), Totals(31, 1504), Totals(31, 1504), 0),
+    "widths": (Totals(32, 1536), Totals(32, 1536), Totals(32, 1536), 0),
     "groups": (Totals(8, 160), Totals(6, 128), Totals(7, 144), 1),
     "products": (Totals(12, 288), Totals(12, 288), Totals(11, 272), 1),
     "pinned": (Totals(21, 416), Totals(16, 336), Totals(18, 400), 2),
