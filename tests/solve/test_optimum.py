@@ -58,7 +58,7 @@ def test_rescales_are_so_many_and_would_be_so_few(family: str) -> None:
 def test_over_all_families_the_cost_is_within_four_percent_of_the_least() -> None:
     found = sum(figures[0].cost for figures in FIGURES.values())
     least = sum(figures[2].cost for figures in FIGURES.values())
-    assert (found, least) == (4368, 4224)
+    assert (found, least) == (4400, 4256)
     assert found / least < 1.035
 
 
