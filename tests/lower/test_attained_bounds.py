@@ -242,3 +242,62 @@ def test_upstreams_range_analysis_agrees(seed: int) -> None:
         assert answers[0] == answers[2] == "%true"
         return
     assert [answer == "%true" for answer in answers] == [True, False, True, False]
+
+
+def product_of(behaviour: str, acc: int, multiplier: int, shift: int) -> list[int]:
+    """The numbers that a behaviour computes in 64 bits on the way to a requantized accumulator, in Python integers."""
+    if behaviour == "fixed32":
+        product = acc * multiplier << max(-shift, 0)
+        return [product, product + (1 << shift >> 1 if shift > 0 else 0)]
+    if behaviour == "fixed32-double":
+        inside = max(-(2**31), min(2**31 - 1, acc << max(shift, 0)))
+        return [inside * multiplier, inside * multiplier + 2**30]
+    if behaviour == "tosa-double":
+        total = acc * multiplier + (1 << shift - 1)
+        return [total, total + (0 if shift <= 31 else 2**30 if acc >= 0 else -(2**30))]
+    return [acc << max(-shift, 0)]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "multiplier", "shift"),
+    [
+        ("fixed32", 2**31 - 1, 62),
+        ("fixed32", 1518500250, 40),
+        ("fixed32", 2**29, -2),
+        ("fixed32-double", 2**31 - 1, -31),
+        ("fixed32-double", 1518500250, 3),
+        ("tosa-double", 2**31 - 1, 62),
+        ("tosa-double", 2**30, 31),
+        ("pot", 1, -31),
+        ("pot", 1, 62),
+    ],
+)
+def test_the_bound_of_a_requantization_is_attained_by_every_accumulator_range(
+    behaviour: str, multiplier: int, shift: int
+) -> None:
+    for low, high in ((-(2**31), 2**31 - 1), (-5, 2**31 - 1), (7, 900), (-1000, -3)):
+        body = f"""%low = stablehlo.constant dense<{low}> : tensor<i32>
+          %high = stablehlo.constant dense<{high}> : tensor<i32>
+          %a = stablehlo.clamp %low, %x, %high : (tensor<i32>, tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+          %m = stablehlo.constant dense<{multiplier}> : tensor<1xi32>
+          %s = stablehlo.constant dense<{shift}> : tensor<1xi32>
+          %r = "fxpmath.requantize"(%a, %m, %s) <{{behaviour = "{behaviour}", zero_point = 0 : i64,
+            storage_min = -128 : i64, storage_max = 127 : i64}}>
+            : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>"""
+        made = program(body, "%x: tensor<4xi32>", "tensor<4xi8>")
+        ranges = ranges_of(made)
+        (shown,) = (each for op in made.entry.ops for each in obligations(ranges, op))
+        ends = [number for acc in (low, high) for number in product_of(behaviour, acc, multiplier, shift)]
+        assert shown.holds
+        assert shown.range.greatest == max(ends)
+        if behaviour == "tosa-double":
+            assert shown.range.least == min(ends)  # the last sum may be above the one before it
+        else:
+            assert shown.range.least == product_of(behaviour, low, multiplier, shift)[-1]
+
+
+def test_what_is_added_to_an_unbounded_number_is_unbounded() -> None:
+    unbounded = Interval.of(2**62, 2**62).times(4)
+    for added in (-(2**62), -(2**40), 0, 5):
+        assert not (unbounded + Interval.of(added, added)).is_bounded
+    assert (Interval.of(2**62, 2**62) + Interval.of(2**61, 2**61)).greatest == 2**62 + 2**61

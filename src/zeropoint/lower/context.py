@@ -47,7 +47,7 @@ from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.requantize import Multiplier
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.quant_passes.errors import LoweringError
-from zeropoint.ranges import Interval, Ranges
+from zeropoint.ranges import EXACT, Interval, Ranges
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Combination = AddOp | SubtractOp | MultiplyOp
@@ -139,7 +139,7 @@ def widened_from(value: SSAValue) -> SSAValue:
 def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -> str:
     """The message for numbers too large for their type: the op, the channel, the bound, and the remedy."""
     bound = int(found.magnitude.max(initial=0))
-    number = f"up to {bound}" if bound <= 1 << 62 else "beyond 2^62"
+    number = f"up to {bound}" if bound <= EXACT else "beyond 2^63"
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
     most = f"{(1 << (bits - 1)) - 1} (i{bits})"
     return f"{describe(op)}: {channel}found {what} {number}, expected at most {most}; {remedy}"

@@ -1,6 +1,6 @@
 """Bounds of an integer tensor, which broadcast with it: one pair for all elements, per channel, or per position.
 
-Bounds are exact up to 2^62 in magnitude. Greater ones are `UNBOUNDED`, and are never proved to fit.
+Bounds are exact up to 2^63 - 2^24 in magnitude. Greater ones are `UNBOUNDED`, and are never proved to fit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
-EXACT = 1 << 62
+EXACT = (1 << 63) - (1 << 24)
+"""The greatest magnitude of an exact bound. Estimates in f64 decide whether it is exceeded; their relative error is
+below 2^-40, hence the distance from 2^63."""
 UNBOUNDED = (1 << 63) - 1
 LARGEST = 1 << 16
 """The maximum number of pairs of bounds for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
@@ -112,7 +114,12 @@ class Interval:
     # Arithmetic.
 
     def __add__(self, other: Interval) -> Interval:
-        return Interval.made(_sum(self.low, other.low), _sum(self.high, other.high))
+        low, high = _sum(self.low, other.low), _sum(self.high, other.high)
+        # The sum of an unbounded number is unbounded, whatever is added.
+        for bounds in (self, other):
+            low = np.where(bounds.low < -EXACT, -UNBOUNDED, low)
+            high = np.where(bounds.high > EXACT, UNBOUNDED, high)
+        return Interval.made(low, high)
 
     def __sub__(self, other: Interval) -> Interval:
         return self + (-other)
@@ -140,10 +147,15 @@ class Interval:
             return self.times(math.prod(shape[axis] for axis in axes))
         # Dimensions with one pair of bounds for all indices are multiplied instead of summed.
         once = math.prod(shape[axis] for axis in axes if self.low.shape[axis] == 1)
-        # The f64 estimate detects overflow: a sum of int64 may wrap.
+        along = tuple(axes)
+        # The f64 estimate detects overflow: a sum of int64 may wrap. The sum of an unbounded number is unbounded.
         parts = [
-            _checked(bounds.sum(axis=tuple(axes), dtype=np.float64), bounds.sum(axis=tuple(axes)))
-            for bounds in (self.low, self.high)
+            np.where(
+                (np.abs(bounds) > EXACT).any(axis=along),
+                side,
+                _checked(bounds.sum(axis=along, dtype=np.float64), bounds.sum(axis=along)),
+            )
+            for bounds, side in ((self.low, -UNBOUNDED), (self.high, UNBOUNDED))
         ]
         return Interval(*parts).times(once)
 
@@ -196,7 +208,7 @@ def of_array(array: AnyArray) -> Interval:
 
 
 def product(a: IntArray, b: IntArray) -> IntArray:
-    """a * b, or `UNBOUNDED` beyond 2^62."""
+    """a * b, or `UNBOUNDED` beyond `EXACT`."""
     return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
 
 
@@ -205,8 +217,8 @@ def _sum(a: IntArray, b: IntArray) -> IntArray:
 
 
 def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
-    """`exact` if its f64 estimate (relative error below 2^-40) is at most 2^62 in magnitude, else +-`UNBOUNDED`."""
-    # The exact sum may have wrapped around, so the f64 estimate decides; 2^62 leaves far more room than its error.
+    """`exact` if its f64 estimate (relative error below 2^-40) is at most `EXACT` in magnitude, else +-`UNBOUNDED`."""
+    # The exact sum may have wrapped around, so the f64 estimate decides; `EXACT` leaves far more room than its error.
     past = np.abs(estimate) > EXACT
     return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
 

@@ -20,7 +20,7 @@ from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.dot_forms import BYTE_MAX, dot_form
-from zeropoint.numerics.requantize import RequantizeBehaviour
+from zeropoint.numerics.requantize import EXACT_LIMIT, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.contraction import reduction_sums, sums_of
@@ -101,31 +101,66 @@ def _convert(ranges: Ranges, op: hlo.ConvertOp) -> list[Obligation]:
     return [Obligation(op, "numbers", ranges.of(op.operand), _width(op))] if source in "biu" else []
 
 
-_DOUBLED = {RequantizeBehaviour.FIXED32, RequantizeBehaviour.FIXED32_DOUBLE, RequantizeBehaviour.TOSA_DOUBLE}
-"""Behaviours that multiply in 64 bits."""
-
-
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
-    """accumulator * multiplier + rounding term, in 64 bits. `fixed16` has none: it saturates to 16 bits first."""
+    """What a behaviour computes in 64 bits. `fixed16` has nothing: it saturates to 16 bits first."""
     steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
-    multiplier = None if steps is None else steps.multiplier
-    if multiplier is None or multiplier.shift is None or multiplier.behaviour not in _DOUBLED:
+    if steps is None:
         return []
-    factor, shift = channels_of(op, multiplier.multiplier), channels_of(op, multiplier.shift)
-    if multiplier.behaviour is RequantizeBehaviour.FIXED32:
-        # A negative shift multiplies, so it takes part in the product.
-        factor = factor << np.maximum(-shift, 0)
-        rounding = (np.int64(1) << np.maximum(shift, 0)) >> 1
-        if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # `_fixed32_of_48_bits`
-            acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
-            rounding = factor + (rounding >> 16)
-    elif multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
-        acc = acc.clamped(INT32_MIN, INT32_MAX)  # the left shift saturates
-        rounding = np.full(factor.shape, 1 << 30)
-    else:
-        rounding = (np.int64(1) << (shift - 1)) + (1 << 30)
-    term, added = Interval(factor, factor), Interval(rounding, rounding)
-    return [Obligation(op, "products with the multiplier", acc * term + added, 64)]
+    multiplier, factor = steps.multiplier, steps.multiplier.multiplier
+    if multiplier.behaviour is RequantizeBehaviour.EXACT and not acc.fits(32):
+        return [Obligation(op, "accumulators", acc, EXACT_LIMIT.bit_length())]
+    rule = _PRODUCTS.get(multiplier.behaviour)
+    if rule is None or multiplier.shift is None:
+        return []
+    found = rule(acc, channels_of(op, factor), channels_of(op, multiplier.shift))
+    return [Obligation(op, "products with the multiplier", found, 64)]
+
+
+def _constants(numbers: IntArray) -> Interval:
+    return Interval(numbers, numbers)
+
+
+def _half(shift: IntArray) -> IntArray:
+    """2^(shift - 1), which rounds half up; 0 for no right shift."""
+    return (np.int64(1) << np.maximum(shift, 0)) >> 1
+
+
+def _fixed32(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
+    """acc * M0 + 2^(N-1). A negative shift multiplies, so it takes part in the product."""
+    factor, rounding = factor << np.maximum(-shift, 0), _half(shift)
+    if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # `_fixed32_of_48_bits`
+        acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
+        rounding = factor + (rounding >> 16)
+    return acc * _constants(factor) + _constants(rounding)
+
+
+def _fixed32_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
+    """sat32(acc << e) * M + 2^30."""
+    shifted = acc * _constants(np.int64(1) << np.maximum(shift, 0))
+    return shifted.clamped(INT32_MIN, INT32_MAX) * _constants(factor) + Interval.of(1 << 30, 1 << 30)
+
+
+def _tosa_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
+    """acc * M + 2^(shift-1); shifts above 31 then add 2^30, or -2^30 to negative accumulators."""
+    total = acc * _constants(factor) + _constants(_half(shift))
+    extra = np.where(shift > 31, np.int64(1 << 30), np.int64(0))
+    ends = [np.where(bounds >= 0, extra, -extra) for bounds in (acc.low, acc.high)]
+    return total.join(total + Interval.made(*ends))
+
+
+def _pot(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
+    """acc << -n, before any rounding."""
+    del factor
+    return acc * _constants(np.int64(1) << np.maximum(-shift, 0))
+
+
+_PRODUCTS: Mapping[RequantizeBehaviour, Callable[[Interval, IntArray, IntArray], Interval]] = {
+    RequantizeBehaviour.FIXED32: _fixed32,
+    RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,
+    RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
+    RequantizeBehaviour.POT: _pot,
+}
+"""The numbers that a behaviour computes in 64 bits, from the accumulators, multipliers and shifts."""
 
 
 def _weighted_sum(ranges: Ranges, op: WeightedSumOp) -> list[Obligation]:

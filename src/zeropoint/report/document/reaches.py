@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.ir.program import Program
+from zeropoint.ranges import EXACT
 from zeropoint.report.document.graph import Graph
 from zeropoint.report.explain import Reach, reaches_by_op
-
-UNBOUNDED = 1 << 62
-"""Bounds from here on are only known to be greater."""
 
 
 @dataclass(frozen=True)
 class Bound:
     """A number that a kernel computes in `width` bits, in the channel where it can become greatest.
 
-    `bound` is the greatest magnitude for any input, None beyond 2^62. `channels` counts the channels, `grown` those
-    whose weight scale was increased so that their bias or sums fit.
+    `bound` is the greatest magnitude for any input, None if it is not known (about 2^63 or more). `channels` counts the
+    channels, `grown` those whose weight scale was increased so that their bias or sums fit.
     """
 
     op: str
@@ -50,7 +48,7 @@ def _bound(reach: Reach) -> Bound:
         reach.op,
         reach.what,
         reach.width,
-        most if most <= UNBOUNDED else None,
+        most if most <= EXACT else None,
         reach.bits[at],
         reach.headroom[at],
         at,

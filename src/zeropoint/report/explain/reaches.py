@@ -21,7 +21,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
-from zeropoint.ranges import Obligation, Ranges, obligations, ranges_of
+from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ranges_of
 from zeropoint.report.explain.read import ExplanationError
 from zeropoint.report.tables import rendered
 
@@ -173,4 +173,4 @@ def range_details(found: Sequence[Reach]) -> str:
 
 
 def _bound(number: int) -> str:
-    return str(number) if number <= 1 << 62 else "beyond 2^62"
+    return str(number) if number <= EXACT else "beyond 2^62"
