@@ -81,3 +81,61 @@ def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["explain", str(path), "conv7", "--ranges"])
     assert found.exit_code == 2
     assert "found no integer op 'conv7' in the program, expected a name as 'fc'" in found.output
+
+
+LOOP = """func.func @main(%x: tensor<4xi8>, %p: tensor<i1>) -> (tensor<4xi32>, tensor<i32>, tensor<4xi32>) {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<0> : tensor<4xi32>
+  %0 = stablehlo.convert %x : (tensor<4xi8>) -> tensor<4xi32>
+  %a, %b, %i = stablehlo.while(%s = %z, %t = %z, %k = %c) : tensor<4xi32>, tensor<4xi32>, tensor<i32>
+  cond {
+    %n = stablehlo.constant dense<5> : tensor<i32>
+    %q = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %k1 = stablehlo.add %k, %one : tensor<i32> loc("counter")
+    %s1 = stablehlo.add %s, %0 : tensor<4xi32> loc("endless")
+    %low = stablehlo.constant dense<-100> : tensor<i32>
+    %high = stablehlo.constant dense<50> : tensor<i32>
+    %t1 = stablehlo.add %t, %0 : tensor<4xi32> loc("clamped")
+    %t2 = stablehlo.clamp %low, %t1, %high : (tensor<i32>, tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+    stablehlo.return %s1, %t2, %k1 : tensor<4xi32>, tensor<4xi32>, tensor<i32>
+  }
+  %r = "stablehlo.if"(%p) ({
+    %u = stablehlo.add %b, %b : tensor<4xi32> loc("branch")
+    stablehlo.return %u : tensor<4xi32>
+  }, {
+    stablehlo.return %0 : tensor<4xi32>
+  }) : (tensor<i1>) -> tensor<4xi32>
+  %v = stablehlo.add %r, %r : tensor<4xi32> loc("after")
+  %j = stablehlo.add %i, %i : tensor<i32> loc("left")
+  return %v, %j, %a : tensor<4xi32>, tensor<i32>, tensor<4xi32>
+}"""
+
+
+def test_ops_in_loops_and_branches_have_the_bounds_of_what_is_carried() -> None:
+    bounds = {reach.name: (reach.bound[0], reach.headroom[0]) for reach in reaches(parse_program(LOOP))}
+    assert bounds == {
+        "counter": (5, 28),  # `cond` leaves 0..4
+        "endless": (2**31 + 128, -1),  # nothing bounds the number of rounds: the type
+        "clamped": (228, 23),  # -100..50 again and again
+        "branch": (200, 23),
+        "after": (400, 22),  # -200..100 or -128..127
+        "left": (10, 27),  # the loop ends with 0..5
+    }
+
+
+def test_a_quantized_sum_in_a_loop_has_a_bound_in_the_bits_in_which_it_is_added() -> None:
+    kind = "tensor<1x!quant.uniform<i32:f32, 1.0>>"
+    text = f"""func.func @main(%x: {kind}, %y: {kind}, %p: tensor<i1>) -> {kind} {{
+      %r = "stablehlo.if"(%p) ({{
+        %u = stablehlo.add %x, %y : {kind} loc("sum")
+        stablehlo.return %u : {kind}
+      }}, {{
+        stablehlo.return %x : {kind}
+      }}) : (tensor<i1>) -> {kind}
+      return %r : {kind}
+    }}"""
+    (reach,) = reaches(parse_program(text))
+    assert (reach.name, reach.width, reach.bound, reach.headroom) == ("sum", 64, (2**32,), (31,))

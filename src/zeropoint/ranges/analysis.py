@@ -91,9 +91,12 @@ class Ranges:
         return []
 
     def _found(self, value: SSAValue) -> Interval:
-        whole = type_range(element_of(value))
+        element = element_of(value)
+        whole = type_range(element)
+        if isinstance(element, UniformQuantizedType):
+            return whole  # rules know nothing of zero points
         rule = self.rules.get(type(value.op)) if isinstance(value, OpResult) and len(value.op.results) == 1 else None
-        if rule is None or element_dtype(element_of(value)).kind not in "biu" or not isinstance(value, OpResult):
+        if rule is None or element_dtype(element).kind not in "biu" or not isinstance(value, OpResult):
             return whole
         found = self.computed(value.op)
         # A result that may exceed its type wraps around, so it can be any value of the type.

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.dot_forms import BYTE_MAX, dot_form
@@ -36,16 +37,23 @@ class Obligation:
     what: str
     range: Interval
     bits: int
+    unsigned: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the number fits."""
+        if self.unsigned:
+            return self.range.within(0, (1 << self.bits) - 1) and self.range.is_bounded
         return self.range.fits(self.bits)
 
     @property
     def needed(self) -> IntArray:
-        """The bits that the number needs, including the sign, per channel; at least 64 if it is unbounded."""
-        return bits_of(self.range)
+        """The bits that the number needs, including the sign, per channel; at least 64 if it is unbounded.
+
+        Unsigned numbers need no sign; a negative one fits no unsigned type, so it counts as one bit too many.
+        """
+        signed = bits_of(self.range)
+        return np.where(self.range.low < 0, np.maximum(signed, self.bits + 1), signed - 1) if self.unsigned else signed
 
     @property
     def headroom(self) -> IntArray:
@@ -65,21 +73,29 @@ def bits_of(interval: Interval) -> IntArray:
     return bits + (magnitude > 0)
 
 
-def _width(op: Operation) -> int:
-    return 8 * element_dtype(element_of(op.results[0])).itemsize
+def _in_type(op: Operation, what: str, found: Interval) -> Obligation:
+    """Numbers that are computed in the type of the result."""
+    dtype = element_dtype(element_of(op.results[0]))
+    return Obligation(op, what, found, 8 * dtype.itemsize, dtype.kind == "u")
 
 
 def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
     """The obligation of an op that computes its result in one step."""
 
     def found(ranges: Ranges, op: Operation) -> list[Obligation]:
-        return [Obligation(op, what, ranges.computed(op), _width(op))]
+        kind = element_of(op.results[0])
+        if not isinstance(kind, UniformQuantizedType):
+            return [_in_type(op, what, ranges.computed(op))]
+        # The interpreter and native code add accumulators in 64 bits, then saturate. Other quantized ops have steps of
+        # their own, after `lower`.
+        plain = not kind.zero_points.any() and all(element_of(value) == kind for value in op.operands)
+        return [Obligation(op, what, ranges.computed(op), 64)] if plain else []
 
     return found
 
 
 def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> list[Obligation]:
-    found = [Obligation(op, "sums of products", sums_of(ranges, op).partial, _width(op))]
+    found = [_in_type(op, "sums of products", sums_of(ranges, op).partial)]
     name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
     form = dot_form(name.data) if isinstance(name, StringAttr) else None
     if form is None or not form.pairs:
@@ -93,12 +109,12 @@ def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> li
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
     """The partial sums of a reduction. For a body of several ops, the range of the type, which always holds."""
-    return [Obligation(op, "sums", reduction_sums(ranges, op).partial, _width(op))]
+    return [_in_type(op, "sums", reduction_sums(ranges, op).partial)]
 
 
 def _convert(ranges: Ranges, op: hlo.ConvertOp) -> list[Obligation]:
     source = element_dtype(element_of(op.operand)).kind
-    return [Obligation(op, "numbers", ranges.of(op.operand), _width(op))] if source in "biu" else []
+    return [_in_type(op, "numbers", ranges.of(op.operand))] if source in "biu" else []
 
 
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:

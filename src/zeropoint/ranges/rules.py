@@ -22,6 +22,7 @@ from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.weights import Weights
 from zeropoint.ranges import contraction, elementwise, fixed_point, movement, scattered
 from zeropoint.ranges.analysis import Ranges, Rule
+from zeropoint.ranges.control import control_ranges
 from zeropoint.ranges.normalized_rows import row_bounds
 
 RULES: Mapping[type[Operation], Rule] = {
@@ -81,4 +82,5 @@ def ranges_of(program: Program | Weights) -> Ranges:
         return Ranges(program, RULES)
     found = Ranges(program.weights, RULES)
     row_bounds(found, program.entry)
+    control_ranges(found, program.entry)
     return found

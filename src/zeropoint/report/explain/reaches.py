@@ -21,7 +21,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
-from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ranges_of
+from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ops_of, ranges_of
 from zeropoint.report.explain.read import ExplanationError
 from zeropoint.report.tables import rendered
 
@@ -76,11 +76,12 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
 
 
 def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
-    """Every number that is subject to overflow, with the op that computes it; empty for a float program."""
+    """Every number that is subject to overflow, with the op that computes it, also in loops and branches; empty for a
+    float program."""
     ranges = ranges_of(program)
     return [
         (op, _reach(ranges, program, shown))
-        for op in program.entry.ops
+        for op in ops_of(program.entry)
         if not isinstance(op, ConvertOp)
         for shown in obligations(ranges, op)
     ]
@@ -173,4 +174,4 @@ def range_details(found: Sequence[Reach]) -> str:
 
 
 def _bound(number: int) -> str:
-    return str(number) if number <= EXACT else "beyond 2^62"
+    return str(number) if number <= EXACT else "beyond 2^63"
