@@ -97,6 +97,52 @@ def test_a_copy_may_spread_channels() -> None:
     assert steps(text) == steps(SPREAD)
 
 
+CONVOLVED = """
+  %w = stablehlo.constant dense<3.0> : tensor<4x4x1x1xf32>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x3x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x3x8xf32>
+"""
+SOFTMAX = """
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %e = stablehlo.exponential %x : tensor<1x4x3x8xf32>
+  %s = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [3]
+    : (tensor<1x4x3x8xf32>, tensor<f32>) -> tensor<1x4x3xf32>
+  %b = stablehlo.broadcast_in_dim %s, dims = [0, 1, 2] : (tensor<1x4x3xf32>) -> tensor<1x4x3x8xf32>
+  %y = stablehlo.divide %e, %b : tensor<1x4x3x8xf32>
+"""
+QUANTIZED = (
+    SOFTMAX.replace("%y", "%f")
+    + """
+  %q = stablehlo.uniform_quantize %f : (tensor<1x4x3x8xf32>) -> tensor<1x4x3x8x!quant.uniform<i8:f32, 0.1>>
+  %y = quant.scast %q : tensor<1x4x3x8x!quant.uniform<i8:f32, 0.1>> to tensor<1x4x3x8xi8>
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("element", "computed"),
+    [
+        ("i32", "%y = stablehlo.convert %x : (tensor<1x4x3x8xf32>) -> tensor<1x4x3x8xi32>"),
+        ("i8", "%y = stablehlo.convert %x : (tensor<1x4x3x8xf32>) -> tensor<1x4x3x8xi8>"),
+        ("f32", SOFTMAX),
+        ("i8", QUANTIZED),
+    ],
+)
+@pytest.mark.parametrize("shape", ["12x8", "1x1x12x8"])
+def test_an_image_that_is_computed_in_its_reshape_is_resumed(shape: str, element: str, computed: str) -> None:
+    image, other = f"tensor<1x4x3x8x{element}>", f"tensor<{shape}x{element}>"
+    text = f"""
+func.func @main(%x: tensor<1x4x3x8xf32>) -> ({other}, {other}, tensor<1x4x3x8xf32>) {{
+  {CONVOLVED}
+  {computed}
+  %r = stablehlo.reshape %y : ({image}) -> {other}
+  func.return %r, %r, %c : {other}, {other}, tensor<1x4x3x8xf32>
+}}"""
+    laid = print_program(layout(group(parse_program(text), isa="avx2")), inline_weights=True)
+    assert steps(laid) == steps(text)
+
+
 @pytest.mark.parametrize("kind", ["rows", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"])
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()

@@ -9,7 +9,7 @@ checks of their own:
 "native.border"(%1) <{sides = array<i64: 1, 1, 1, 1>, value = 1 : i64}>
 ```
 Every view lies in its buffer, with its border and the rest of its last pixel. Elements of a view do not overlap, the
-innermost ones are adjacent unless a copy spreads them, and pixels of bytes begin at multiples of 16 bytes.
+innermost ones are adjacent where kernels rely on it, and pixels of bytes begin at multiples of 16 bytes.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
     end = (offset + reach) * item
     if _space(value) == Space.ARENA.value and shape:
         inner = _innermost(values, value)
-        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1 and not _copied(value):
+        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1 and not _by_element(value):
             return f"expected adjacent elements along dimension {inner}, the channels"
         if strides[inner] == 1 and offset * item % LINE == 0:
             # Kernels access the last pixel or row in whole vectors, up to the next one.
@@ -130,10 +130,14 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
     return None if end <= size else f"it ends at byte {end}, expected at most {size}"
 
 
-def _copied(value: SSAValue) -> bool:
-    """Whether only copies access a view: they take any strides. Interior padding of channels is such a view."""
+def _by_element(value: SSAValue) -> bool:
+    """Whether only kernels access a view that take any strides of it.
+
+    Copies do, such as interior padding of channels, and loop nests. A nest or rows may write an image in the layout of
+    its reshape; rows need adjacent elements along their own dimension, which `_kernel` checks.
+    """
     users = [use.operation for use in value.uses]
-    return all(isinstance(op, KernelOp) and op.kind.data == "copy" for op in users)
+    return all(isinstance(op, KernelOp) and op.kind.data in ("copy", "nest", "rows") for op in users)
 
 
 def _is_image(values: Values, value: SSAValue) -> bool:
@@ -154,12 +158,16 @@ def _kernel(values: Values, op: KernelOp) -> None:
         known, type_ = _strides(value), memory_of(value)
         if known is None:
             raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
-        (offset, strides), shape, inner = known, tuple(type_.get_shape()), _innermost(values, value)
-        item = element_dtype(type_.element_type).itemsize
-        if _space(value) != Space.ARENA.value or item > 1 or not shape:
+        (offset, strides), shape = known, tuple(type_.get_shape())
+        if _space(value) != Space.ARENA.value or not shape:
             continue
+        inner = _innermost(values, value) if op.row is None else op.row.value.data
+        if not 0 <= inner < len(shape):
+            raise CodegenError(f"found rows along dimension {inner} of {type_}, expected one of its dimensions", op)
+        is_byte = element_dtype(type_.element_type).itemsize == 1
+        apart = shape[inner] > 1 and strides[inner] != 1 and (is_byte or op.row is not None)
         others = [step for d, step in enumerate(strides) if d != inner and shape[d] > 1]
-        if (shape[inner] > 1 and strides[inner] != 1) or any(n % LINE for n in (*others, offset)):
+        if apart or (is_byte and any(n % LINE for n in (*others, offset))):
             raise CodegenError(
                 f"found a result in {type_}, expected adjacent elements along dimension {inner}, and the others at "
                 f"multiples of {LINE} bytes",
