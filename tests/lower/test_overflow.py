@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo import AddOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
-from zeropoint.lower import integer_program
+from zeropoint.lower import LoweringError, integer_program, lower
 
 INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
 I8 = "!quant.uniform<i8:f32, 1.0>"
@@ -293,3 +293,153 @@ def test_a_weighted_sum_of_narrow_storage_is_computed_in_64_bits() -> None:
     assert np.array_equal(coded, found)
     real = 3.7 * (x.astype(np.float64) - 7) + 1.3 * y
     assert np.abs(found - real).max() < 0.5001
+
+
+SCAST = f"%r = quant.scast %n : tensor<4xi8> to {t('4', I8)}"
+REQUANTIZE = """%m = stablehlo.constant dense<1073741824> : tensor<1xi32>
+  %s = stablehlo.constant dense<50> : tensor<1xi32>
+  %r = "fxpmath.requantize"(%n, %m, %s) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+    storage_max = 127 : i64}> : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>"""
+TOO_LARGE = {
+    "a sum": (
+        "%n = stablehlo.add %x, %y : tensor<4xi8>\n" + SCAST,
+        ["tensor<4xi8>", "tensor<4xi8>"],
+        t("4", I8),
+        "found sums up to 256, expected at most 127 (i8); convert its operands to i64, clamp them, or split its sums",
+    ),
+    "a negated number": (
+        "%n = stablehlo.negate %x : tensor<4xi8>\n" + SCAST,
+        ["tensor<4xi8>"],
+        t("4", I8),
+        "found negated numbers up to 128, expected at most 127 (i8)",
+    ),
+    "a conversion to fewer bits": (
+        "%n = stablehlo.convert %x : (tensor<4xi16>) -> tensor<4xi8>\n" + SCAST,
+        ["tensor<4xi16>"],
+        t("4", I8),
+        "found numbers up to 32768, expected at most 127 (i8)",
+    ),
+    "a difference of the integers of a quantized value": (
+        f"%0 = quant.scast %x : {t('4', I8)} to tensor<4xi8>\n%r = stablehlo.subtract %0, %y : tensor<4xi8>",
+        [t("4", I8), "tensor<4xi8>"],
+        "tensor<4xi8>",
+        "found differences up to 255, expected at most 127 (i8)",
+    ),
+    "a sum of unsigned bytes": (
+        "%n = stablehlo.add %x, %y : tensor<4xui8>\n"
+        '%r = "fxpmath.table"(%n, %z) : (tensor<4xui8>, tensor<256xi8>) -> tensor<4xi8>',
+        ["tensor<4xui8>", "tensor<4xui8>", "tensor<256xi8>"],
+        "tensor<4xi8>",
+        "found sums 0..510, expected 0..255 (ui8)",
+    ),
+    "a dot": (
+        "%n = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] "
+        ": (tensor<4x140000xi8>, tensor<140000xi8>) -> tensor<4xi32>\n" + REQUANTIZE,
+        ["tensor<4x140000xi8>", "tensor<140000xi8>"],
+        "tensor<4xi8>",
+        "found sums of products up to 2293760000, expected at most 2147483647 (i32)",
+    ),
+    "a product": (
+        "%n = stablehlo.multiply %x, %y : tensor<4xi32>\n" + REQUANTIZE,
+        ["tensor<4xi32>", "tensor<4xi32>"],
+        "tensor<4xi8>",
+        "found products up to 4611686018427387904, expected at most 2147483647 (i32)",
+    ),
+    "a magnitude before a reshape": (
+        "%0 = stablehlo.abs %x : tensor<2x2xi32>\n"
+        "%n = stablehlo.reshape %0 : (tensor<2x2xi32>) -> tensor<4xi32>\n" + REQUANTIZE,
+        ["tensor<2x2xi32>"],
+        "tensor<4xi8>",
+        "found magnitudes up to 2147483648, expected at most 2147483647 (i32)",
+    ),
+    "a shift": (
+        "%0 = stablehlo.constant dense<25> : tensor<4xi32>\n"
+        "%1 = stablehlo.convert %x : (tensor<4xi8>) -> tensor<4xi32>\n"
+        "%n = stablehlo.shift_left %1, %0 : tensor<4xi32>\n" + REQUANTIZE,
+        ["tensor<4xi8>"],
+        "tensor<4xi8>",
+        "found shifted numbers up to 4294967296, expected at most 2147483647 (i32)",
+    ),
+    "a sum that a loop carries": (
+        """%c = stablehlo.constant dense<0> : tensor<i32>
+        %n, %i = stablehlo.while(%a = %x, %k = %c) : tensor<4xi32>, tensor<i32>
+        cond {
+          %p = stablehlo.constant dense<5> : tensor<i32>
+          %q = stablehlo.compare LT, %k, %p : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %q : tensor<i1>
+        } do {
+          %p = stablehlo.constant dense<1> : tensor<i32>
+          %k1 = stablehlo.add %k, %p : tensor<i32>
+          %a1 = stablehlo.add %a, %y : tensor<4xi32>
+          stablehlo.return %a1, %k1 : tensor<4xi32>, tensor<i32>
+        }
+        """
+        + REQUANTIZE,
+        ["tensor<4xi32>", "tensor<4xi32>"],
+        "tensor<4xi8>",
+        "found sums up to 4294967296, expected at most 2147483647 (i32)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_a_written_integer_op_of_a_quantized_program_that_may_wrap_is_refused(what: str) -> None:
+    body, arguments, result, message = TOO_LARGE[what]
+    with pytest.raises(LoweringError) as caught:
+        lower(program(body, arguments, result))
+    assert message in str(caught.value)
+
+
+def test_a_written_integer_op_that_is_proved_is_kept() -> None:
+    body = f"""%0 = quant.scast %x : {t("4", I8)} to tensor<4xi8>
+      %1 = stablehlo.convert %0 : (tensor<4xi8>) -> tensor<4xi32>
+      %2 = stablehlo.multiply %1, %1 : tensor<4xi32>
+      %low = stablehlo.constant dense<-128> : tensor<i32>
+      %high = stablehlo.constant dense<127> : tensor<i32>
+      %3 = stablehlo.clamp %low, %2, %high : (tensor<i32>, tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+      %n = stablehlo.convert %3 : (tensor<4xi32>) -> tensor<4xi8>
+      {SCAST}"""
+    given = program(body, [t("4", I8)], t("4", I8))
+    x = np.array([-128, -11, 3, 127], np.int8)
+    for each in (given, integer_program(given)):
+        (found,) = Interpreter(each).run_values([x])
+        assert found.tolist() == [127, 121, 9, 127]
+
+
+def test_integers_that_no_quantized_value_reads_wrap_around_as_stablehlo_has_it() -> None:
+    """Indices and hashes of the user's own."""
+    body = f"""%h = stablehlo.multiply %y, %y : tensor<1xi32>
+      %one = stablehlo.constant dense<1> : tensor<1xi32>
+      %i = stablehlo.add %h, %one : tensor<1xi32>
+      %s = stablehlo.reshape %i : (tensor<1xi32>) -> tensor<i32>
+      %r = stablehlo.dynamic_slice %x, %s, sizes = [4] : ({t("8", I8)}, tensor<i32>) -> {t("4", I8)}"""
+    given = program(body, [t("8", I8), "tensor<1xi32>"], t("4", I8))
+    x = np.arange(8, dtype=np.int8)
+    for each in (given, integer_program(given)):
+        (found,) = Interpreter(each).run_values([x, np.array([65536], np.int32)])
+        assert found.tolist() == [1, 2, 3, 4]
+
+
+def test_a_maximum_of_windows_without_padding_is_one_of_the_elements() -> None:
+    """The initial value, the least i32, is not a bound: this is how an exported softmax finds its maximum."""
+    text = """func.func @main(%x: tensor<1x8x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x1xi32> {
+      %0 = "quant.scast"(%x) : (tensor<1x8x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x8xi8>
+      %1 = stablehlo.convert %0 : (tensor<1x8xi8>) -> tensor<1x8xi32>
+      %least = stablehlo.constant dense<-2147483648> : tensor<i32>
+      %2 = "stablehlo.reduce_window"(%1, %least) <{window_dimensions = array<i64: 1, 8>}> ({
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %m = stablehlo.maximum %a, %b : tensor<i32>
+        stablehlo.return %m : tensor<i32>
+      }) : (tensor<1x8xi32>, tensor<i32>) -> tensor<1x1xi32>
+      %3 = stablehlo.subtract %2, %2 : tensor<1x1xi32>
+      return %3 : tensor<1x1xi32>
+    }"""
+    lower(parse_program(text))
+    with pytest.raises(LoweringError, match="found differences up to 2147483775"):
+        lower(
+            parse_program(
+                text.replace(
+                    "array<i64: 1, 8>", "array<i64: 1, 8>, padding = dense<[[1, 0], [0, 0]]> : tensor<2x2xi64>"
+                ).replace("tensor<1x1xi32>", "tensor<2x1xi32>")
+            )
+        )

@@ -136,13 +136,15 @@ def widened_from(value: SSAValue) -> SSAValue:
     return made.operand if before is not None and after is not None and is_widening(before, after) else value
 
 
-def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -> str:
+def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str, *, unsigned: bool = False) -> str:
     """The message for numbers too large for their type: the op, the channel, the bound, and the remedy."""
     bound = int(found.magnitude.max(initial=0))
     number = f"up to {bound}" if bound <= EXACT else "beyond 2^63"
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
-    most = f"{(1 << (bits - 1)) - 1} (i{bits})"
-    return f"{describe(op)}: {channel}found {what} {number}, expected at most {most}; {remedy}"
+    most = f"at most {(1 << (bits - 1)) - 1} (i{bits})"
+    if unsigned:
+        number, most = f"{found.least}..{found.greatest}", f"0..{(1 << bits) - 1} (ui{bits})"
+    return f"{describe(op)}: {channel}found {what} {number}, expected {most}; {remedy}"
 
 
 @dataclass
@@ -208,7 +210,7 @@ class Lowering:
             )
         if self.location is not None:
             op.location = self.location
-        # All of them are proved at the end (`_prove`).
+        # All of them are proved at the end (`proof.py`).
         self.made.append(op)
         return self.builder.insert(op)
 

@@ -98,7 +98,6 @@ from zeropoint.lower.context import (
     check_storage,
     correction_named,
     quantized_element,
-    refusal,
     stored_element,
 )
 from zeropoint.lower.contraction import lower_contraction
@@ -110,6 +109,7 @@ from zeropoint.lower.normalization import (
     lower_training,
     note_reason,
 )
+from zeropoint.lower.proof import prove
 from zeropoint.lower.real_math import (
     lower_real_comparison,
     lower_real_function,
@@ -122,7 +122,7 @@ from zeropoint.lower.reductions import lower_reduction
 from zeropoint.lower.tables import lower_function
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.ranges import obligations, ranges_of
+from zeropoint.ranges import ranges_of
 
 LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     AddOp: lower_sum,
@@ -167,10 +167,6 @@ LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
 }
 """Lowerings of ops with a quantized result. Maximum, minimum and clamp count as movement: stored integers have the same
 order as the real values."""
-
-REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scale of its result"
-"""Advice in messages about numbers that fit no integer type."""
-
 
 SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | None]] = {
     BatchNormGradOp: lower_gradient,
@@ -265,7 +261,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     `zero_points` forces where contractions correct them if they have that form: `inside` or `after` (`zero_points.py`).
 
     Raises LoweringError, with the op's name and location, for a quantized op without an integer form or an integer that
-    may overflow its type; ValueError for an unknown profile.
+    may overflow its type (`proof.py`); ValueError for an unknown profile.
     """
     program = program.clone()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
@@ -289,7 +285,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     )
     lowering.zero_points = None if zero_points is None else correction_named(zero_points)
     _lower_ops(lowering, block)
-    _prove(lowering)
+    prove(lowering, program)
     return program
 
 
@@ -371,12 +367,3 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
             note_reason(lowering, op)
     for op in reversed(meetings):  # collectives have effects on other processes, so `remove_if_dead` keeps them
         Rewriter.erase_op(op)
-
-
-def _prove(lowering: Lowering) -> None:
-    """Raise LoweringError if an emitted op may overflow its type. So no op of the program wraps around."""
-    for op in lowering.made:
-        # Ops without a parent were replaced or erased again.
-        for shown in obligations(lowering.ranges, op) if op.parent is not None else ():
-            if not shown.holds:
-                raise LoweringError(refusal(op, shown.what, shown.range, shown.bits, REMEDY), op)

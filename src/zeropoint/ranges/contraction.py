@@ -143,7 +143,8 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
         return _window_sums(op, each, start) if isinstance(op, hlo.ReduceWindowOp) else _sums(op, each, start)
     # Elements of several channels meet in one result, so it gets the hull of their ranges.
     each = each.without(_moving(op))
-    if isinstance(op, hlo.ReduceOp) and terms(op):
+    # The initial value alone is a result only where there are no elements: of padding, or of dimensions of size 0.
+    if terms(op) if isinstance(op, hlo.ReduceOp) else bool((_counts(op) > 0).all()):
         found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
     else:
         found = each.join(start)

@@ -1,0 +1,134 @@
+"""The proof that no integer of a lowered program wraps around.
+
+It covers every op that the lowering emitted, and those integer ops of the given text that take part in the quantized
+program: they read the integers of a quantized value or the result of an fxpmath op, or one of these reads theirs, also
+through other ops. Data is followed; indices, sizes and the operands of comparisons are not. All other integer ops of
+the text are the user's own, and wrap around as StableHLO defines it (counters, hashes, random numbers). So do those
+that read integers made of floats, up to a clamp or conversion: floats have no bounds, and this is how
+`lower-quant-ops` writes a quantization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.fxpmath import InterpolateOp, RequantizeOp, TableOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.lower.context import Lowering, LoweringError, refusal
+from zeropoint.ranges import OBLIGATIONS, Ranges, obligations, ops_of, ranges_of
+
+REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scale of its result"
+"""Advice in messages about numbers that fit no integer type."""
+WRITTEN_REMEDY = "convert its operands to i64, clamp them, or split its sums"
+"""The same for ops of the given text."""
+DATA: Mapping[type[Operation], int] = {
+    hlo.CompareOp: 0,
+    hlo.DynamicBroadcastInDimOp: 1,
+    hlo.DynamicGatherOp: 1,
+    hlo.DynamicPadOp: 2,
+    hlo.DynamicReshapeOp: 1,
+    hlo.DynamicSliceOp: 1,
+    hlo.DynamicUpdateSliceOp: 2,
+    hlo.GatherOp: 1,
+    hlo.GetDimensionSizeOp: 0,
+    InterpolateOp: 1,
+    RequantizeOp: 1,
+    TableOp: 1,
+}
+"""The number of operands that are data, which come first. Of ops that are not listed, all are."""
+
+BOUNDS = (hlo.ClampOp, hlo.ConvertOp, hlo.MaximumOp, hlo.MinimumOp)
+"""Ops after which a number made of a float has bounds."""
+
+Sources = Mapping[SSAValue, Sequence[SSAValue]]
+"""The values that each value is computed from."""
+
+
+def prove(lowering: Lowering, program: Program) -> None:
+    """Raise LoweringError, with the bound and a remedy, if an op of the quantized program may overflow its type."""
+    for op in lowering.made:
+        # Ops without a parent were replaced or erased again.
+        if op.parent is not None:
+            _prove(lowering.ranges, op, REMEDY)
+    made, block = set(lowering.made), program.entry
+    written = [op for op in ops_of(block) if op not in made and type(op) in OBLIGATIONS]
+    if not written:
+        return
+    reached, ranges = _of_the_quantized_program(block), ranges_of(program)
+    for op in written:
+        if any(result in reached for result in op.results):
+            _prove(ranges, op, WRITTEN_REMEDY)
+
+
+def _prove(ranges: Ranges, op: Operation, remedy: str) -> None:
+    for shown in obligations(ranges, op):
+        if not shown.holds:
+            text = refusal(op, shown.what, shown.range, shown.bits, remedy, unsigned=shown.unsigned)
+            raise LoweringError(text, op)
+
+
+def _of_the_quantized_program(block: Block) -> set[SSAValue]:
+    """The integers that quantized values and fxpmath ops are computed from, and those computed from them."""
+    sources = _sources(block)
+    readers: dict[SSAValue, list[SSAValue]] = {}
+    for value, read in sources.items():
+        for each in read:
+            readers.setdefault(each, []).append(value)
+    anchors = [op for op in ops_of(block) if isinstance(op, StorageCastOp) or op.dialect_name() == "fxpmath"]
+    before = _reached((operand for op in anchors for operand in _data(op)), sources)
+    after = _reached((result for op in anchors for result in op.results), readers)
+    return (before | after) - _made_of_floats(block, readers)
+
+
+def _made_of_floats(block: Block, readers: Sources) -> set[SSAValue]:
+    """Integers converted from floats, and those computed from them up to the next bound."""
+    floats = [op for op in ops_of(block) if isinstance(op, hlo.ConvertOp) and not _is_number(op.operand)]
+    ends = {result for op in ops_of(block) if isinstance(op, BOUNDS) and op not in floats for result in op.results}
+    return _reached((op.result for op in floats), {value: () if value in ends else readers[value] for value in readers})
+
+
+def _reached(start: Iterable[SSAValue], edges: Sources) -> set[SSAValue]:
+    """Integers that are reached from some values through other integers."""
+    found: set[SSAValue] = set()
+    pending = list(start)
+    while pending:
+        value = pending.pop()
+        if value not in found and _is_number(value):
+            found.add(value)
+            pending += edges.get(value, ())
+    return found
+
+
+def _is_number(value: SSAValue) -> bool:
+    """Whether a value is a tensor of integers, and not of booleans."""
+    element = element_of(value) if isinstance(value.type, TensorType) else None
+    return isinstance(element, IntegerType) and element.bitwidth > 1
+
+
+def _data(op: Operation) -> Sequence[SSAValue]:
+    return op.operands[1:] if isinstance(op, hlo.SelectOp) else op.operands[: DATA.get(type(op))]
+
+
+def _sources(block: Block) -> dict[SSAValue, Sequence[SSAValue]]:
+    """The values that each result, and each value that a loop carries, is computed from."""
+    found: dict[SSAValue, Sequence[SSAValue]] = {}
+    for op in ops_of(block):
+        for n, result in enumerate(op.results):
+            found[result] = _data(op)
+            if isinstance(op, hlo.WhileOp):
+                found[result] = [op.inputs[n], _returned(op.body.block)[n]]
+                found |= {region.block.args[n]: found[result] for region in op.regions}
+            elif isinstance(op, hlo.IfOp | hlo.CaseOp):
+                found[result] = [_returned(region.block)[n] for region in op.regions]
+    return found
+
+
+def _returned(block: Block) -> Sequence[SSAValue]:
+    assert block.last_op is not None
+    return block.last_op.operands
