@@ -246,9 +246,43 @@ class TestLimits:
             found = requantize(np.array([x], dtype), multiplier, 0, rational.INT32_MIN, rational.INT32_MAX)
             assert found.tolist() == [expected]
 
-    def test_exact_refuses_accumulators_past_its_limbs(self):
-        with pytest.raises(ValueError, match="'exact'"):
-            requantize(np.array([EXACT_LIMIT + 1]), Multiplier.of(0.1, R.EXACT, 16, 64), 0, -(2**15), 2**15 - 1)
+    def test_exact_saturates_accumulators_to_its_limbs(self):
+        multiplier, ends = Multiplier.of(2.0**-40, R.EXACT, 16, 64), np.array([EXACT_LIMIT + 1, -(2**63)])
+        assert requantize(ends, multiplier, 0, -(2**15), 2**15 - 1).tolist() == [16, -16]
+
+
+def rounded_exactly(behaviour: RequantizeBehaviour, acc: int, m: int, shift: int) -> int:
+    """round(acc * m) of an int64, in unbounded integers, by the table of `requantize.py`."""
+    if behaviour is R.FIXED32:
+        return (acc * m + ((1 << max(shift, 0)) >> 1)) >> shift if shift >= 0 else acc * m << -shift
+    if behaviour is R.POT:
+        away = (abs(acc) + ((1 << max(shift, 0)) >> 1)) >> max(shift, 0) << max(-shift, 0)
+        return away if acc >= 0 else -away
+    acc = rational.clamp(acc, rational.INT32_MIN, rational.INT32_MAX)
+    extra = (1 << 30) * (1 if acc >= 0 else -1) if shift > 31 else 0
+    return (acc * m + (1 << (shift - 1)) + extra) >> shift
+
+
+int64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1, 2**62, -(2**62), 2**31, -1, 0])
+spread = st.tuples(int64, st.integers(0, 62)).map(lambda drawn: drawn[0] >> drawn[1])
+
+
+@settings(max_examples=600)
+@given(acc=spread, m=st.integers(0, 2**31 - 1), bits=st.integers(0, 30), drawn=st.integers(-31, 62), data=st.data())
+def test_no_64_bit_accumulator_wraps_around(acc, m, bits, drawn, data):
+    behaviour = data.draw(st.sampled_from([R.FIXED32, R.POT, R.TOSA_DOUBLE]))
+    m >>= bits
+    shift = max(drawn, {R.FIXED32: -2, R.POT: -31, R.TOSA_DOUBLE: 2}[behaviour])
+    m = 1 if behaviour is R.POT else m >> 1 if shift < 0 else m
+    low, high, zero = data.draw(
+        st.sampled_from([(-128, 127, 3), (-(2**15), 2**15 - 1, 0), (-(2**31), 2**31 - 1, -(2**31))])
+    )
+    expected = rational.clamp(rounded_exactly(behaviour, acc, m, shift) + zero, low, high)
+    # Beside another channel, whose shift has the other form.
+    multiplier = Multiplier(behaviour, np.array([m, 1]), np.array([shift, 40]))
+    found = requantize(np.array([[acc, acc]]), multiplier, zero, low, high, axis=1)
+    other = rational.clamp(rounded_exactly(behaviour, acc, 1, 40) + zero, low, high)
+    assert found.tolist() == [[expected, other]]
 
 
 class TestWideAccumulators:

@@ -15,7 +15,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
-from zeropoint.numerics.requantize import accumulator_limit, behaviour_ranges
+from zeropoint.numerics.requantize import behaviour_ranges
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,11 @@ def cases(draw: st.DrawFn) -> Case:
     else:
         low, high = (int(bound) for bound in multipliers)
         factors = st.one_of(st.integers(low, high), st.sampled_from([low, high]))
-        if wide and behaviour is RequantizeBehaviour.FIXED32:
-            factors = st.one_of(st.integers(0, (1 << 15) - 1), st.integers(1 << 16, high))
-        amounts = st.integers(*shifts)
-        resolved = Multiplier(
-            behaviour,
-            np.array([draw(factors) for _ in range(channels)], np.int64),
-            np.array([draw(amounts) for _ in range(channels)], np.int64),
-        )
+        amounts = np.array([draw(st.integers(*shifts)) for _ in range(channels)], np.int64)
+        numbers = np.array([draw(factors) for _ in range(channels)], np.int64)
+        if behaviour is RequantizeBehaviour.FIXED32:
+            numbers = np.where(amounts < 0, np.minimum(numbers, (1 << 30) - 1), numbers)
+        resolved = Multiplier(behaviour, numbers, amounts)
     width = 8 if behaviour is RequantizeBehaviour.FIXED16 else draw(st.sampled_from([8, 8, 16, 32]))
     least, greatest = -(1 << (width - 1)), (1 << (width - 1)) - 1
     zero_point, one, other = (draw(st.integers(least, greatest)) for _ in range(3))
@@ -92,18 +89,14 @@ def requantization(case: Case) -> Program:
 
 def accumulators(case: Case, random: np.random.Generator) -> Array:
     """Bounds, small numbers, numbers that land near the bounds of the result, ties, and any others."""
-    limit = int(min(accumulator_limit(case.multiplier, case.accumulator_width).min(), (1 << 62)))
-    if case.accumulator_width == 32:
-        limit = (1 << 31) - 1
-    elif case.multiplier.behaviour is RequantizeBehaviour.TOSA_DOUBLE:
-        limit = 1 << 31
+    limit = (1 << (case.accumulator_width - 1)) - 1
     count, channels = case.shape[0], case.shape[1]
     real = np.maximum(case.multiplier.real.reshape(1, channels, 1), 2.0**-62)
     wanted = random.uniform(2.0 * case.low - 3, 2.0 * case.high + 3, case.shape)
     near = np.rint(np.where(random.random(case.shape) < 0.5, np.rint(wanted * 2) / 2, wanted) / real)
     spread = random.integers(-limit, limit, case.shape, endpoint=True) >> random.integers(0, 62, case.shape)
     chosen = np.where(random.random(case.shape) < 0.5, np.clip(near, -(2.0**61), 2.0**61).astype(np.int64), spread)
-    extremes = [limit, -limit, -limit - (case.accumulator_width == 32), limit - 1, 0, 1, -1]
+    extremes = [limit, -limit, -limit - 1, limit - 1, 0, 1, -1]
     chosen[: len(extremes)] = np.array(extremes).reshape(-1, 1, 1)
     dtype = np.int32 if case.accumulator_width == 32 else np.int64
-    return np.clip(chosen, -limit - (case.accumulator_width == 32), limit).reshape(count, channels, 2).astype(dtype)
+    return np.clip(chosen, -limit - 1, limit).reshape(count, channels, 2).astype(dtype)

@@ -288,7 +288,7 @@ class Lowering:
     def combined(self, kind: type[Combination], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """lhs + rhs, lhs - rhs or lhs * rhs: in i32 if every possible result fits, otherwise in i64."""
         a, b = self.ranges.of(lhs), self.ranges.of(rhs)
-        # Bounds beyond 2^62 become `UNBOUNDED` and never wrap around, so `_prove` sees and refuses them.
+        # Bounds beyond `EXACT` become `UNBOUNDED` and never wrap around, so `_prove` sees and refuses them.
         exact = {AddOp: a + b, SubtractOp: a - b, MultiplyOp: a * b}[kind]
         narrow = element_of(lhs) == element_of(rhs) == i32 and exact.fits(32)
         element = i32 if narrow else i64

@@ -11,10 +11,16 @@ import numpy as np
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import (
     INT32_MAX,
+    INT32_MIN,
     multiply_by_quantized_multiplier,
     rounding_divide_by_pot,
     tosa_apply_scale_32,
 )
+
+INT64_MAX = (1 << 63) - 1
+EXACT_LIMIT = 1 << 44
+"""The greatest magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
+LOW_BITS = (1 << 31) - 1
 
 
 def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
@@ -67,12 +73,12 @@ def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, Int
 
 
 def fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
-    """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc, and M0 < 2^15 for 48 bits."""
+    """(acc * M0 + 2^(N-1)) >> N, exact for every accumulator of 32 or 64 bits."""
     factor, rounding, right = fixed32_parts(m, shift)
-    # Factors of up to 17 bits (15-bit multipliers, shifted left by up to 2) are multiplied directly: `requantize` has
-    # checked the accumulators. With others, a 48-bit accumulator is multiplied in halves.
-    if acc.dtype.itemsize > 4 and int(factor.max(initial=0)) >= 1 << 17:
-        return _fixed32_of_48_bits(acc, factor, right, zeros)
+    # |acc * M0| <= 2^62 and 2^(N-1) <= 2^61, or M0 < 2^30 and |acc * M0 * 4| < 2^63: every int32 fits. The accumulators
+    # themselves decide about int64.
+    if acc.dtype.itemsize > 4 and _leaves_int64(acc, factor, rounding):
+        return saturated(_fixed32_of_64_bits(acc, factor, rounding, right)) + zeros
     y = np.asarray(acc * factor)
     y += rounding
     y >>= right
@@ -81,18 +87,39 @@ def fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> Int
     return y
 
 
-def _fixed32_of_48_bits(acc: AnyArray, factor: IntArray, right: IntArray, zeros: IntArray) -> IntArray:
-    """(acc * M0 + 2^(N-1)) >> N with acc = high * 2^16 + low.
+def _leaves_int64(acc: AnyArray, factor: IntArray, rounding: IntArray) -> bool:
+    """Whether some acc * factor + rounding may leave int64."""
+    reach = max(int(acc.max(initial=0)), -int(acc.min(initial=0)))
+    return reach * int(factor.max(initial=0)) + int(rounding.max(initial=0)) > INT64_MAX
 
-    This is exactly (high * M0 + (low * M0 >> 16) + 2^(N-17)) >> N - 16. For N < 17, the multiplier is at least 2^14, so
-    accumulators beyond 32 bits are out of any storage range, whether clamped to 32 bits or not.
+
+def saturated(y: IntArray) -> IntArray:
+    """Results that no zero point brings back into any storage of up to 32 bits, bounded so that its sum fits int64."""
+    return np.clip(y, -(1 << 33), 1 << 33)
+
+
+def greatest_accumulator(factor: IntArray, rounding: IntArray) -> IntArray:
+    """The greatest |acc| for which acc * factor + rounding fits int64.
+
+    Greater ones saturate any storage after a shift by up to 30: (2^63 - factor - 2 * rounding) >> 30 is about 2^33.
+    """
+    return (INT64_MAX - rounding) // np.maximum(factor, 1)
+
+
+def _fixed32_of_64_bits(acc: AnyArray, factor: IntArray, rounding: IntArray, right: IntArray) -> IntArray:
+    """The same, from acc = high * 2^31 + low if N >= 31: (high * M0 + (low * M0 >> 31) + 2^(N-32)) >> N - 31.
+
+    The term for N = 31 is 2^30, added before the shift by 31. A shift N < 31 needs no halves: accumulators whose
+    product leaves int64 are out of any storage range, so they saturate first.
     """
     acc = acc.astype(np.int64, copy=False)
-    # Dropping the low 16 bits of the product is exact, because the rounding term is a multiple of 2^16 for N >= 17.
-    total = (acc >> 16) * factor + (((acc & 0xFFFF) * factor) >> 16)
-    long = (total + (np.int64(1) << np.maximum(right - 17, 0))) >> np.maximum(right - 16, 0)
-    short = (np.clip(acc, -INT32_MAX, INT32_MAX) * factor + ((np.int64(1) << right) >> 1)) >> right
-    return np.asarray(np.where(right >= 17, long, short) + zeros)
+    most = greatest_accumulator(factor, rounding)
+    short = (np.clip(acc, -most, most) * factor + rounding) >> np.minimum(right, 30)
+    # Left shifts have N = 0, so that here the factor is below 2^31, high * factor within 2^63 - 2^32.
+    long_factor = np.where(right >= 31, factor, 0)
+    low = ((acc & LOW_BITS) * long_factor + np.where(right == 31, 1 << 30, 0)) >> 31
+    long = ((acc >> 31) * long_factor + low + (rounding >> 31)) >> np.maximum(right - 31, 0)
+    return np.asarray(np.where(right >= 31, long, short))
 
 
 def fixed32_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
@@ -101,7 +128,9 @@ def fixed32_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray)
 
 
 def tosa_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
-    """TOSA's apply_scale_32 with DOUBLE_ROUND."""
+    """TOSA's apply_scale_32 with DOUBLE_ROUND, of sat32(acc)."""
+    if acc.dtype.itemsize > 4:
+        acc = np.clip(acc, INT32_MIN, INT32_MAX)
     return np.asarray(tosa_apply_scale_32(acc, m, shift, double_round=True) + zeros)
 
 
@@ -117,9 +146,12 @@ def float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) ->
 
 
 def exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> IntArray:
-    """Round acc * Q / 2^k half to even. Q = q * 2^53, an integer of 53 bits, is multiplied in limbs of 18, 18, 17."""
+    """Round acc * Q / 2^k half to even. Q = q * 2^53, an integer of 53 bits, is multiplied in limbs of 18, 18, 17.
+
+    Accumulators saturate to +-`EXACT_LIMIT` first.
+    """
     del shift
-    acc = acc.astype(np.int64, copy=False)
+    acc = np.clip(acc.astype(np.int64, copy=False), -EXACT_LIMIT, EXACT_LIMIT)
     q, e = np.frexp(m)
     integer = np.ldexp(q, 53).astype(np.int64)
     mask = np.int64((1 << 18) - 1)
@@ -142,4 +174,8 @@ def exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> Int
 def pot(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """acc / 2^shift, ties away from zero. The multiplier is 1."""
     del m
-    return np.asarray(rounding_divide_by_pot(acc << np.maximum(-shift, 0), np.maximum(shift, 0)) + zeros)
+    left = np.maximum(-shift, 0)
+    if acc.dtype.itemsize > 4:
+        # What a left shift moves out of int64 is out of any storage range; int32 shifted by up to 31 fits.
+        acc = np.clip(acc, -(INT64_MAX >> left), INT64_MAX >> left)
+    return np.asarray(saturated(rounding_divide_by_pot(acc << left, np.maximum(shift, 0))) + zeros)

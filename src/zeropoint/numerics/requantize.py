@@ -6,7 +6,7 @@ formed and rounded. A `Multiplier` is m resolved for a behaviour, one value or o
 | behaviour | `multiplier` | `shift` | round(acc * m) |
 |---|---|---|---|
 | fixed16 | M < 2^15 | s, -6..31 | see `fixed16` (zero point and clamp are part of it) |
-| fixed32 | M0 < 2^31 | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
+| fixed32 | M0 < 2^31 (2^30 if N < 0) | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
 | fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(sat32(acc << max(e, 0)), M), max(-e, 0)) |
 | tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
 | float32-rne | float32(m) | none | rne(float32(acc) * float32(m)) |
@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray, along_axis, blocks, part
 from zeropoint.numerics.behaviours import (
+    EXACT_LIMIT,
+    INT64_MAX,
     exact,
     fixed16,
     fixed32,
@@ -49,9 +51,6 @@ from zeropoint.numerics.multiplier import (
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import smallest_dtype
 
-INT64_MAX = (1 << 63) - 1
-EXACT_LIMIT = 1 << 44
-"""The greatest magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
 WIDE_STORAGE_LIMIT = 65536.0
 """The greatest real multiplier for storage wider than 16 bits."""
 GUARD_BITS = 6
@@ -102,6 +101,9 @@ class Multiplier:
                     "expected the same shape"
                 )
             _check_range(behaviour, "shift", shift, form.shifts)
+            if behaviour is RequantizeBehaviour.FIXED32 and ((shift < 0) & (multiplier >= 1 << 30)).any():
+                # Then the product with an int32, shifted left by 2, fits int64.
+                raise ValueError("found a multiplier of 2^30 or more with a left shift; 'fixed32' has less than 2^30")
             object.__setattr__(self, "shift", shift)
 
     @staticmethod
@@ -208,7 +210,7 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
         limit = INT64_MAX >> np.maximum(-shift, 0)
     else:
         # acc * factor + rounding must fit int64. For factors of more than 17 bits and wide accumulators, the product is
-        # formed in two halves (`behaviours.fixed32`), whose upper one has 16 bits more of room.
+        # formed in two halves whose upper one has 16 bits more of room.
         factor, rounding, right = fixed32_parts(multiplier.multiplier, shift)
         limit = (INT64_MAX - rounding) // np.maximum(factor, 1)
         if accumulator_width > 32:
@@ -231,9 +233,10 @@ def requantize(
 
     A multiplier or zero point with one element per channel applies along `axis`. The result is `dtype`, or the smallest
     integer type that holds storage_min..storage_max.
-    Every behaviour is defined for every int32 accumulator. Raises ValueError if an int64 accumulator would overflow a
-    step of the behaviour in 64 bits (`accumulator_limit`), if fixed16 is used for storage wider than 8 bits, and if
-    there are several multipliers but no axis, or an axis of another size.
+    Every behaviour is defined for every accumulator and never wraps around: fixed32 and pot give the exact result for
+    int64, too; fixed32-double and tosa-double saturate accumulators to 32 bits first, `exact` to +-2^44.
+    Raises ValueError if fixed16 is used for storage wider than 8 bits, and if there are several multipliers but no
+    axis, or an axis of another size.
     """
     accumulator = np.asarray(acc)
     # NumPy would promote uint64 * int64 to f64 and lose the low bits.
@@ -246,7 +249,7 @@ def requantize(
     for name, parameter in (("multiplier", m), ("zero_point", zeros)):
         if any(found not in (1, size) for found, size in zip(parameter.shape, shape, strict=False)):
             raise ValueError(f"found {parameter.size} values of {name} for a tensor of shape {shape} along axis {axis}")
-    _check_domain(accumulator, multiplier, axis, storage_min, storage_max)
+    _check_storage(multiplier, storage_min, storage_max)
     function = _FORMS[multiplier.behaviour].function
     result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
     # Block by block, so that the intermediate int64 arrays stay in the cache.
@@ -259,29 +262,11 @@ def requantize(
     return result
 
 
-def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, storage_min: int, storage_max: int) -> None:
-    bits = acc.dtype.itemsize * 8
+def _check_storage(multiplier: Multiplier, storage_min: int, storage_max: int) -> None:
     # Its proof that saturation is harmless (`behaviours.fixed16`) holds for 8-bit storage only.
-    if multiplier.behaviour is RequantizeBehaviour.FIXED16:
-        if storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255:
-            raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
-        return  # it saturates, so it is defined for every accumulator
-    if bits <= 32 or acc.size == 0 or multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
-        return  # likewise
-    limit = accumulator_limit(multiplier, 64)
-    if multiplier.behaviour is RequantizeBehaviour.TOSA_DOUBLE:
-        # -2^31 is a legal accumulator, and here it is computed in 64 bits; `accumulator_limit` is what other machines
-        # take.
-        limit = np.full(limit.shape, INT32_MAX + 1)
-    if limit.min() >= INT64_MAX:
-        return
-    limits = along_axis(limit, acc.ndim, axis, "limit")
-    past = (acc > limits) | (acc < -limits)
-    if past.any():
-        raise ValueError(
-            f"found the accumulator {acc[past].flat[0]}; '{multiplier.behaviour.value}' with multipliers up to "
-            f"{multiplier.real.max():.6g} takes magnitudes up to {limit.min()} (widen the output scale)"
-        )
+    past = storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255
+    if multiplier.behaviour is RequantizeBehaviour.FIXED16 and past:
+        raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
 
 
 def _check_range(behaviour: RequantizeBehaviour, name: str, values: AnyArray, bounds: tuple[float, float]) -> None:

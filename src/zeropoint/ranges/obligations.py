@@ -144,7 +144,7 @@ def _half(shift: IntArray) -> IntArray:
 def _fixed32(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
     """acc * M0 + 2^(N-1). A negative shift multiplies, so it takes part in the product."""
     factor, rounding = factor << np.maximum(-shift, 0), _half(shift)
-    if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # `_fixed32_of_48_bits`
+    if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # in halves
         acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
         rounding = factor + (rounding >> 16)
     return acc * _constants(factor) + _constants(rounding)

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.behaviours import EXACT_LIMIT, INT64_MAX, greatest_accumulator
 from zeropoint.numerics.division import Division
 from zeropoint.numerics.elementwise import CommonScaleSum
 from zeropoint.numerics.requantize import Requantization, RequantizeBehaviour
@@ -85,26 +86,46 @@ def _fixed32(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     """(x * M + 2^(N-1)) >> N in 64 bits."""
     right = np.maximum(p.shift, 0)
     factor = p.multiplier.astype(np.int64) << np.maximum(-p.shift, 0)
-    if _width(ops, x) > WORD and int(factor.max(initial=0)) >= 1 << 17:
-        return ops.add(_fixed32_of_48_bits(ops, x, factor, right), p.zero_point)
+    if _width(ops, x) > WORD:
+        return _sum(ops, _fixed32_of_64_bits(ops, x, factor, right), p.zero_point)
     product = ops.multiply(ops.converted(x, i64), factor)
     return ops.add(ops.shift_right(ops.add(product, _half(right)), right), p.zero_point)
 
 
-def _fixed32_of_48_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
-    """(x * M + 2^(N-1)) >> N from x = high * 2^16 + low. Shifts N < 17 saturate x to 32 bits instead."""
-    high = ops.multiply(ops.shift_right(x, 16), factor)
-    low = ops.shift_right(ops.multiply(ops.bit_and(x, 0xFFFF), factor), 16)
-    half = np.int64(1) << np.maximum(right - 17, 0)
-    long = ops.shift_right(ops.add(ops.add(high, low), half), np.maximum(right - 16, 0))
-    if (right >= 17).all():
-        return long
-    inside = ops.multiply(ops.clamp(x, -INT32_MAX, INT32_MAX), factor)
-    short = ops.shift_right(ops.add(inside, _half(right)), right)
-    if (right < 17).all():
-        return short
-    is_long = ops.compare("ge", ops.parameter(right, i64, x), 17)
-    return ops.select(is_long, long, short)
+def _sum(ops: Arithmetic, y: SSAValue, zero_point: int) -> SSAValue:
+    """y + zero_point, where y may be any i64: results past 2^33 saturate before and after."""
+    return ops.add(ops.clamp(y, -(1 << 33), 1 << 33), zero_point) if zero_point else y
+
+
+def _within(ops: Arithmetic, x: SSAValue, most: IntArray) -> SSAValue:
+    """min(max(x, -most), most), with one bound or one per channel."""
+    if most.ndim == 0 or bool((most == most.flat[0]).all()):
+        return ops.clamp(x, -int(most.flat[0]), int(most.flat[0]))
+    high = ops.select(ops.compare("gt", x, most), ops.of(most, x), x)
+    return ops.select(ops.compare("lt", high, -most), ops.of(-most, x), high)
+
+
+def _fixed32_of_64_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
+    """The exact (x * M + 2^(N-1)) >> N. For N >= 31 it is (high * M + (low * M >> 31) + 2^(N-32)) >> N - 31 with
+    x = high * 2^31 + low. For others, x saturates first, which gives a result out of any storage range.
+    """
+    if (right >= 31).all():
+        return _of_halves(ops, x, factor, right)
+    short, rounding = np.minimum(right, 30), _half(np.minimum(right, 30))
+    inside = _within(ops, x, greatest_accumulator(factor, rounding))
+    shorter = ops.shift_right(ops.add(ops.multiply(inside, factor), rounding), short)
+    if (right < 31).all():
+        return shorter
+    longer = _of_halves(ops, x, np.where(right >= 31, factor, 0), right)
+    return ops.select(ops.compare("ge", ops.parameter(right, i64, x), 31), longer, shorter)
+
+
+def _of_halves(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
+    low = ops.multiply(ops.bit_and(x, (1 << 31) - 1), factor)
+    # The rounding term of N = 31 is 2^30, which is added before the shift by 31.
+    low = ops.shift_right(ops.add(low, np.where(right == 31, np.int64(1 << 30), np.int64(0))), 31)
+    total = ops.add(ops.multiply(ops.shift_right(x, 31), factor), low)
+    return ops.shift_right(ops.add(total, _half(right) >> 31), np.maximum(right - 31, 0))
 
 
 def _fixed32_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
@@ -133,6 +154,8 @@ def _divided(ops: Arithmetic, x: SSAValue, power: IntArray) -> SSAValue:
 def _tosa_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     """apply_scale_32 with DOUBLE_ROUND: shifts above 31 first add half of the 31st bit, away from zero."""
     value = ops.converted(x, i64)
+    if _width(ops, x) > WORD:
+        value = ops.clamp(value, INT32_MIN, INT32_MAX)
     total = ops.add(ops.multiply(value, p.multiplier), _half(p.shift))
     extra = np.where(p.shift > 31, np.int64(1 << 30), np.int64(0))
     if extra.any():
@@ -156,6 +179,8 @@ def _exact(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     integer, mask = np.ldexp(fraction, 53).astype(np.int64), (1 << 18) - 1
     k = np.clip(17 - exponent.astype(np.int64), 0, 62)
     value = ops.converted(x, i64)
+    if _width(ops, x) > WORD:
+        value = ops.clamp(value, -EXACT_LIMIT, EXACT_LIMIT)
     first = ops.multiply(value, integer & mask)
     second = ops.add(ops.multiply(value, (integer >> 18) & mask), ops.shift_right(first, 18))
     high = ops.add(ops.multiply(value, integer >> 36), ops.shift_right(second, 18))
@@ -174,15 +199,18 @@ def _exact(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
 def _pot(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     """x * 2^-n: a left shift, or a division, ties away from zero."""
     left, right = np.maximum(-p.shift, 0), np.maximum(p.shift, 0)
-    shifted = ops.shift_left(ops.converted(x, i64), left)
+    value = ops.converted(x, i64)
     if _width(ops, x) <= WORD:
-        return ops.add(_divided(ops, shifted, right), p.zero_point)
+        return ops.add(_divided(ops, ops.shift_left(value, left), right), p.zero_point)
+    if left.any():
+        value = _within(ops, value, INT64_MAX >> left)
+    shifted = ops.shift_left(value, left)
     # 64-bit accumulators may leave no room for the rounding term: the bits that are shifted out decide.
     mask = (np.int64(1) << right) - 1
     threshold = ops.subtract(ops.of(mask >> 1, shifted), ops.shift_right(shifted, 63))
     above = ops.compare("gt", ops.bit_and(shifted, mask), threshold)
     up = ops.select(above, ops.of(1, shifted), ops.of(0, shifted))
-    return ops.add(ops.add(ops.shift_right(shifted, right), up), p.zero_point)
+    return _sum(ops, ops.add(ops.shift_right(shifted, right), up), p.zero_point)
 
 
 FORMS: dict[RequantizeBehaviour, Form] = {

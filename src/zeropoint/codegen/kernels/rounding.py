@@ -9,7 +9,11 @@ from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like,
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value
 from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.numerics.behaviours import EXACT_LIMIT
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+
+SATURATED = (-(1 << 33), 1 << 33)
+"""Bounds of results that no zero point brings back into 32 bits."""
 
 
 def requantized(
@@ -18,8 +22,8 @@ def requantized(
     """round(acc * m) + zero point, as i32. Clamped to storage of at most 16 bits, it equals the exact result.
 
     `acc` is a vector of i32 or i64, `shift` and `zero` are i32, `multiplier` is i32, float (float32-rne) or double
-    (exact). For 32-bit storage, whose zero point is 0, the result is the clamped value itself. i64 accumulators are
-    bounded so that no step overflows 64 bits (`zeropoint.ranges`).
+    (exact). For 32-bit storage, whose zero point is 0, the result is the clamped value itself. i64
+    accumulators saturate where `numerics.requantize` does, so that no step wraps around.
     """
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
@@ -33,12 +37,12 @@ def requantized(
         integers = f.call(narrow, f"llvm.fptosi.sat.{suffix(narrow)}.{suffix(product.type)}", rounded)
         result = f.cast("sext", integers, wide)
     elif behaviour is RequantizeBehaviour.EXACT:
-        result = _exact(f, acc, multiplier)
+        saturated = f.clamp(acc, -EXACT_LIMIT, EXACT_LIMIT) if acc.type == wide else acc
+        result = _exact(f, saturated, multiplier)
     else:
         assert shift is not None
         parts = [f.cast("sext", part, wide) for part in (acc, multiplier, shift)]
-        long = behaviour is RequantizeBehaviour.FIXED32 and acc.type == wide
-        result = (_fixed32_of_48_bits if long else _FORMS[behaviour])(f, *parts)
+        result = (_OF_64_BITS if acc.type == wide else _FORMS)[behaviour](f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
     # The sum with the zero point may pass i32 by little; storage clamps it anyway.
     return f.cast("trunc", f.clamp(total, INT32_MIN, INT32_MAX), narrow)
@@ -72,11 +76,11 @@ def _fixed32(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     return f.binary("ashr", f.binary("add", product, rounding), right)
 
 
-def _fixed32_of_48_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
-    """`_fixed32` for i64 accumulators, whose products have 79 bits."""
+def _fixed32_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    """`_fixed32` for i64 accumulators, whose products have up to 95 bits."""
     long = like(acc, "i128")
     acc, m, shift = (f.cast("sext", value, long) for value in (acc, m, shift))
-    result = f.clamp(_fixed32(f, acc, m, shift), INT32_MIN * 2, INT32_MAX * 2)
+    result = f.clamp(_fixed32(f, acc, m, shift), *SATURATED)
     return f.cast("trunc", result, like(acc, "i64"))
 
 
@@ -123,6 +127,28 @@ _FORMS = {
     RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
     RequantizeBehaviour.POT: _pot,
 }
+
+
+def _tosa_double_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    return _tosa_double(f, f.clamp(acc, INT32_MIN, INT32_MAX), m, shift)
+
+
+def _pot_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    """What a left shift would move out of i64 saturates first, and the result before the zero point is added."""
+    _, left = _positive(f, shift)
+    most = f.binary("ashr", filled(acc.type, (1 << 63) - 1), left)
+    least = f.binary("sub", filled(acc.type, 0), most)
+    inside = intrinsic(f, "smax", intrinsic(f, "smin", acc, most), least)
+    return f.clamp(_pot(f, inside, m, shift), *SATURATED)
+
+
+_OF_64_BITS = {
+    RequantizeBehaviour.FIXED32: _fixed32_of_64_bits,
+    RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,
+    RequantizeBehaviour.TOSA_DOUBLE: _tosa_double_of_64_bits,
+    RequantizeBehaviour.POT: _pot_of_64_bits,
+}
+"""The same for i64 accumulators of any magnitude."""
 
 
 def _exact(f: Function, acc: Value, m: Value) -> Value:

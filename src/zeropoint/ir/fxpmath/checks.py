@@ -103,6 +103,12 @@ def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SS
             low, high = (f"{bound:.6g}" if isinstance(bound, float) else str(bound) for bound in bounds)
             found = array[wrong].flat[0]
             raise refusal(op, f"{role} must be in {low}..{high} for behaviour '{behaviour.value}', but got {found}")
+    factors, exponents = inline_array(multiplier), None if shift is None else inline_array(shift)
+    if behaviour is RequantizeBehaviour.FIXED32 and factors is not None and exponents is not None:
+        past = (exponents < 0) & (factors >= 1 << 30)
+        if past.any():
+            found = factors[past].flat[0]
+            raise refusal(op, f"multiplier must be below 2^30 with a negative shift, but got {found}")
 
 
 def inline_array(value: SSAValue) -> Array | None:

@@ -52,9 +52,11 @@ from zeropoint.numerics.requantize import Multiplier, Requantization, Requantize
 class RequantizeOp(IRDLOperation):
     """Requantizes accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
 
-    Accumulators have 32 bits, or 64 with a multiplier of 15 bits (LiteRT's 16x8 form). `multiplier` and `shift` have
-    one element, or one per index of `axis`. `behaviour` names their encoding of m and the rounding. The floating
-    behaviours (`float32-rne`, `exact`) have a float `multiplier` and no `shift`.
+    Accumulators have 32 or 64 bits; LiteRT's 16x8 form has 64, with a multiplier of 15 bits. No step wraps around:
+    `fixed32-double` and `tosa-double` saturate accumulators to 32 bits first, `exact` to +-2^44; the others give the
+    exact result for any. `multiplier` and `shift` have one element, or one per index of `axis`. `behaviour` names their
+    encoding of m and the rounding. The floating behaviours (`float32-rne`, `exact`) have a float `multiplier` and no
+    `shift`.
     """
 
     name = "fxpmath.requantize"

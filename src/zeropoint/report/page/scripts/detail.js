@@ -93,7 +93,7 @@ function boundsBlock(node) {
   const rows = found.map((bound) => {
     const bar = element("span", { class: bound.headroom < 2 ? "bits tight" : "bits", title: `${bound.bits} of ${bound.width} bits` },
       element("i", { style: `width:${Math.min(100, 100 * bound.bits / bound.width)}%` }));
-    const most = bound.bound === null ? "beyond 2^62" : bound.bound.toLocaleString("en");
+    const most = bound.bound === null ? "beyond 2^63" : bound.bound.toLocaleString("en");
     const where = bound.channels > 1 ? `, channel ${bound.channel}` : "";
     return element("tr", {}, element("td", { class: "text wrap" }, `${bound.what}${where}`), element("td", {}, most),
       element("td", {}, bar, ` ${bound.bits}/${bound.width}`), element("td", {}, String(bound.headroom)));
