@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from zeropoint.calibrate.columns import as_array
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
-from zeropoint.calibrate.items import as_array
 from zeropoint.errors import OptionError
 from zeropoint.frontend import load_model
 from zeropoint.ir.arguments import InputError

@@ -191,6 +191,16 @@ class Tensor:
         return self.array
 
 
+class Trained(Tensor):
+    """A tensor that requires gradients: PyTorch makes an array of it only after `detach`."""
+
+    def detach(self):
+        return Tensor(self.array)
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
 class MapStyle:
     """A Dataset of PyTorch: items by number, and no IndexError at the end."""
 
@@ -209,6 +219,9 @@ LABELS = np.arange(N)
     [
         pytest.param(DATA, id="an array"),
         pytest.param(Tensor(DATA), id="a tensor"),
+        pytest.param({"x": Tensor(DATA), "label": LABELS}, id="a dict of tensors"),
+        pytest.param({"x": Trained(DATA)}, id="a dict of tensors that require gradients"),
+        pytest.param({f"x_{n}": Trained(image) for n, image in enumerate(DATA)}, id="a tensor for each sample"),
         pytest.param(list(DATA), id="arrays"),
         pytest.param([Tensor(image) for image in DATA], id="tensors"),
         pytest.param([(image, 7) for image in DATA], id="tuples with a label"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from zeropoint.calibrate.columns import as_array
 from zeropoint.calibrate.fitting import is_one_sample, misplaced_channels
 from zeropoint.calibrate.images import Images
-from zeropoint.calibrate.items import as_array, is_array, is_numbers
+from zeropoint.calibrate.items import is_array, is_numbers
 from zeropoint.ir.arguments import InputError, signature
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array

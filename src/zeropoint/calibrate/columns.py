@@ -235,9 +235,18 @@ def folder_columns(path: Path) -> dict[str, Column]:
     return {file.stem: npy_column(file) for file in sorted(path.glob("*.npy"))}
 
 
+def as_array(value: Any) -> Array:
+    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
+            value = value.float()
+    return np.asarray(value)
+
+
 def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
-    """Columns of in-memory arrays or lists, by name. Raises DataError for a key that is not a string."""
+    """Columns of in-memory arrays, tensors or lists, by name. Raises DataError for a key that is not a string."""
     for name in arrays:
         if not isinstance(name, str):
             raise DataError(f"data: found the key {name!r}, expected strings; name each array after its input")
-    return {name: ArrayColumn(np.asarray(array)) for name, array in arrays.items()}
+    return {name: ArrayColumn(as_array(array)) for name, array in arrays.items()}

@@ -31,7 +31,7 @@ from zeropoint.calibrate.columns import (
 )
 from zeropoint.calibrate.fitting import Fit
 from zeropoint.calibrate.images import Images, image_files
-from zeropoint.calibrate.items import arrays_of, as_array, fit_rows, is_array, names_do_not_match, split
+from zeropoint.calibrate.items import arrays_of, fit_rows, is_array, names_do_not_match, split
 from zeropoint.errors import Error, reading
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
@@ -73,7 +73,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
         if len(ports) != 1:
             names = ", ".join(f"'{port.name}'" for port in ports)
             raise DataError(f"data: found one array; expected a dict with {names}")
-        stream = Table(array_columns({ports[0].name: as_array(cast("Any", source))}), ports, "data", fill=fill)
+        stream = Table(array_columns({ports[0].name: source}), ports, "data", fill=fill)
     else:
         return Stream(source, ports, fill=fill)
     with reading(name, DataError):

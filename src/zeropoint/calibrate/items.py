@@ -19,19 +19,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from zeropoint.calibrate.columns import ArrayColumn, DataError
+from zeropoint.calibrate.columns import ArrayColumn, DataError, as_array
 from zeropoint.calibrate.fitting import Fit, check_dtype, fit_array, is_exact, is_one_sample
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
-
-
-def as_array(value: Any) -> Array:
-    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
-            value = value.float()
-    return np.asarray(value)
 
 
 def is_array(value: object) -> bool:
