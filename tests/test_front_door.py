@@ -215,6 +215,18 @@ def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
     assert "stem.conv" in str(integers.profile(IMAGES[0, 0][None]))  # a sample without the batch axis
 
 
+def test_a_model_of_a_scalar_has_times_and_a_report(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.tanh %x : tensor<f32>
+      return %0 : tensor<f32>
+    }"""
+    data = np.linspace(-2, 2, 8, dtype=np.float32)
+    integers = zp.quantize(text, data, effort="none")
+    assert integers.profile(data, rounds=1).seconds > 0
+    assert integers.profile(x=data[0], rounds=1).seconds > 0
+    assert integers.report(tmp_path / "scalar.json", data=data, trials=False).exists()
+
+
 def test_warnings_are_logged_under_the_name_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "zeropoint"):
         zp.quantize(TEXT, np.zeros((2, 4), np.float32))

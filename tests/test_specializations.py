@@ -52,6 +52,12 @@ def test_shapes_without_a_model_are_refused_with_those_that_exist(both: zp.Speci
         both(rows(1, 7))
 
 
+def test_a_notebook_shows_the_shapes(both: zp.Specializations) -> None:
+    html = both._repr_html_()
+    assert html.startswith("<pre")
+    assert "x 1x6; x 1x9" in html
+
+
 def test_native_code_and_files_give_the_same_values(both: zp.Specializations, tmp_path: Path) -> None:
     both.save(tmp_path / "models")
     assert sorted(path.name for path in (tmp_path / "models").glob("*.mlir")) == ["x=1x6.mlir", "x=1x9.mlir"]

@@ -20,6 +20,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
 from zeropoint.options import check_arguments
 from zeropoint.progress import Progress, display
+from zeropoint.report.tables import preformatted
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
     is_exact,
@@ -153,6 +154,9 @@ class Specializations:
     def load(folder: str | Path) -> Specializations:
         """The models that `save` wrote. Raises ModelError for files that are no programs, OptionError for none."""
         return Specializations([Model(load_model(path)) for path in sorted(Path(folder).glob("*.mlir"))])
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
     def __repr__(self) -> str:
         return f"Specializations({'; '.join(_show(shapes_of(model)) for model in self.models)})"

@@ -50,7 +50,7 @@ def profile(
     if program.guarded:
         raise OptionError("found a guarded program, expected one to be timed; unset ZEROPOINT_GUARDED")
     values = [
-        np.ascontiguousarray(value) for value in checked_arguments(in_order(inputs, program.inputs), program.inputs)
+        np.asarray(value, order="C") for value in checked_arguments(in_order(inputs, program.inputs), program.inputs)
     ]
     results = program.run_values(values)
     graph = program.graph
