@@ -14,6 +14,7 @@ from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.ir.stablehlo import (
     AddOp,
     MaximumOp,
+    MinimumOp,
     MultiplyOp,
     ReturnOp,
     ScatterDimensions,
@@ -42,7 +43,7 @@ def _keep_update(current, update):
 BODIES = {"add": AddOp, "maximum": MaximumOp, "subtract": SubtractOp, "the update": _keep_update}
 
 
-def _scatter(build: Callable[..., object], x: Array, cells: list[int], updates: list[int]) -> Array:
+def _scatter(build: Callable[..., object], x: Array, cells: list[int], updates: list[float]) -> Array:
     indices, update = np.array(cells, np.int32)[:, None], np.array(updates, x.dtype)
     element = dtype_element(x.dtype)
     types = [TensorType(element, x.shape), TensorType(i32, indices.shape), TensorType(element, update.shape)]
@@ -63,6 +64,13 @@ def test_the_last_update_of_a_cell_stays():
 
 def test_updates_outside_are_left_out():
     assert _scatter(AddOp, np.zeros(2, np.int32), [-1, 2, 2**31 - 1, 1], [1, 2, 3, 4]).tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize(("build", "zero"), [(MaximumOp, 0.0), (MinimumOp, -0.0)])
+def test_extremes_order_the_zeros(build: Callable[..., object], zero: float, dtype: type) -> None:
+    there, updates = np.array([-zero, zero], dtype), [zero, -zero]
+    assert np.signbit(_scatter(build, there, [0, 1], updates)).tolist() == [np.signbit(zero)] * 2
 
 
 def test_narrow_integers_wrap_at_their_width():

@@ -130,3 +130,15 @@ def test_tensors_are_cast_and_read():
         run_text(text, array.reshape(3, 2))
     with pytest.raises(Error, match=r"found index \[1, 1\] of a tensor of shape \[2, 1\]"):
         run_text(text, array.reshape(2, 3)[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("op", "negative"), [("maximumf", [False, False, False, True]), ("minimumf", [True, True, False, True])]
+)
+def test_extremes_order_the_zeros(op, negative):
+    text = f"""func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = arith.{op} %x, %y : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}"""
+    x, y = np.array([0.0, -0.0, 0.0, -0.0], np.float32), np.array([-0.0, 0.0, 0.0, -0.0], np.float32)
+    assert np.signbit(run_text(text, x, y)[0]).tolist() == negative

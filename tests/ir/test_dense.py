@@ -40,6 +40,13 @@ def test_bits_stay_as_they_are_given(elements: str, expected: str) -> None:
     mlir.roundtrip(_program(elements))
 
 
+@pytest.mark.parametrize(
+    "elements", ["dense<true> : tensor<i1>", "dense<true> : tensor<2xi1>", 'dense<"0xFF02"> : tensor<2xi1>']
+)
+def test_booleans_are_bytes_of_0_and_1(elements: str) -> None:
+    assert set(_array(elements).tobytes()) == {1}
+
+
 def test_both_parts_of_a_complex_number_may_be_spelled_differently() -> None:
     assert _array("dense<(1, 2.5)> : tensor<2xcomplex<f64>>").tolist() == [1 + 2.5j, 1 + 2.5j]
     nan = _array("dense<(0x7FF8000000000000, 1.0)> : tensor<complex<f64>>")

@@ -16,7 +16,7 @@ from xdsl.ir import Block
 from zeropoint.interp.binding import Body, Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
 from zeropoint.interp.quantized import implicit_conversion
-from zeropoint.ir.stablehlo import BinaryOp, ScatterDimensions, ScatterOp
+from zeropoint.ir.stablehlo import BinaryOp, MaximumOp, MinimumOp, ScatterDimensions, ScatterOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 Arrays = tuple[Array, ...]
@@ -125,7 +125,8 @@ def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> A
 def _plain_ufunc(block: Block) -> np.ufunc | None:
     """The ufunc of a body that is a single op on both arguments; `ufunc.at` applies it in the order of the updates.
 
-    None for quantized elements, and for integers narrower than their dtype, because their results must wrap.
+    None for quantized elements, for integers narrower than their dtype, because their results must wrap, and for the
+    maximum and minimum of floats, because NumPy does not order -0 and +0.
     """
     op, terminator = block.first_op, block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:
@@ -138,6 +139,6 @@ def _plain_ufunc(block: Block) -> np.ufunc | None:
         width: int = element.bitwidth
         if width not in (1, dtype.itemsize * 8):
             return None
-    elif dtype.kind != "f" or any(element_of(value) != element for value in block.args):
+    elif dtype.kind != "f" or isinstance(op, MaximumOp | MinimumOp) or element_of(block.args[0]) != element:
         return None
     return _UFUNCS.get(op.name.removeprefix(PREFIX))

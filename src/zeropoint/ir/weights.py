@@ -117,10 +117,20 @@ def _shaped(array: Array, use: DenseResourceAttr) -> Array:
             f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "
             f"{math.prod(shape)} of {expected}; these are the weights of another program"
         )
+    if expected.kind == "b":
+        array = _booleans(array)
     return array.reshape(shape)
 
 
 def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:
     """The read-only array of an inline `dense<...>`, without a Python object per element."""
-    array = np.frombuffer(attribute.data.data, dtype=element_dtype(attribute.type.element_type))
-    return array.reshape(attribute.type.get_shape())
+    dtype = element_dtype(attribute.type.element_type)
+    array = np.frombuffer(attribute.data.data, dtype)
+    return (_booleans(array) if dtype.kind == "b" else array).reshape(attribute.type.get_shape())
+
+
+def _booleans(array: Array) -> Array:
+    """Booleans of bytes 0 and 1, read-only. `dense<true>` holds the byte 255, and a file may hold any."""
+    result = np.asarray(array.view(np.uint8) != 0)
+    result.flags.writeable = False
+    return result
