@@ -143,6 +143,12 @@ func.func @main(%x: tensor<1x4x3x8xf32>) -> ({other}, {other}, tensor<1x4x3x8xf3
     assert steps(laid) == steps(text)
 
 
+def test_a_channel_dimension_that_no_image_has_is_refused_before_grouping() -> None:
+    text = f"module attributes {{native.channel_dimension = 9 : i64}} {{{PROGRAM}}}"
+    with pytest.raises(CodegenError, match=r"found native.channel_dimension = 9 : i64, expected 1 or 3"):
+        steps(text)
+
+
 @pytest.mark.parametrize("kind", ["rows", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"])
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i64
-
 from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.group import group, noted_isa
@@ -14,13 +12,9 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
-from zeropoint.codegen.values import CHANNEL
 from zeropoint.errors import reading
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
-
-IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
-"""The attributes of images with channels after the batch, and at the end."""
 
 
 def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | None = None) -> Graph:
@@ -46,8 +40,6 @@ def _resumed(program: Program, isa: InstructionSet, noted: str, weights: Paramet
     """The steps of a program that has kernels already: it may come from a text, and the text may have been edited."""
     if noted != isa.name:
         raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
-    if (channel := program.module.attributes.get(CHANNEL)) not in (None, *IMAGE_CHANNELS):
-        raise CodegenError(f"found {CHANNEL} = {channel}, expected 1 or 3; group the program again", program.main)
     program = program.clone()
     name_dot_forms(program, isa)
     with reading(f"kernels for {noted}", CodegenError):

@@ -10,6 +10,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
+from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dequantized import dequantized_constant
 from zeropoint.ir.program import Program
@@ -20,6 +21,8 @@ ISA = "native.isa"
 """Module attribute set by `group`: the instruction set that the kernels are for."""
 
 CHANNEL = "native.channel_dimension"
+IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
+"""The attributes of images with channels after the batch, and at the end."""
 """Module attribute set by `group`: the channel dimension of images."""
 
 
@@ -114,8 +117,13 @@ def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, 
 
 
 def channel_dimension(program: Program) -> int | None:
-    """The channel dimension of images: as recorded by `group`, else from the first convolution; or None."""
+    """The channel dimension of images: as recorded by `group`, else from the first convolution; or None.
+
+    Raises CodegenError for a recorded dimension that no image has: the text may have been edited.
+    """
     noted = program.module.attributes.get(CHANNEL)
+    if noted not in (None, *IMAGE_CHANNELS):
+        raise CodegenError(f"found {CHANNEL} = {noted}, expected 1 or 3; group the program again", program.main)
     if isinstance(noted, IntegerAttr):
         return noted.value.data
     if ISA in program.module.attributes:
