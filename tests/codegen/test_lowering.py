@@ -124,6 +124,25 @@ def test_a_kernel_that_declines_leaves_nothing_behind() -> None:
     ]
 
 
+CROPPED = """
+func.func @main(%x: tensor<4x4xi8>) -> tensor<4x6xi8> {
+  %c = stablehlo.constant dense<3> : tensor<i8>
+  %s = stablehlo.add %x, %x : tensor<4x4xi8>
+  %p = stablehlo.pad %s, %c, low = [0, -1], high = [0, 0], interior = [0, 0]
+    : (tensor<4x4xi8>, tensor<i8>) -> tensor<4x3xi8>
+  %q = stablehlo.concatenate %p, %p, dim = 1 : (tensor<4x3xi8>, tensor<4x3xi8>) -> tensor<4x6xi8>
+  return %q : tensor<4x6xi8>
+}
+"""
+
+
+def test_padding_that_only_crops_fills_nothing() -> None:
+    """All that a fill writes would be overwritten before anybody reads it."""
+    laid = print_program(layout(group(parse_program(CROPPED), isa="avx2")))
+    assert 'kind = "copy"' in laid
+    assert 'kind = "fill"' not in laid
+
+
 def test_native_code_is_made_of_grouped_and_of_laid_out_text() -> None:
     expected = Interpreter(classifier())(image(0))["y0"]
     grouped = parsed(group(classifier(), isa=host().name))

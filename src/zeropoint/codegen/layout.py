@@ -169,8 +169,6 @@ class _Layout:
         target = self.allocation.destination(op, op.result)
         number = self.values.constant(op.padding_value)
         assert number is not None
-        # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
-        self.allocation.fill(op, number, target)
         starts: list[int] = []
         places: list[int] = []
         counts: list[int] = []
@@ -181,6 +179,9 @@ class _Layout:
             starts.append(first)
             places.append(before + first * (between + 1))
             counts.append(max(0, last + 1 - first))
+        if tuple(counts) != target.shape:
+            # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
+            self.allocation.fill(op, number, target)
         inside = part(target, places, counts, [between + 1 for between in interior])
         self.allocation.copy(op, part(source, starts, counts), inside)
         return target
