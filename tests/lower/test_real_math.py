@@ -84,10 +84,26 @@ def test_binary_ops_keep_every_bit(op: str, types: str, profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["fixed32-double", "tosa-double"])
-@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div"])
 def test_binary_ops_keep_every_bit_under_the_profiles_of_runtimes(op: str, profile: str) -> None:
     for types in ("8 bits, powers of two", "8 bits, other scales"):
         agrees(one(f"real_{op}_ew", TYPES[types], "", [SHAPE] * 3, profile), native=False)
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_real_math_that_a_profile_computes_in_float_becomes_stablehlo(op: str) -> None:
+    clamp = "clamp_min = -20.0 : f64, clamp_max = 30.0 : f64"
+    program = one(f"real_{op}_ew", TYPES["8 and 16 bits to 8"], clamp, [SHAPE] * 3, "onnxruntime")
+    arrays = arrays_of(program)
+    (expected,) = Interpreter(program).run_values(arrays)
+    lowered = strip_func_quant_types(integer_program(program))
+    names = {"add": "stablehlo.add", "sub": "stablehlo.subtract"}
+    made = [each.name for each in lowered.entry.ops if "zeropoint.float_reason" in each.attributes]
+    assert made == [names[op], "stablehlo.maximum", "stablehlo.minimum"]
+    for form in (lowered, lower_to_standard(lowered)):
+        np.testing.assert_array_equal(Interpreter(form).run_values(arrays)[0], expected)
+    feed = {port.name: array for port, array in zip(lowered.inputs, arrays, strict=True)}
+    np.testing.assert_array_equal(next(iter(NativeProgram(lowered)(feed).values())), expected)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

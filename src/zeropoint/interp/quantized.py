@@ -189,6 +189,11 @@ def quotient(parameters: list[Affine], profile: Profile) -> Binary | None:
     """The integer quotient, given the types of both operands and the result; None if the profile has none."""
     if not profile.integer_kernels or not _is_narrow(parameters):
         return None
+    return integer_quotient(parameters)
+
+
+def integer_quotient(parameters: list[Affine]) -> Binary:
+    """The integer quotient of values of at most 16 bits, given the types of both operands and the result."""
     *operands, result = parameters
     return _stored(Division.of(operands, result).apply, result)
 

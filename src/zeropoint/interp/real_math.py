@@ -94,11 +94,8 @@ def _product(kinds: list[Affine], profile: Profile) -> Binary:
 
 def divide(op: RealDivEwOp, scope: Scope) -> Function:
     """clamp(lhs / rhs)."""
-    kinds, kernel = _kinds(op), functions.BINARY["divide"]
-    if kinds is None:
-        return _clamped(op, scope, kernel)
-    found = quantized.quotient(kinds, scope.profile)
-    return _clamped(op, scope, found or quantized.dequantize_op_quantize(op, scope, kernel))
+    kinds = _kinds(op)
+    return _clamped(op, scope, functions.BINARY["divide"] if kinds is None else quantized.integer_quotient(kinds))
 
 
 def unary(op: RealUnaryEwOp, scope: Scope) -> Function:

@@ -358,6 +358,12 @@ def lower_quotient(lowering: Lowering, op: Operation) -> SSAValue:
     # `numerics.division` bounds its integers for operands of 17 bits; of wider ones, A M does not fit i64.
     if any(kind.is_per_channel or kind.storage.type.width > 16 for kind in (lhs, rhs, result)):
         return lower_in_float(lowering, op, "only quotients of 8- and 16-bit values per layer have an integer form")
+    return integer_quotient(lowering, op)
+
+
+def integer_quotient(lowering: Lowering, op: Operation) -> SSAValue:
+    """The rounded quotient of two per-layer operands of at most 16 bits."""
+    (lhs, rhs), result = _types(op)
     division = Division.of([lhs.affine, rhs.affine], result.affine)
     first, second = (lowering.stored(operand) for operand in op.operands)
     made = QuotientOp(first, second, with_element(first, storage_element(result)), division)

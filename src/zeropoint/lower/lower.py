@@ -122,6 +122,7 @@ from zeropoint.lower.reductions import lower_reduction
 from zeropoint.lower.tables import lower_function
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
+from zeropoint.quant_passes.legalize_real_math import legalize_real_math
 from zeropoint.ranges import ranges_of
 
 LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
@@ -286,7 +287,8 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     lowering.zero_points = None if zero_points is None else correction_named(zero_points)
     _lower_ops(lowering, block)
     prove(lowering, program)
-    return program
+    # What stayed float is StableHLO, which native code and the standard forms have.
+    return legalize_real_math(program)
 
 
 def _lower_ops(lowering: Lowering, block: Block) -> None:

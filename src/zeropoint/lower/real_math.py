@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo import (
     ShiftLeftOp,
 )
 from zeropoint.ir.tensors import element_of
-from zeropoint.lower.arithmetic import lower_quotient, product_of, sum_by_profile
+from zeropoint.lower.arithmetic import integer_quotient, product_of, sum_by_profile
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
 from zeropoint.lower.tables import lower_named_function
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
@@ -118,8 +118,8 @@ def _product(lowering: Lowering, operands: tuple[SSAValue, SSAValue], op: RealOp
 
 
 def lower_real_quotient(lowering: Lowering, op: RealDivEwOp) -> SSAValue:
-    """A quotient."""
-    return clamped_result(lowering, op, lower_quotient(lowering, op))
+    """A quotient, under every profile: no runtime has this op, so there is no other arithmetic to follow."""
+    return clamped_result(lowering, op, integer_quotient(lowering, op))
 
 
 def lower_real_function(lowering: Lowering, op: RealUnaryEwOp) -> SSAValue:

@@ -11,7 +11,7 @@ becomes
 %2 = stablehlo.maximum %1, (broadcast of 0.0) : tensor<2x4xf32>
 ```
 So a float program that is written in real math ops is quantized as any other. Real math ops on quantized values stay:
-`lower` makes integers of them.
+`lower` makes integers of them. Those that a profile computes in floats become StableHLO at its end, with their reason.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import FLOAT_REASON, carry
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.fxpmath.real_ops import COMPARISONS, is_real
 from zeropoint.ir.program import Program
@@ -113,6 +114,8 @@ def legalize_real_math(program: Program) -> Program:
 
         def add(made: Operation, builder: Builder = builder, op: Operation = op) -> SSAValue:
             made.location = op.location
+            if made.operands and not isinstance(made, hlo.BroadcastInDimOp):
+                carry(op, made, FLOAT_REASON)
             return builder.insert(made).results[0]
 
         value = LEGALIZATIONS[type(op)](add, op, program.weights)
