@@ -90,24 +90,23 @@ def test_table_is_indexed_from_the_least_value_of_the_type(unsigned: bool):
     assert result.tolist() == entries[[0, 255]].tolist()
 
 
-def test_an_accumulator_of_64_bits_past_the_limit_of_a_behaviour_names_the_op():
+def test_accumulators_of_64_bits_never_wrap_around():
     program = one_op(
-        [TensorType(i64, [1]), TensorType(i32, [1]), TensorType(i32, [1])],
+        [TensorType(i64, [3]), TensorType(i32, [1]), TensorType(i32, [1])],
         lambda a, multiplier, shift: RequantizeOp(
             a,
             multiplier,
             shift,
-            TensorType(i16, [1]),
+            TensorType(i16, [3]),
             behaviour="fixed32",
             zero_point=0,
             storage_min=-128,
             storage_max=127,
         ),
     )
-    arrays = [np.array([2**62]), np.array([30000], np.int32), np.array([15], np.int32)]
-    with pytest.raises(ValueError, match="found the accumulator") as error:
-        Interpreter(program).run_values(arrays)
-    assert error.value.__notes__ == ["in fxpmath.requantize"]
+    arrays = [np.array([2**62, -(2**62), 5]), np.array([30000], np.int32), np.array([15], np.int32)]
+    # 5 * 30000 / 2^15 is 4.58.
+    assert Interpreter(program).run_values(arrays)[0].tolist() == [127, -128, 5]
 
 
 def test_interpolation_between_the_entries_around_a_position():

@@ -142,3 +142,30 @@ def test_extremes_order_the_zeros(op, negative):
     }}"""
     x, y = np.array([0.0, -0.0, 0.0, -0.0], np.float32), np.array([-0.0, 0.0, 0.0, -0.0], np.float32)
     assert np.signbit(run_text(text, x, y)[0]).tolist() == negative
+
+
+REDUCE = """
+func.func @main(%x: tensor<2xCOUNTxf32>) -> tensor<2xf32> {
+  %c = arith.constant START : f32
+  %e = tensor.empty() : tensor<2xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<2xf32>) -> tensor<2xf32>
+  %r = linalg.reduce ins(%x : tensor<2xCOUNTxf32>) outs(%f : tensor<2xf32>) dimensions = [1]
+  (%a: f32, %b: f32) {
+    %m = arith.OP %b, %a : f32
+    linalg.yield %m : f32
+  }
+  func.return %r : tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("op", "start"), [("maximumf", "0xFF800000"), ("minimumf", "0x7F800000")])
+def test_extremes_of_reductions_order_zeros_and_keep_the_start_if_there_is_nothing(op, start):
+    def results(numbers):
+        array = np.array(numbers, np.float32).reshape(2, -1)
+        text = REDUCE.replace("OP", op).replace("START", start).replace("COUNT", str(array.shape[1]))
+        return run_text(text, array)[0]
+
+    assert np.signbit(results([0.0, -0.0, -0.0, 0.0])).tolist() == [op == "minimumf"] * 2
+    assert results([]).tolist() == [-np.inf if op == "maximumf" else np.inf] * 2
+    assert results([3.0, 1.0, -2.0, 5.0]).tolist() == ([3.0, 5.0] if op == "maximumf" else [1.0, -2.0])

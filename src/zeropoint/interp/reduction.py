@@ -97,7 +97,7 @@ def _flat(values: Array, dims: Sequence[int]) -> Array:
     return values.transpose((*dims, *kept)).reshape(count, *(values.shape[dim] for dim in kept))
 
 
-def _extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
+def extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
     """The maximum or minimum over `dims`; NaN if any value is NaN; -0 is below +0."""
     dims = tuple(dims)
     with np.errstate(all="ignore"):
@@ -277,7 +277,7 @@ def _combiner(block: Block, scope: Scope) -> tuple[Combine, Callable[[Arrays, Se
     if dtype.kind in "iub":
         return combine, lambda values, dims: (function.reduce(values[0], axis=tuple(dims), dtype=values[0].dtype),)
     if one in _ORDER_ONLY and dtype.kind != "c":
-        return combine, lambda values, dims: (_extreme(values[0], function, dims),)
+        return combine, lambda values, dims: (extreme(values[0], function, dims),)
     if dtype in _PARTED:
         return combine, lambda values, dims: (combined(_flat(values[0], dims), function),)
     return combine, neighbours

@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr
 from zeropoint.interp.binding import Branch, Kernel, Scope
 from zeropoint.interp.errors import InputError, UnsupportedError
 from zeropoint.interp.exactness import exact_dtype, greatest_magnitude, to_integers
+from zeropoint.interp.reduction import extreme
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.sums import combined
 
@@ -264,8 +265,10 @@ def _reduction(loops: Loops, combine: np.ufunc) -> Kernel:
     def run(array: Array, total: Array) -> Array:
         sizes = loops.sizes((array, total))
         seen = np.broadcast_to(view(array, loops.maps[0], sizes), sizes)
+        if not math.prod(sizes[dim] for dim in loops.reduced):
+            return total
         found = _placed(reduced(seen, loops.reduced, combine, keepdims=True), loops, loops.maps[1])
-        return np.asarray(combine(total, found)) if math.prod(sizes[dim] for dim in loops.reduced) else total
+        return _joined(total, found, combine)
 
     return run
 
@@ -277,7 +280,17 @@ def reduced(array: Array, dims: Sequence[int], combine: np.ufunc, *, keepdims: b
         flat = moved.reshape(math.prod(moved.shape[: len(dims)]), *moved.shape[len(dims) :])
         total = combined(flat, combine) if len(flat) else np.zeros(flat.shape[1:], array.dtype)
         return np.expand_dims(total, tuple(dims)) if keepdims else total
+    if array.dtype.kind == "f" and combine in (np.maximum, np.minimum):
+        found = extreme(array, combine, dims)  # orders -0 and +0
+        return np.expand_dims(found, tuple(dims)) if keepdims else found
     return np.asarray(combine.reduce(array, axis=tuple(dims), dtype=array.dtype, keepdims=keepdims))
+
+
+def _joined(total: Array, found: Array, combine: np.ufunc) -> Array:
+    """Two arrays of one shape, combined as `reduced` combines elements."""
+    if total.dtype.kind == "f" and combine in (np.maximum, np.minimum):
+        return extreme(np.stack(np.broadcast_arrays(total, found)), combine, [0])
+    return np.asarray(combine(total, found))
 
 
 def reduce(op: Any, scope: Scope) -> Kernel:
@@ -291,7 +304,9 @@ def reduce(op: Any, scope: Scope) -> Kernel:
         return _any_body(loops, _bound(block, scope, rank), 1)
 
     def run(array: Array, total: Array) -> Array:
-        return np.asarray(combine(total, reduced(array, dims, combine)))
+        if not math.prod(array.shape[dim] for dim in dims):
+            return total
+        return _joined(total, reduced(array, dims, combine), combine)
 
     return run
 
