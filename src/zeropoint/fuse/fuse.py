@@ -143,7 +143,8 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     stated = lift_statements(program)
     ops = list(program.entry.ops)
     graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated)
-    for composite in composites:
+    # From the end: a region replaces results, which later composites may read.
+    for composite in reversed(composites):
         match = composite_match(composite, graph)
         if match is not None:
             _take(match, graph)
