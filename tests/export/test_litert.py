@@ -243,3 +243,32 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 2
     assert "without the identifier 'TFL3', expected a .tflite file" in answer.output
+
+
+EDGE = """
+func.func @main(%x: tensor<1x3x6x5xf32>) -> tensor<1x3x6x5xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[0, 0], [0, 0], [0, 0], [0, 1]]> : tensor<4x2xi64>,
+    window_dimensions = array<i64: 1, 1, 1, 2>, window_strides = array<i64: 1, 1, 1, 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %c : tensor<f32>
+  }) : (tensor<1x3x6x5xf32>, tensor<f32>) -> tensor<1x3x6x5xf32>
+  %n = stablehlo.constant dense<[2.0, 2.0, 2.0, 2.0, 1.0]> : tensor<5xf32>
+  %m = stablehlo.broadcast_in_dim %n, dims = [3] : (tensor<5xf32>) -> tensor<1x3x6x5xf32>
+  %r = stablehlo.divide %s, %m : tensor<1x3x6x5xf32>
+  func.return %r : tensor<1x3x6x5xf32>
+}
+"""
+
+
+def test_means_of_fewer_values_at_an_edge_are_within_their_storage() -> None:
+    """The range of a window's sum is that of a whole window, at the edges too."""
+    samples = np.random.default_rng(0).normal(size=(8, 1, 3, 6, 5)).astype(np.float32)
+    integer = quantize(
+        parse_program(EDGE), [{"arg0": each} for each in samples], Options(target="litert", profile="fixed32-double")
+    ).integer
+    (found,) = Interpreter(integer)({"arg0": samples[0]}).values()
+    expected = samples[0].copy()
+    expected[..., :4] = (samples[0][..., :4] + samples[0][..., 1:]) / 2
+    assert np.abs(found - expected).max() < 0.05
