@@ -191,8 +191,11 @@ def test_pairs_of_activations_saturate_in_the_interpreter_and_are_refused() -> N
     op.attributes[DOT_FORM] = StringAttr("u8s8_pairs")
     assert not obligations(ranges_of(program), op)[1].holds
     assert (Interpreter(program).run_values([x, w])[0] < exact).all()
+    isas = [isa for isa in HERE if "u8s8_pairs" in forms_of(isa)]
+    if not isas:
+        pytest.skip("no instruction set of this machine has the form")
     with pytest.raises(CodegenError, match="found weights up to 128, expected at most 64 in dot form 'u8s8_pairs'"):
-        NativeProgram(program, isa=HERE[0])
+        NativeProgram(program, isa=isas[0])
 
 
 @pytest.mark.parametrize(("other", "terms"), [(1, 8), (0, 6)])
