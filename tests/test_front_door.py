@@ -115,6 +115,18 @@ def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, m
         integers(*arrays, **named)
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_loop_over_one_shape_reads_the_types_of_the_program_once(
+    by_name: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took 80 us a call, a tenth of the run time of a small network."""
+    model = zp.load(TEXT).native()
+    row = ROWS[:1]
+    expected = model(x=row)["y"]
+    monkeypatch.setattr(type(model.program), "main", property(lambda _: pytest.fail("the program was read again")))
+    np.testing.assert_array_equal((model(x=row) if by_name else model(row))["y"], expected)
+
+
 def test_a_call_takes_whatever_quantize_takes_as_data(integers: zp.Model, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", image=IMAGES, label=np.arange(12))
     (tmp_path / "folder").mkdir()

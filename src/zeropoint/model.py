@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import instrument, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
-from zeropoint.calibrate.calls import arrays_of_call, data_of
+from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of
 from zeropoint.calibrate.items import batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.errors import OptionError
@@ -56,6 +56,7 @@ class Model:
         self.quantization = quantization
         self.engine: Engine = QuickestEngine() if engine is None else engine
         self._prepared: Runnable | None = None
+        self._exact: ExactCalls | None = None
 
     @property
     def inputs(self) -> list[Port]:
@@ -79,15 +80,20 @@ class Model:
 
         Raises InputError if names, shapes or dtypes do not match the inputs, DataError for data that does not.
         """
-        if (data := data_of(arrays, inputs, self.inputs)) is not None:
-            return self.run_samples(samples(data, self.inputs, fill=True))
-        given = arrays_of_call(arrays, inputs, self.inputs)
-        count = batch_size(given, self.inputs)
+        if self._exact is None:
+            self._exact = ExactCalls(self.inputs)
+        if (sample := self._exact.sample(arrays, inputs)) is not None:
+            return self._ready()(sample)
+        ports = self.inputs
+        if (data := data_of(arrays, inputs, ports)) is not None:
+            return self.run_samples(samples(data, ports, fill=True))
+        given = arrays_of_call(arrays, inputs, ports)
+        count = batch_size(given, ports)
         if count is not None:
-            return self.run_samples(batched(given, self.inputs, count))
-        size = batch_of(self.inputs)
-        rows = rows_of(given, self.inputs) if size > 1 and len(given) == len(self.inputs) else None
-        return self._ready()(with_batch_of_one(given, self.inputs)) if rows is None else self._in_batches(rows, size)
+            return self.run_samples(batched(given, ports, count))
+        size = batch_of(ports)
+        rows = rows_of(given, ports) if size > 1 and len(given) == len(ports) else None
+        return self._ready()(with_batch_of_one(given, ports)) if rows is None else self._in_batches(rows, size)
 
     def _in_batches(self, rows: Mapping[str, Array], size: int) -> dict[str, Array]:
         """Run rows, `size` at a time; outputs are concatenated. Raises InputError if an output is not by rows."""
