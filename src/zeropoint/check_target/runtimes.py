@@ -49,7 +49,7 @@ class Runtime:
 
     @property
     def name(self) -> str:
-        """`onnxruntime 1.31.1, x64 without VNNI`."""
+        """`onnxruntime 1.32.0, x64 without VNNI`."""
         return f"{self.package} {self.version}, {self.kernels}"
 
     @property

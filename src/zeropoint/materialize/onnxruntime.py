@@ -217,7 +217,7 @@ def mean(kernel: Kernel) -> SSAValue:
 
 
 def softmax(kernel: Kernel) -> SSAValue:
-    """Exponentials from a table, summed in order in f32. Results beyond f32 become 0, as in the runtime's kernel.
+    """Exponentials from a table, summed in order in f32, divided by the sum in f64, as since onnxruntime 1.32.
 
     On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so that both have the kernel of u8.
     """
@@ -235,10 +235,8 @@ def softmax(kernel: Kernel) -> SSAValue:
     dimensions = GatherDimensions(collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape))
     exponentials = run.made(hlo.GatherOp(table, places, dimensions, [1]))
     total = _along(run, exponentials, axis, hlo.AddOp, 0)
-    scaled = run.made(hlo.DivideOp(run.times(exponentials, softmax_factor(wanted.scale)), total))
-    finite = run.made(hlo.IsFiniteOp(scaled))
-    scaled = run.made(hlo.SelectOp(finite, scaled, run.filled(scaled, 0)))
-    return run.rounded(scaled)
+    scaled = run.times(run.to(exponentials, f64), float(softmax_factor(wanted.scale)))
+    return run.rounded(run.made(hlo.DivideOp(scaled, run.to(total, f64))))
 
 
 def _along(

@@ -1,11 +1,13 @@
-"""The float constants of onnxruntime's 8-bit kernels for x64 with AVX2.
+"""The float constants of onnxruntime's 8-bit kernels for x64.
 
 Matrix products and convolutions multiply their sums by one f32 number (`float32-rne`). The other kernels:
 
 - QLinearAdd: fma(a, s_a / s, fma(b, s_b / s, c)) on stored integers; `sum_factors` computes the constants.
 - QLinearMul: fl(fl((a - z_a) * (b - z_b)) * m) + z, both steps in f32, rounded after the zero point is added.
 - QLinearGlobalAveragePool: the sum times s_in / fl(s * count).
-- QLinearSoftmax: exponentials looked up by the distance from the greatest integer (`softmax_table`).
+- QLinearSoftmax: exponentials looked up by the distance from the greatest integer (`softmax_table`), added in order in
+  f32, each times `softmax_factor` divided by the sum in f64, rounded to even. Before version 1.32 in f32: seven in a
+  million values differ by a step.
 
 Sources: MLAS (qladd, qlmul, qlgavgpool) and onnxruntime's QLinearSoftmax.
 """
@@ -53,8 +55,11 @@ def mean_factor(given: AffineParameters, wanted: AffineParameters, count: int) -
 
 
 def softmax_table(scale: float, terms: int) -> F32Array:
-    """exp((i - 255) * scale) for i = 0 .. 255, times the greatest factor that leaves headroom for the sum."""
-    room = np.log(np.float64(np.finfo(F32).max / F32(terms)))
+    """exp((i - 255) * scale) for i = 0 .. 255, times the greatest factor that leaves headroom for the sum.
+
+    The kernel computes the logarithm of the room in f32.
+    """
+    room = F32(np.log(np.float64(np.finfo(F32).max / F32(terms))))
     step = np.float64(F32(scale))
     shift = max(0.0, float(room) - RESERVED) / step
     return np.exp((np.arange(256, dtype=np.float64) - 255 + shift) * step).astype(F32)
