@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from zeropoint.cli import main
+from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
 from zeropoint.limits import LimitExceeded, afford, limited, limits, machine_memory
 
 SPLAT = """func.func @main() -> tensor<1000000x1000000xf32> {
@@ -58,7 +60,83 @@ def test_an_op_with_too_large_a_result_is_named(tmp_path: Path) -> None:
 def test_a_loop_without_end_stops(tmp_path: Path) -> None:
     result = run(FOR_EVER, tmp_path, "--max-trips", "100")
     assert result.exit_code == 1
-    assert "'round': found a loop that goes on after 100 trips; max_trips (--max-trips) allows more" in result.stderr
+    said = (
+        "'round': found a loop that goes on after 100 trips of all loops in this run; "
+        "max_trips (--max-trips) allows more"
+    )
+    assert said in result.stderr
+
+
+def rounds(times: int, body: str, name: str) -> str:
+    """A loop that counts its trips in an i32, with `body` in each."""
+    return f"""%end_{name} = stablehlo.constant dense<{times}> : tensor<i32>
+  %zero_{name} = stablehlo.constant dense<0> : tensor<i32>
+  %{name} = stablehlo.while(%n_{name} = %zero_{name}) : tensor<i32> cond {{
+    %c = stablehlo.compare LT, %n_{name}, %end_{name}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }} do {{
+    {body}
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %n_{name}, %one : tensor<i32>
+    stablehlo.return %next : tensor<i32>
+  }} loc("{name}")"""
+
+
+NESTED = rounds(9, rounds(9, rounds(9, "", "innermost"), "inner"), "outer")  # 9 + 81 + 729 trips
+PARALLEL = f"""func.func private @f() -> tensor<i32> {{
+  {NESTED}
+  return %outer : tensor<i32>
+}}
+func.func @main() -> (tensor<i32>, tensor<i32>) {{
+  %r:2 = "interpreter.run_parallel"() <{{programs = [[@f], [@f]]}}> : () -> (tensor<i32>, tensor<i32>)
+  return %r#0, %r#1 : tensor<i32>, tensor<i32>
+}}
+"""
+SERIAL = f"func.func @main() -> tensor<i32> {{ {NESTED} return %outer : tensor<i32> }}"
+
+
+@pytest.mark.parametrize(("text", "trips"), [(SERIAL, 819), (PARALLEL, 2 * 819)], ids=["nested", "processes"])
+def test_the_trips_of_all_loops_in_a_run_are_counted_together(text: str, trips: int, tmp_path: Path) -> None:
+    assert run(text, tmp_path, "--max-trips", str(trips)).exit_code == 0
+    result = run(text, tmp_path, "--max-trips", str(trips - 1))
+    assert result.exit_code == 1
+    assert f"found a loop that goes on after {trips - 1} trips of all loops in this run" in result.stderr
+
+
+def test_every_run_has_all_trips() -> None:
+    program = Interpreter(parse_program(SERIAL))
+    with limited(trips=819):
+        assert [program.run_values([])[0] for _ in range(3)] == [9, 9, 9]
+
+
+FOR = """func.func @main() -> tensor<i64> {{
+  %0 = stablehlo.constant dense<0> : tensor<i64>
+  {loop}
+  return %0 : tensor<i64>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "said"),
+    [
+        (
+            "%r = affine.for %i = 0 to 1000000000000 iter_args(%a = %0) -> (tensor<i64>) "
+            "{ affine.yield %a : tensor<i64> }",
+            "affine.for: found a loop that goes on after 100 trips of all loops in this run",
+        ),
+        ("affine.for %i = 0 to 9000000000000000000 { }", "found the indices of a loop of shape [9000000000000000000]"),
+        (
+            "affine.for %i = 0 to 1000000 { affine.for %j = 0 to 1000000 { affine.for %k = 0 to 1000000 { } } }",
+            "found the values in a nest of loops of shape [1000000, 1000000, 1000000]",
+        ),
+    ],
+    ids=["carried values", "indices", "a nest"],
+)
+def test_loops_of_many_steps_are_refused(loop: str, said: str, tmp_path: Path) -> None:
+    result = run(FOR.format(loop=loop), tmp_path, "--max-trips", "100")
+    assert result.exit_code in (1, 2)
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize("size", ["512M", "0.5G", "512MiB", "512mb", str(512 << 20)])

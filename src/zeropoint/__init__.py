@@ -143,8 +143,8 @@ def quantize(
     `workers` is the number of calibration processes (-1: all processors, or as `joblib.parallel_config` says: Dask,
     Ray); it does not change the result. Calibration saves its progress in the file `journal`; after a crash, the same
     call with `resume=True` continues from there. `save_stages` is a folder for the program after every stage.
-    `max_memory` (bytes, or `8G`) limits the size of a tensor, `max_trips` the iterations of a loop. `progress=True`
-    shows progress bars on a terminal.
+    `max_memory` (bytes, or `8G`) limits the size of a tensor, `max_trips` the iterations of all loops in a run.
+    `progress=True` shows progress bars on a terminal.
 
     The result's `quantization` holds the intermediate stages and the gains of corrections. `Model.report` writes a page
     about it, `Model.save` and `Model.export` files. Calibration warnings are logged under the name `zeropoint`.

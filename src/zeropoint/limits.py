@@ -1,4 +1,4 @@
-"""Resource limits: bytes of a tensor, trips of a `while`. They are checked before anything is allocated or run.
+"""Resource limits: bytes of a tensor, trips of the loops in a run. They are checked before it is used.
 
 A file of a few bytes can request terabytes. Every package may import this module; it imports only `errors`.
 """
@@ -40,7 +40,7 @@ def machine_memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """`memory` is the maximum size of a tensor in bytes, `trips` the maximum number of trips of a `while`."""
+    """`memory` is the maximum size of a tensor in bytes, `trips` the maximum number of trips of all loops in a run."""
 
     memory: int
     trips: int = 1_000_000

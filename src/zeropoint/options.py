@@ -13,9 +13,9 @@ from zeropoint.budget import Budget
 from zeropoint.calibrate import DEFAULT_OBSERVER, observer_factory
 from zeropoint.correct import DEFAULT_EFFORT, check_methods
 from zeropoint.errors import OptionError
+from zeropoint.interp.trips import LOOPS
 from zeropoint.ir.outputs import check_folder
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import WhileOp
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.recipe import Recipe, RecipeError
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
@@ -141,7 +141,7 @@ def check_arguments(**given: Any) -> None:
 
 def check_trips(trips: int | None, *programs: Program) -> None:
     """Raise OptionError for a limit on trips where no program has a loop."""
-    loops = any(isinstance(op, WhileOp) for program in programs for op in program.module.walk())
+    loops = any(op.name in LOOPS for program in programs for op in program.module.walk())
     if trips is not None and not loops:
         raise OptionError("found max_trips (--max-trips) without a loop, where it changes nothing; leave it out")
 

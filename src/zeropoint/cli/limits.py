@@ -57,7 +57,7 @@ _OPTIONS = (
         metavar="N",
         expose_value=False,
         callback=_trips,
-        help="Largest number of iterations of a `while`.  [default: 1000000]",
+        help="Largest number of iterations of all loops in a run.  [default: 1000000]",
     ),
 )
 

@@ -18,10 +18,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from zeropoint.interp.binding import Kernel, Scope
-from zeropoint.interp.errors import ExecutionError, InputError, UnsupportedError
+from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.trips import trips
 from zeropoint.ir.locations import describe
 from zeropoint.ir.tensors import Array, element_dtype
-from zeropoint.limits import limits
+from zeropoint.limits import afford
 
 VIEWS = ("bufferization.to_buffer", "bufferization.to_tensor", "memref.collapse_shape", "memref.expand_shape")
 FOR, LOAD, STORE = "affine.for", "affine.load", "affine.store"
@@ -113,6 +114,11 @@ def _range(op: Any) -> range:
     return range(low, high, op.step.value.data)
 
 
+def _length(steps: range) -> int:
+    """The number of steps, which `len` gives up to 64 bits only."""
+    return max(0, -((steps.start - steps.stop) // steps.step))
+
+
 def for_(op: Any, scope: Scope) -> Kernel:
     """`affine.for`: a loop that carries values, or a nest of loops that don't."""
     return _carrying(op, scope) if len(op.inits) else _nest(op, scope)
@@ -121,21 +127,20 @@ def for_(op: Any, scope: Scope) -> Kernel:
 def while_(op: Any, scope: Scope) -> Kernel:
     """`scf.while`: the first region says whether to go on, and with which values the second one runs.
 
-    Raises ExecutionError after as many trips as the limit allows.
+    Raises ExecutionError after as many trips as the limit of the run allows.
     """
     before, after, count = scope.branch(op.before_region.block), scope.branch(op.after_region.block), len(op.arguments)
     place = describe(op)
 
     def run(*operands: Array) -> Array | tuple[Array, ...]:
         values, captured = operands[:count], operands[count:]
-        for _ in range(limits().trips + 1):
+        made = trips()
+        while True:
             goes_on, *values = before(values, captured)
             if not goes_on:
                 return values[0] if len(values) == 1 else tuple(values)
+            made.make(place)
             values = after(values, captured)
-        raise ExecutionError(
-            f"{place}: found a loop that goes on after {limits().trips} trips; max_trips (--max-trips) allows more"
-        )
 
     return run
 
@@ -143,10 +148,13 @@ def while_(op: Any, scope: Scope) -> Kernel:
 def _carrying(op: Any, scope: Scope) -> Kernel:
     steps, count = _range(op), len(op.inits)
     branch = scope.branch(op.body.block)
+    place = describe(op)
 
     def run(*operands: Array) -> Array | tuple[Array, ...]:
         values: Sequence[Array] = operands[:count]
+        made = trips()
         for index in steps:
+            made.make(place)
             values = branch([np.asarray(index), *values], operands[count:])
         return values[0] if count == 1 else tuple(values)
 
@@ -161,11 +169,15 @@ def _nest(op: Any, scope: Scope) -> Kernel:
         ranges.append(_range(leaf))
         indices.append(leaf.body.block.args[0])
     branch = scope.branch(_checked(leaf.body.block, indices))
+    sizes = [_length(steps) for steps in ranges]
+    for size in sizes:
+        afford([size], 8, "the indices of a loop")
+    afford(sizes, 1, "the values in a nest of loops")
     values = [np.arange(steps.start, steps.stop, steps.step) for steps in ranges]
     grid = np.meshgrid(*values, indexing="ij", sparse=True)
 
     def run(*captured: Array) -> tuple[()]:
-        if all(len(steps) for steps in ranges):
+        if all(sizes):
             branch(list(grid), captured)
         return ()
 

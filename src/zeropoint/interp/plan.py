@@ -24,6 +24,7 @@ from zeropoint.interp.binding import Body, Branch, Kernel
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import InputError, UnsupportedError
 from zeropoint.interp.table import rule_of
+from zeropoint.interp.trips import counted_trips
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
 from zeropoint.ir.element_types import OPEN
@@ -66,13 +67,13 @@ class Plan:
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
         """The results for the given arguments, which are not checked."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), counted_trips():
             return self.run_inside(values, observe, trace)
 
     def run_inside(
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
-        """The same as part of another run, which has already disabled NumPy's warnings."""
+        """The same as part of another run, which has disabled NumPy's warnings and counts trips."""
         # A copy for each run, so that calls from several threads do not share values.
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):

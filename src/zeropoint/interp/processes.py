@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ class Grid:
             raise ExecutionError(str(self._broken))
 
     def run(self, programs: Sequence[tuple[ProcessId, Callable[[], Any]]]) -> list[Any]:
-        """The results of the programs, in order. Raises the first error of any of them."""
+        """The results of the programs, in order, under the limits of this thread. Raises the first error of any."""
         results: list[Any] = [None] * len(programs)
         errors: list[Exception] = []
         self._running = len(programs)
@@ -114,7 +114,7 @@ class Grid:
                     self._changed.notify_all()
 
         threads = [
-            threading.Thread(target=work, args=(index, process, program), daemon=True)
+            threading.Thread(target=copy_context().run, args=(work, index, process, program), daemon=True)
             for index, (process, program) in enumerate(programs)
         ]
         for thread in threads:

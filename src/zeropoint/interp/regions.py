@@ -11,7 +11,8 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.interp.binding import Function, Kernel, Scope
-from zeropoint.interp.errors import ExecutionError, UnsupportedError
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.trips import trips
 from zeropoint.ir.chlo import ScanOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
@@ -25,7 +26,6 @@ from zeropoint.ir.stablehlo import (
     WhileOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.limits import limits
 
 TOKEN = np.zeros(0, np.bool_)
 """The value of every token."""
@@ -53,23 +53,19 @@ def case(op: CaseOp, scope: Scope) -> Kernel:
 
 
 def while_(op: WhileOp, scope: Scope) -> Kernel:
-    """Applies body to the operands as long as cond holds. The number of trips is limited.
+    """Applies body to the operands as long as cond holds.
 
-    Raises ExecutionError if the limit is reached.
+    Raises ExecutionError after as many trips as the limit of the run allows.
     """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
     place = describe(op)
 
     def run(*operands: Array) -> tuple[Array, ...]:
         values, captured = operands[:count], operands[count:]
-        trips, most = 0, limits().trips
+        made = trips()
         while cond(values, captured)[0]:
-            if trips == most:
-                raise ExecutionError(
-                    f"{place}: found a loop that goes on after {most} trips; max_trips (--max-trips) allows more"
-                )
+            made.make(place)
             values = body(values, captured)
-            trips += 1
         return values
 
     return run
@@ -83,19 +79,22 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
     if not inputs and length == DYNAMIC_INDEX:
         raise UnsupportedError("found a dynamic dimension to scan without inputs, expected a static one")
     step = -1 if op.is_reverse is not None and bool(op.is_reverse.value.data) else 1
-    made = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
+    types = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
+    place = describe(op)
 
     def run(*operands: Array) -> tuple[Array, ...]:
         carried, captured = operands[inputs : inputs + inits], operands[inputs + inits :]
         indices = range(operands[0].shape[axis] if inputs else length)[::step]
         found: list[tuple[Array, ...]] = []
+        made = trips()
         for index in indices:
+            made.make(place)
             slices = [np.moveaxis(array, axis, 0)[index, ...] for array in operands[:inputs]]
             values = body((*slices, *carried), captured)
             found.append(values[:outputs])
             carried = values[outputs:]
         if not found:  # no slice shows the size of a dynamic dimension
-            empty = [np.empty([max(size, 0) for size in shape], dtype) for shape, dtype in made]
+            empty = [np.empty([max(size, 0) for size in shape], dtype) for shape, dtype in types]
             return (*empty, *carried)
         results = [np.stack(slices[::step], axis) for slices in zip(*found, strict=True)]
         return (*results, *carried)

@@ -13,7 +13,7 @@ from zeropoint.errors import Error
 from zeropoint.ir.program import Port
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, booleans, element_dtype, element_of, shape_of
 
 
 class InputError(Error, ValueError):
@@ -39,7 +39,7 @@ def checked_arguments(values: Sequence[Array], ports: Sequence[Port]) -> list[Ar
 
 
 def checked_argument(value: Array, found: Attribute, name: str) -> Array:
-    """The array, checked against the type `found` of the input `name`.
+    """The array, checked against the type `found` of the input `name`; booleans in bytes of 0 and 1.
 
     Raises InputError if its shape or dtype differs.
     """
@@ -50,7 +50,7 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
         )
         if value.dtype != wanted or (is_scalar and value.ndim):
             raise InputError(f"{name}: found {value.dtype} of shape {value.shape}, expected {found}; convert it")
-        return value
+        return _of_bits(value)
     if not isinstance(found, TensorType):
         return value
     shape, dtype = shape_of(cast("Attribute", found)), element_dtype(element_of(cast("Attribute", found)))
@@ -62,7 +62,11 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
         raise InputError(
             f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); convert it with .astype('{dtype}')"
         )
-    return value
+    return _of_bits(value)
+
+
+def _of_bits(value: Array) -> Array:
+    return booleans(value) if value.dtype.kind == "b" else value
 
 
 def signature(ports: Sequence[Port]) -> str:

@@ -79,6 +79,11 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
     raise UnheldType(f"found dtype {dtype}, which has no MLIR element type")
 
 
+def booleans(array: Array) -> Array:
+    """Booleans of bytes 0 and 1. A file, or memory of another program, may hold any byte; each but 0 is true."""
+    return np.asarray(array.view(np.uint8) != 0)
+
+
 def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
     """The ranked tensor type of a value.
 

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.errors import Error
 from zeropoint.ir.mapped import RECENT_PAGES, mapping
-from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of
+from zeropoint.ir.tensors import Array, booleans, dtype_element, element_dtype, element_of
 
 INLINE_ELEMENTS = 64
 """The largest number of elements that a constant inside the IR may have."""
@@ -130,7 +130,7 @@ def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:
 
 
 def _booleans(array: Array) -> Array:
-    """Booleans of bytes 0 and 1, read-only. `dense<true>` holds the byte 255, and a file may hold any."""
-    result = np.asarray(array.view(np.uint8) != 0)
+    """The same, read-only, of bytes 0 and 1. `dense<true>` holds the byte 255."""
+    result = booleans(array)
     result.flags.writeable = False
     return result

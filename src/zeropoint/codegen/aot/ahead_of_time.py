@@ -23,7 +23,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.roundings import rounding_functions
-from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
@@ -199,6 +199,17 @@ def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
             raise CodegenError(f"{path}: the linker '{command[0]}' failed: {said[-1]}")
 
 
+def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> Value:
+    """Whether the arguments are `invalid`, or one of `size` booleans at the pointer is neither 0 nor 1."""
+
+    def merge(at: Value, bits: list[Value]) -> list[Value]:
+        return [f.binary("or", bits[0], f.load("i8", pointer, at))]
+
+    end = f.select(invalid, i64(0), i64(size))  # nothing is read through an invalid pointer
+    (bits,) = f.loop(0, end, 1, merge, [constant("i8", 0)])
+    return f.binary("or", invalid, f.compare("ugt", bits, 1))
+
+
 def _entries(name: str, arguments: Sequence[Argument], run_name: str) -> str:
     """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
     module = Module()
@@ -219,6 +230,9 @@ def _entries(name: str, arguments: Sequence[Argument], run_name: str) -> str:
         place = f.let("i64", f"ptrtoint {pointer} to i64")
         wrong.append(f.compare("ne", f.binary("and", place, i64(step - 1)), 0))
     invalid = functools.reduce(lambda left, right: f.binary("or", left, right), wrong)
+    for pointer, argument in zip(pointers, arguments, strict=True):
+        if argument.boolean and not argument.output:
+            invalid = _other_booleans(f, pointer, argument.size, invalid)
 
     def run() -> None:
         tables: list[Value] = []

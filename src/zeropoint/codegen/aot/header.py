@@ -24,7 +24,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 SYNC_SIZE = 128
 """Bytes shared by the threads of a call: the barrier of `zeropoint.codegen.driver`."""
 INVALID = 1
-"""Return value for a null or misaligned pointer, or an invalid thread number."""
+"""Return value for a null or misaligned pointer, an invalid thread number, or a boolean that is neither 0 nor 1."""
 
 C_TYPES = {"bool": "uint8_t", "float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -48,7 +48,10 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output in C: `name` in C, `port` in the program; `quantized` is its quantized type, if any."""
+    """An input or output in C: `name` in C, `port` in the program; `quantized` is its quantized type, if any.
+
+    `boolean` states that it holds bytes of 0 or 1.
+    """
 
     port: str
     name: str
@@ -57,6 +60,7 @@ class Argument:
     itemsize: int
     quantized: UniformQuantizedType | None
     output: bool
+    boolean: bool
 
     @property
     def size(self) -> int:
@@ -86,8 +90,8 @@ def arguments_of(program: Program) -> list[Argument]:
                 raise CodegenError(f"{kind} '{port.name}': found {port.type}, expected elements that C has a type for")
             shape = shape_of(port.type)
             quantized = _expressed(attributes, index) or (_dequantized(value) if output else _quantized(value))
-            name = _identifier(port.name, taken)
-            result.append(Argument(port.name, name, C_TYPES[dtype.name], shape, dtype.itemsize, quantized, output))
+            name, type_, boolean = _identifier(port.name, taken), C_TYPES[dtype.name], dtype.kind == "b"
+            result.append(Argument(port.name, name, type_, shape, dtype.itemsize, quantized, output, boolean))
     return result
 
 
@@ -140,7 +144,12 @@ def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, 
         arguments="\n".join(_described(prefix, argument) for argument in arguments),
         declared=declared,
         invalid=INVALID,
+        refused=", or a boolean input has another byte than 0 and 1" if any(map(_refusable, arguments)) else "",
     )
+
+
+def _refusable(argument: Argument) -> bool:
+    return argument.boolean and not argument.output
 
 
 def selection(name: str, programs: Mapping[str, Sequence[Argument]]) -> str:
@@ -180,6 +189,8 @@ def _described(prefix: str, argument: Argument) -> str:
     kind = "Output" if argument.output else "Input"
     lines = [f"{kind} '{_commented(argument.port)}': {argument.type} {argument.name}{shape}, row-major."]
     macros = {"ELEMENTS": str(math.prod(argument.shape)), "SIZE": f"{argument.size} /* bytes */"}
+    if argument.boolean:
+        lines.append("It holds booleans: bytes of 0 or 1.")
     quantized = argument.quantized
     if quantized is not None and len(quantized.scales) == 1:
         low, high = quantized.storage.minimum, quantized.storage.maximum
@@ -235,7 +246,8 @@ extern "C" {{
 
    `arena` points to {prefix}_ARENA_SIZE bytes, aligned to {prefix}_ALIGNMENT; its contents before and after the call do
    not matter. Inputs and outputs are the arrays above, aligned to their element size. They must not overlap each other
-   or the arena. Returns 0, or {invalid} if a pointer is NULL or misaligned; then nothing was run. */
+   or the arena. Returns 0, or {invalid} if a pointer is NULL or misaligned{refused}; then
+   nothing was run. */
 int {name}_run(void *arena, {declared});
 
 /* Runs the program once, with several threads. The results are the same bits as with one thread.
@@ -243,8 +255,8 @@ int {name}_run(void *arena, {declared});
    Each of `threads` threads calls this function with its own number `thread`, from 0 to threads - 1, and otherwise the
    same arguments. Each call returns when all outputs are written. `sync` points to {prefix}_SYNC_SIZE bytes, aligned to
    {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. With one thread, `sync` may be NULL.
-   Returns 0, or {invalid} if another pointer is NULL or one is misaligned or `thread` is out of range; then nothing
-   was run. */
+   Returns 0, or {invalid} if another pointer is NULL or one is misaligned or `thread` is out of range{refused}; then
+   nothing was run. */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus

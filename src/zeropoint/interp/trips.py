@@ -1,0 +1,48 @@
+"""Counts the trips of all loops in a run: loops inside of loops, and those of parallel processes, share one limit."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+
+from zeropoint.interp.errors import ExecutionError
+from zeropoint.limits import limits
+
+LOOPS = ("affine.for", "chlo.scan", "scf.while", "stablehlo.while")
+"""The ops whose trips are counted. Nests of `affine.for` that carry no values run at once, and count nothing."""
+
+
+class Trips:
+    """The trips that the loops of one run have made, and the most that they may make. Its threads share it."""
+
+    def __init__(self) -> None:
+        self._most = limits().trips
+        self._next = count(1)  # `next` is atomic
+
+    def make(self, loop: str) -> None:
+        """Count a trip of a loop. Raises ExecutionError, which names the loop, beyond the limit."""
+        if next(self._next) > self._most:
+            raise ExecutionError(
+                f"{loop}: found a loop that goes on after {self._most} trips of all loops in this run; max_trips "
+                f"(--max-trips) allows more"
+            )
+
+
+_CURRENT: ContextVar[Trips | None] = ContextVar("trips", default=None)
+
+
+def trips() -> Trips:
+    """The counter of the current run; a new one outside of a run."""
+    return _CURRENT.get() or Trips()
+
+
+@contextmanager
+def counted_trips() -> Generator[None]:
+    """Count the trips of a run. A run inside of another one, such as a called function, keeps its counter."""
+    token = _CURRENT.set(trips())
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
