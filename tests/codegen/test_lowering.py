@@ -21,6 +21,8 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 
 AVX2 = INSTRUCTION_SETS["avx2"]
@@ -141,6 +143,27 @@ def test_padding_that_only_crops_fills_nothing() -> None:
     laid = print_program(layout(group(parse_program(CROPPED), isa="avx2")))
     assert 'kind = "copy"' in laid
     assert 'kind = "fill"' not in laid
+
+
+@pytest.mark.parametrize("storage", ["i8", "u8", "i4", "u4<1:15>", "i16"])
+def test_quantized_inputs_constants_and_results_are_integers_in_memory(storage: str) -> None:
+    type_, stored = f"tensor<2x3x!quant.uniform<{storage}:f32, 0.5:3>>", storage.split("<")[0].replace("u", "i")
+    program = parse_program(f"""
+    func.func @main(%x: {type_}, %f: tensor<2x3xf32>) -> ({type_}, {type_}, {type_}, tensor<2x3xf32>) {{
+      %c = "stablehlo.constant"() <{{value = dense<5> : tensor<2x3x{stored}>}}> : () -> {type_}
+      %q = stablehlo.uniform_quantize %f : (tensor<2x3xf32>) -> {type_}
+      %d = stablehlo.uniform_dequantize %x : ({type_}) -> tensor<2x3xf32>
+      return %x, %c, %q, %d : {type_}, {type_}, {type_}, tensor<2x3xf32>
+    }}
+    """)
+    check(program)
+    verify(layout(group(program, isa="avx2")).module)
+    x = np.full((2, 3), 4, element_dtype(element_of(program.inputs[0].type)))
+    data = {"arg0": x, "arg1": np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)}
+    expected = Interpreter(program)(data)
+    resumed = NativeProgram(parsed(layout(group(program, isa=host().name))))(data)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(resumed[name], array, strict=True)
 
 
 def test_native_code_is_made_of_grouped_and_of_laid_out_text() -> None:

@@ -54,3 +54,19 @@ func.func @main(%x: tensor<2x32xf32>) -> tensor<64xf32> {
 // CHECK:       %[[PLACE:.*]] = memref.reinterpret_cast %[[OUT]] to offset: [0], sizes: [2, 32], strides: [32, 1]
 // CHECK:       "native.kernel"(%{{.*}}, %[[PLACE]]) <{kind = "nest"
 // CHECK-NOT:   kind = "copy"
+
+// -----
+
+// Memory holds the integers of quantized arguments and results.
+func.func @main(%x: tensor<4x!quant.uniform<u8:f32, 0.5:3>>) -> tensor<4x!quant.uniform<u8:f32, 0.5:3>> {
+  %d = stablehlo.uniform_dequantize %x : (tensor<4x!quant.uniform<u8:f32, 0.5:3>>) -> tensor<4xf32>
+  %a = stablehlo.abs %d : tensor<4xf32>
+  %y = stablehlo.uniform_quantize %a : (tensor<4xf32>) -> tensor<4x!quant.uniform<u8:f32, 0.5:3>>
+  return %y : tensor<4x!quant.uniform<u8:f32, 0.5:3>>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[X:.*]] = builtin.unrealized_conversion_cast %x : tensor<4x!quant.uniform<u8:f32, 5.000000e-01:3>> to tensor<4xui8>
+// CHECK:       bufferization.to_buffer %[[X]] : tensor<4xui8> to memref<4xui8>
+// CHECK:       %[[Y:.*]] = bufferization.to_tensor %{{.*}} : memref<4xui8> to tensor<4xui8>
+// CHECK:       %[[R:.*]] = builtin.unrealized_conversion_cast %[[Y]] : tensor<4xui8> to tensor<4x!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK:       func.return %[[R]]

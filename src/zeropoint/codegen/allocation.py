@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from zeropoint.codegen.graph import Halo, Space, View, matrix_view
-from zeropoint.codegen.memrefs import Memory
+from zeropoint.codegen.memrefs import Memory, stored_element
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.patterns.contraction import contraction_of
 from zeropoint.codegen.patterns.match import Found
@@ -48,7 +48,7 @@ class Allocation:
     def caller(self, value: SSAValue, index: int) -> View:
         """The caller's array number `index`, which holds a value."""
         view = dense(value, Space.OUTPUT, index)
-        type_ = MemRefType(element_of(value), shape_of(value), memory_space=StringAttr("output"))
+        type_ = MemRefType(stored_element(value), shape_of(value), memory_space=StringAttr("output"))
         self.memory.allocate(view, type_)
         return view
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdsl.dialects.bufferization import ToBufferOp
-from xdsl.dialects.builtin import NoneAttr, StridedLayoutAttr, StringAttr
+from xdsl.dialects.builtin import NoneAttr, StridedLayoutAttr, StringAttr, UnrealizedConversionCastOp
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
@@ -29,7 +29,7 @@ from zeropoint.codegen.values import Values
 from zeropoint.ir.native import BorderOp, KernelOp, memory_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_dtype
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 LINE = 16
 """The bytes that a kernel may access at once: the vectors of activations are padded to multiples of it."""
@@ -74,6 +74,12 @@ def _cast(_: Values, op: MemorySpaceCastOp) -> None:
     source, dest = memory_of(op.source), memory_of(op.dest)
     if (source.shape, source.element_type, source.layout) != (dest.shape, dest.element_type, dest.layout):
         raise CodegenError(f"found a cast of {source} to {dest}, expected the same memref in another space", op)
+
+
+def _conversion(_: Values, op: UnrealizedConversionCastOp) -> None:
+    alike = {(shape_of(value), element_dtype(element_of(value))) for value in (*op.inputs, *op.outputs)}
+    if len(op.inputs) != 1 or len(op.outputs) != 1 or len(alike) != 1:
+        raise CodegenError("found another conversion, expected one of a quantized tensor to its integers, or back", op)
 
 
 def _strides(value: SSAValue) -> tuple[int, tuple[int, ...]] | None:
@@ -199,6 +205,7 @@ _RULES: Mapping[type[Operation], Callable[[Values, Any], None]] = {
     AllocOp: _allocation,
     ToBufferOp: _given,
     MemorySpaceCastOp: _cast,
+    UnrealizedConversionCastOp: _conversion,
     ReinterpretCastOp: _view,
     BorderOp: _border,
     KernelOp: _kernel,

@@ -27,7 +27,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
 from zeropoint.codegen.graph import Halo, Space, View, matrix_view
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.memrefs import Memory
+from zeropoint.codegen.memrefs import Memory, unconverted
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.patterns.contraction import ContractionMatch, contraction_of
 from zeropoint.codegen.patterns.match import Found
@@ -65,7 +65,8 @@ def is_laid_out(program: Program) -> bool:
     """Whether a program has memrefs already."""
     last = program.entry.last_op
     assert isinstance(last, ReturnOp)
-    return all(isinstance(value, OpResult) and isinstance(value.op, ToTensorOp) for value in last.operands)
+    returned = map(unconverted, last.operands)
+    return all(isinstance(value, OpResult) and isinstance(value.op, ToTensorOp) for value in returned)
 
 
 class _Layout:
@@ -89,7 +90,8 @@ class _Layout:
             with noting(op):
                 self._place(op)
         results = [self._returned(last, index) for index in range(len(last.operands))]
-        last.operands = [self.memory.returned(view) for view in results]
+        types = [value.type for value in last.operands]
+        last.operands = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
         # In reverse, so that every op is erased after its users.
         for op in old[::-1]:
             if not isinstance(op, ConstantOp) or not op.output.first_use:

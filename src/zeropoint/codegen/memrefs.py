@@ -6,14 +6,24 @@ from functools import lru_cache
 
 import numpy as np
 from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, StridedLayoutAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerType,
+    MemRefType,
+    StridedLayoutAttr,
+    StringAttr,
+    UnrealizedConversionCastOp,
+    i32,
+    i64,
+)
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Space, View
 from zeropoint.codegen.values import dense
 from zeropoint.ir.native import memory_of
-from zeropoint.ir.tensors import dtype_element, element_of
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, with_element
 
 
 class Memory:
@@ -48,11 +58,17 @@ class Memory:
         if view.buffer.space is Space.OUTPUT:
             self._memrefs[_key(view)] = made
 
-    def returned(self, view: View) -> SSAValue:
-        """One of the caller's arrays as a tensor."""
+    def returned(self, view: View, type_: Attribute) -> SSAValue:
+        """One of the caller's arrays as a tensor of the type that is returned."""
         base = self._bases[view.buffer]
         cast = self.insert(MemorySpaceCastOp(base, MemRefType(memory_of(base).element_type, view.shape)))
-        return self.insert(ToTensorOp(cast.results[0])).results[0]
+        return self._converted(self.insert(ToTensorOp(cast.results[0])).results[0], type_)
+
+    def _converted(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """A quantized value as its stored integers, or back."""
+        if value.type == type_:
+            return value
+        return self.insert(UnrealizedConversionCastOp(operands=[[value]], result_types=[[type_]])).results[0]
 
     def of(self, view: View) -> SSAValue:
         """The memref of a view."""
@@ -77,12 +93,25 @@ class Memory:
 
     def _take(self, value: SSAValue, view: View) -> None:
         """Create the memref of a tensor that is already in memory."""
-        type_ = MemRefType(element_of(value), view.shape, memory_space=StringAttr(view.buffer.space.value))
-        plain = self.insert(
-            ToBufferOp.create(operands=[value], result_types=[MemRefType(element_of(value), view.shape)])
-        )
+        element = stored_element(value)
+        value = self._converted(value, with_element(value, element))
+        type_ = MemRefType(element, view.shape, memory_space=StringAttr(view.buffer.space.value))
+        plain = self.insert(ToBufferOp.create(operands=[value], result_types=[MemRefType(element, view.shape)]))
         made = self.insert(MemorySpaceCastOp(plain.results[0], type_)).results[0]
         self._bases[view.buffer] = self._memrefs[_key(view)] = made
+
+
+def stored_element(value: SSAValue) -> Attribute:
+    """The element type of a value in memory: a memref of quantized elements is not valid, so they are integers."""
+    element = element_of(value)
+    return dtype_element(element_dtype(element)) if isinstance(element, UniformQuantizedType) else element
+
+
+def unconverted(value: SSAValue) -> SSAValue:
+    """A value, looking through the conversion between a quantized value and its stored integers."""
+    if isinstance(value, OpResult) and isinstance(value.op, UnrealizedConversionCastOp):
+        return value.op.inputs[0]
+    return value
 
 
 _Numbers = DenseArrayBase[IntegerType]

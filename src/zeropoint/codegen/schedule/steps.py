@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.memrefs import unconverted
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
@@ -90,6 +91,7 @@ class _Schedule:
     @staticmethod
     def _returned(value: SSAValue) -> SSAValue:
         """The memref of the caller's array for a returned tensor."""
+        value = unconverted(value)
         assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
         cast = value.op.memref
         assert isinstance(cast, OpResult) and isinstance(cast.op, MemorySpaceCastOp)
@@ -121,11 +123,12 @@ class _Schedule:
 
     def _given(self, op: ToBufferOp) -> View:
         """The view of an input or a constant."""
-        if not isinstance(op.tensor, BlockArgument):
-            array = self._values.constant(op.tensor)
+        tensor = unconverted(op.tensor)
+        if not isinstance(tensor, BlockArgument):
+            array = self._values.constant(tensor)
             assert array is not None
             return self._constants.view(array)
-        view = self._view(Buffer(Space.INPUT, 0, op.tensor.index), op.memref)
+        view = self._view(Buffer(Space.INPUT, 0, tensor.index), op.memref)
         view.buffer.size = math.prod(view.shape) * view.itemsize
         return view
 
