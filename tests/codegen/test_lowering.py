@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from codegen import contractions
 from codegen.classifier import classifier, image
@@ -20,8 +21,8 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 
@@ -96,6 +97,59 @@ def test_no_step_of_a_contraction_is_dead(kind: str) -> None:
         check(case.program)
 
     run()
+
+
+def windowed(kind: str, element: str, sides: list[list[int]], dilation: int) -> str:
+    """A window op of each kind over a computed value of 5x5 pixels, with padding that may crop."""
+    (top, bottom), (left, right) = sides
+    reach = 4 * dilation + 1
+    result = f"tensor<1x4x{reach + top + bottom}x{reach + left + right}x"
+    number = "1" if element == "i8" else "1.0"
+    if kind == "convolution":
+        result += ("i32" if element == "i8" else "f32") + ">"
+        made = f"""%w = stablehlo.constant dense<{number}> : tensor<4x4x1x1x{element}>
+      %y = stablehlo.convolution(%s, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+        window = {{pad = {sides}, lhs_dilate = [{dilation}, {dilation}]}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x4x5x5x{element}>, tensor<4x4x1x1x{element}>) -> {result}"""
+    else:
+        result += f"{element}>"
+        made = f"""%v = stablehlo.constant dense<{number}> : tensor<{element}>
+      %y = "stablehlo.reduce_window"(%s, %v) <{{window_dimensions = array<i64: 1, 1, 1, 1>,
+        base_dilations = array<i64: 1, 1, {dilation}, {dilation}>,
+        padding = dense<[[0, 0], [0, 0], {sides[0]}, {sides[1]}]> : tensor<4x2xi64>}}> ({{
+      ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+        %m = stablehlo.maximum %a, %b : tensor<{element}>
+        stablehlo.return %m : tensor<{element}>
+      }}) : (tensor<1x4x5x5x{element}>, tensor<{element}>) -> {result}"""
+    return f"""
+    func.func @main(%x: tensor<1x4x5x5x{element}>) -> {result} {{
+      %s = stablehlo.abs %x : tensor<1x4x5x5x{element}>
+      {made}
+      return %y : {result}
+    }}
+    """
+
+
+SIDES = st.lists(st.lists(st.integers(-7, 9), min_size=2, max_size=2).filter(lambda ends: sum(ends) > -5),
+                 min_size=2, max_size=2)  # fmt: skip
+KINDS = st.sampled_from(["convolution", "reduce_window"])
+
+
+@some(15)
+@example("convolution", "i8", [[-5, 6], [0, 0]], 1)
+@given(KINDS, st.sampled_from(["i8", "f32"]), SIDES, st.integers(1, 2))
+def test_no_step_around_padding_that_crops_is_dead(kind: str, element: str, sides: list[list[int]], by: int) -> None:
+    check(parse_program(windowed(kind, element, sides, by)))
+
+
+@pytest.mark.parametrize("kind", ["convolution", "reduce_window"])
+def test_a_window_that_crops_its_whole_input_gives_what_the_interpreter_gives(kind: str) -> None:
+    program = parse_program(windowed(kind, "i8", [[-5, 6], [0, 1]], 1))
+    x = np.arange(100, dtype=np.int8).reshape(1, 4, 5, 5)
+    np.testing.assert_array_equal(
+        NativeProgram(program)({"arg0": x})["result0"], Interpreter(program)({"arg0": x})["result0"]
+    )
 
 
 COMPUTED = """

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Space, View
@@ -40,6 +41,8 @@ from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, p
 from zeropoint.codegen.values import ISA, Values, channel_dimension, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
 from zeropoint.expand import ExpansionError, expand, with_one_row
+from zeropoint.expand.emission import Emission
+from zeropoint.expand.padding import padded
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
@@ -267,16 +270,14 @@ class _Grouping:
         number = self.values.splat(op.init_values[0]) if isinstance(op, hlo.ReduceWindowOp) else 0.0
         if number is None:
             raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
-        low, high, interior = padding_around(op)
-        constant = constant_op(np.array(number, element_dtype(element_of(source))), self.program.weights)
-        pad = hlo.PadOp(source, constant.output, low, high, interior)
-        for n, new in enumerate((constant, pad)):
-            new.location = op.location
-            self.old.insert_op_before(new, op)
+        emit = Emission(Builder(InsertPoint.before(op)), self.program.weights, op.location)
+        constant = emit.constant(np.array(number, element_dtype(element_of(source))))
+        op.operands[0] = made = padded(emit, source, constant, *padding_around(op))
+        for n, new in enumerate((constant.owner, made.owner)):
+            assert isinstance(new, Operation)
             # Between the op and the one before it, in order: constant, pad, op. Kernels sort their ops by these
             # numbers.
             self.values.order[new] = self.values.order[op] - (1 - n / 2) / 2
-        op.operands[0] = pad.result
         op.padding = None
         if isinstance(op, hlo.ConvolutionOp):
             op.lhs_dilation = None

@@ -26,10 +26,14 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
-def filled(
+def padded(
     emit: Emission, value: SSAValue, by: SSAValue, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> SSAValue:
-    """`value` padded by a computed scalar."""
+    """A value padded by a scalar; the scalar alone if negative padding removes all elements."""
+    if _keeps_nothing(shape_of(value), low, high, interior):
+        return emit.spread(by, _padded_shape(shape_of(value), low, high, interior), ())
+    if is_constant(by):
+        return emit.add(PadOp(value, by, low, high, interior))
     zero = emit.constant(np.zeros((), element_dtype(element_of(value))))
     made = emit.add(PadOp(value, zero, low, high, interior))
     is_padding = emit.constant(~inside(shape_of(value), shape_of(made), low, interior))
@@ -60,23 +64,30 @@ def everywhere(along: Sequence[Array]) -> Array:
     return found
 
 
-def keeps_nothing(op: PadOp) -> bool:
-    """Whether negative padding removes all elements of the operand."""
-    low, high, interior = map(array_values, (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
+def _padded_shape(shape: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> list[int]:
+    return [
+        before + size + max(size - 1, 0) * between + after
+        for size, before, after, between in zip(shape, low, high, interior, strict=True)
+    ]
+
+
+def _keeps_nothing(shape: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> bool:
+    """Whether negative padding removes all elements."""
     if min((*low, *high), default=0) >= 0:
         return False
-    kept = _inside_along(shape_of(op.operand), shape_of(op.result), low, interior)
+    kept = _inside_along(shape, _padded_shape(shape, low, high, interior), low, interior)
     return not all(part.any() for part in kept)
+
+
+def _widths(op: PadOp) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    return array_values(op.edge_padding_low), array_values(op.edge_padding_high), array_values(op.interior_padding)
 
 
 def is_padding_expanded(op: PadOp) -> bool:
     """Whether a `pad` inserts a computed value, or keeps no element of its operand."""
-    return not is_constant(op.padding_value) or keeps_nothing(op)
+    return not is_constant(op.padding_value) or _keeps_nothing(shape_of(op.operand), *_widths(op))
 
 
 def pad(emit: Emission, op: PadOp) -> Sequence[SSAValue]:
     """A `pad` by a computed value, or one that keeps no element of its operand."""
-    if keeps_nothing(op):
-        return [emit.spread(op.padding_value, shape_of(op.result), ())]
-    widths = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
-    return [filled(emit, op.operand, op.padding_value, *map(array_values, widths))]
+    return [padded(emit, op.operand, op.padding_value, *_widths(op))]

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.expand.emission import Emission
-from zeropoint.expand.padding import filled
+from zeropoint.expand.padding import padded
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -33,7 +33,6 @@ from zeropoint.ir.stablehlo import (
     MinimumOp,
     MultiplyOp,
     OrOp,
-    PadOp,
     ReduceOp,
     ReduceWindowOp,
 )
@@ -80,8 +79,7 @@ def window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue] | None:
     for n, (value, start) in enumerate(zip(values[:count], values[count:], strict=True)):
         if not pads:
             break
-        known = is_constant(op.init_values[n])
-        values[n] = emit.add(PadOp(value, start, *widths)) if known else filled(emit, value, start, *widths)
+        values[n] = padded(emit, value, start, *widths)
     return _reduced(emit, op, values, ("padding", "base_dilations"))
 
 
