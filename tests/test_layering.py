@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "materialize": {"ir", "numerics", "solve", "targets"},
     "ranges": {"ir", "numerics"},
     "lower": {"ir", "numerics", "quant_passes", "targets", "ranges"},
-    "standard": {"ir", "numerics", "quant_passes"},
+    "standard": {"ir", "numerics", "quant_passes", "expand"},
     "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
     "report": {"ir", "numerics", "targets", "ranges"},
     "budget": {"ir", "targets", "report"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from zeropoint.ir.program import Program
@@ -173,8 +175,189 @@ PROGRAMS = {
         "  %0 = stablehlo.iota dim = 1 : tensor<2x3xi32>\n  %y = stablehlo.multiply %0, %x : tensor<2x3xi32>",
         "tensor<2x3xi32>",
     ),
+    "unsigned arithmetic": _program(
+        "%x: tensor<2x40xui8>, %z: tensor<40xui8>",
+        "  %0 = stablehlo.broadcast_in_dim %z, dims = [1] : (tensor<40xui8>) -> tensor<2x40xui8>\n"
+        "  %1 = stablehlo.add %x, %0 : tensor<2x40xui8>\n"
+        "  %2 = stablehlo.maximum %1, %x : tensor<2x40xui8>\n"
+        "  %3 = stablehlo.minimum %2, %0 : tensor<2x40xui8>\n"
+        "  %4 = stablehlo.constant dense<200> : tensor<2x40xui8>\n"
+        "  %5 = stablehlo.compare LT, %3, %4 : (tensor<2x40xui8>, tensor<2x40xui8>) -> tensor<2x40xi1>\n"
+        "  %6 = stablehlo.select %5, %1, %4 : tensor<2x40xi1>, tensor<2x40xui8>\n"
+        "  %7 = stablehlo.constant dense<7> : tensor<2x40xui8>\n"
+        "  %8 = stablehlo.divide %6, %7 : tensor<2x40xui8>\n"
+        "  %9 = stablehlo.remainder %6, %7 : tensor<2x40xui8>\n"
+        "  %10 = stablehlo.clamp %7, %6, %4 : tensor<2x40xui8>\n"
+        "  %11 = stablehlo.shift_right_logical %10, %9 : tensor<2x40xui8>\n"
+        "  %12 = stablehlo.subtract %8, %11 : tensor<2x40xui8>\n"
+        "  %13 = stablehlo.convert %12 : (tensor<2x40xui8>) -> tensor<2x40xi32>\n"
+        "  %14 = stablehlo.convert %3 : (tensor<2x40xui8>) -> tensor<2x40xui16>\n"
+        "  %15 = stablehlo.convert %14 : (tensor<2x40xui16>) -> tensor<2x40xi32>\n"
+        "  %y = stablehlo.add %13, %15 : tensor<2x40xi32>",
+        "tensor<2x40xi32>",
+    ),
+    "unsigned results": _program(
+        "%x: tensor<3x5xui16>, %z: tensor<3x5xui32>",
+        "  %0 = stablehlo.convert %x : (tensor<3x5xui16>) -> tensor<3x5xui32>\n"
+        "  %1 = stablehlo.constant dense<4294967295> : tensor<3x5xui32>\n"
+        "  %2 = stablehlo.subtract %1, %0 : tensor<3x5xui32>\n"
+        "  %y = stablehlo.maximum %2, %z : tensor<3x5xui32>",
+        "tensor<3x5xui32>",
+    ),
+    "unsigned floats": _program(
+        "%x: tensor<3x7xui8>, %z: tensor<3x7xui32>",
+        "  %0 = stablehlo.convert %x : (tensor<3x7xui8>) -> tensor<3x7xf32>\n"
+        "  %1 = stablehlo.convert %z : (tensor<3x7xui32>) -> tensor<3x7xf32>\n"
+        "  %2 = stablehlo.multiply %0, %1 : tensor<3x7xf32>\n"
+        "  %y = stablehlo.convert %2 : (tensor<3x7xf32>) -> tensor<3x7xui16>",
+        "tensor<3x7xui16>",
+    ),
+    "unsigned products": _program(
+        "%x: tensor<3x5xui8>, %w: tensor<4x5xui8>",
+        "  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] "
+        ": (tensor<3x5xui8>, tensor<4x5xui8>) -> tensor<3x4xui32>",
+        "tensor<3x4xui32>",
+    ),
+    "unsigned convolution": _convolution(
+        "tensor<2x3x6x7xui8>", "tensor<4x3x3x2xui8>", "tensor<2x4x4x4xui32>", NCHW,
+        "stride = [2, 2], pad = [[1, 2], [0, 2]]",
+    ),
+    "unsigned maximum": _windows(
+        "tensor<1x2x5x6xui8>", "tensor<1x2x3x3xui8>", "ui8", 0, "maximum",
+        "window_dimensions = array<i64: 1, 1, 3, 2>, window_strides = array<i64: 1, 1, 2, 2>, "
+        "padding = dense<[[0, 0], [0, 0], [1, 1], [0, 0]]> : tensor<4x2xi64>",
+    ),
+    "unsigned padding": _program(
+        "%x: tensor<3x4xui8>",
+        "  %0 = stablehlo.constant dense<250> : tensor<ui8>\n"
+        "  %1 = stablehlo.pad %x, %0, low = [1, -1], high = [0, 2], interior = [2, 0] "
+        ": (tensor<3x4xui8>, tensor<ui8>) -> tensor<8x5xui8>\n"
+        "  %y = stablehlo.reduce(%1 init: %0) applies stablehlo.minimum across dimensions = [0] "
+        ": (tensor<8x5xui8>, tensor<ui8>) -> tensor<5xui8>",
+        "tensor<5xui8>",
+    ),
+    "unsigned rows": _program(
+        "%x: tensor<300x3xui8>, %i: tensor<2x4xui8>",
+        '  %y = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], '
+        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, "
+        "slice_sizes = array<i64: 1, 3>}> : (tensor<300x3xui8>, tensor<2x4xui8>) -> tensor<2x4x3xui8>",
+        "tensor<2x4x3xui8>",
+    ),
+    "unsigned table": _program(
+        "%x: tensor<3x7xui8>",
+        f"  %0 = stablehlo.constant dense<{[(37 * n) % 256 - 128 for n in range(256)]}> : tensor<256xi8>\n"
+        '  %y = "fxpmath.table"(%x, %0) : (tensor<3x7xui8>, tensor<256xi8>) -> tensor<3x7xi8>',
+        "tensor<3x7xi8>",
+    ),
+    "booleans": _program(
+        "%x: tensor<4x9xi8>, %z: tensor<4x9xi8>",
+        "  %0 = stablehlo.constant dense<0> : tensor<4x9xi8>\n"
+        "  %1 = stablehlo.compare LT, %x, %0 : (tensor<4x9xi8>, tensor<4x9xi8>) -> tensor<4x9xi1>\n"
+        "  %2 = stablehlo.compare LT, %z, %0 : (tensor<4x9xi8>, tensor<4x9xi8>) -> tensor<4x9xi1>\n"
+        "  %3 = stablehlo.compare LT, %1, %2 : (tensor<4x9xi1>, tensor<4x9xi1>) -> tensor<4x9xi1>\n"
+        "  %4 = stablehlo.maximum %1, %2 : tensor<4x9xi1>\n"
+        "  %5 = stablehlo.add %1, %2 : tensor<4x9xi1>\n"
+        "  %6 = stablehlo.minimum %4, %5 : tensor<4x9xi1>\n"
+        "  %7 = stablehlo.multiply %1, %2 : tensor<4x9xi1>\n"
+        "  %8 = stablehlo.not %7 : tensor<4x9xi1>\n"
+        "  %9 = stablehlo.xor %8, %3 : tensor<4x9xi1>\n"
+        "  %10 = stablehlo.and %9, %6 : tensor<4x9xi1>\n"
+        "  %11 = stablehlo.convert %10 : (tensor<4x9xi1>) -> tensor<4x9xi8>\n"
+        "  %12 = stablehlo.constant dense<false> : tensor<i1>\n"
+        "  %13 = stablehlo.reduce(%3 init: %12) applies stablehlo.maximum across dimensions = [0] "
+        ": (tensor<4x9xi1>, tensor<i1>) -> tensor<9xi1>\n"
+        "  %14 = stablehlo.convert %13 : (tensor<9xi1>) -> tensor<9xi8>\n"
+        "  %15 = stablehlo.broadcast_in_dim %14, dims = [1] : (tensor<9xi8>) -> tensor<4x9xi8>\n"
+        "  %16 = stablehlo.add %15, %15 : tensor<4x9xi8>\n"
+        "  %y = stablehlo.add %16, %11 : tensor<4x9xi8>",
+        "tensor<4x9xi8>",
+    ),
+    "floats out of range": _program(
+        "%x: tensor<3x5xi32>",
+        "  %0 = stablehlo.convert %x : (tensor<3x5xi32>) -> tensor<3x5xf32>\n"
+        "  %1 = stablehlo.multiply %0, %0 : tensor<3x5xf32>\n"
+        "  %2 = stablehlo.multiply %1, %0 : tensor<3x5xf32>\n"
+        "  %3 = stablehlo.convert %2 : (tensor<3x5xf32>) -> tensor<3x5xi32>\n"
+        "  %4 = stablehlo.convert %0 : (tensor<3x5xf32>) -> tensor<3x5xi8>\n"
+        "  %5 = stablehlo.convert %4 : (tensor<3x5xi8>) -> tensor<3x5xi32>\n"
+        "  %6 = stablehlo.sqrt %0 : tensor<3x5xf32>\n"
+        "  %7 = stablehlo.convert %6 : (tensor<3x5xf32>) -> tensor<3x5xi32>\n"
+        "  %8 = stablehlo.xor %3, %5 : tensor<3x5xi32>\n"
+        "  %y = stablehlo.xor %7, %8 : tensor<3x5xi32>",
+        "tensor<3x5xi32>",
+    ),
+    "shifts": _program(
+        "%x: tensor<8x8xi8>, %n: tensor<8x8xi8>",
+        "  %0 = stablehlo.constant dense<15> : tensor<8x8xi8>\n"
+        "  %1 = stablehlo.and %n, %0 : tensor<8x8xi8>\n"
+        "  %2 = stablehlo.shift_left %x, %1 : tensor<8x8xi8>\n"
+        "  %3 = stablehlo.shift_right_arithmetic %x, %1 : tensor<8x8xi8>\n"
+        "  %4 = stablehlo.shift_right_logical %x, %n : tensor<8x8xi8>\n"
+        "  %5 = stablehlo.popcnt %2 : tensor<8x8xi8>\n"
+        "  %6 = stablehlo.count_leading_zeros %4 : tensor<8x8xi8>\n"
+        "  %7 = stablehlo.xor %2, %3 : tensor<8x8xi8>\n"
+        "  %8 = stablehlo.add %5, %6 : tensor<8x8xi8>\n"
+        "  %y = stablehlo.subtract %7, %8 : tensor<8x8xi8>",
+        "tensor<8x8xi8>",
+    ),
+    "quotients": _program(
+        "%x: tensor<16x16xi8>, %n: tensor<16x16xi8>",
+        "  %0 = stablehlo.constant dense<3> : tensor<16x16xi8>\n"
+        "  %1 = stablehlo.shift_right_arithmetic %n, %0 : tensor<16x16xi8>\n"
+        "  %2 = stablehlo.divide %x, %1 : tensor<16x16xi8>\n"
+        "  %3 = stablehlo.remainder %x, %1 : tensor<16x16xi8>\n"
+        "  %4 = stablehlo.multiply %3, %0 : tensor<16x16xi8>\n"
+        "  %y = stablehlo.xor %2, %4 : tensor<16x16xi8>",
+        "tensor<16x16xi8>",
+    ),
+    "quotients of the least number": _program(
+        "%x: tensor<4xi8>",
+        "  %0 = stablehlo.constant dense<[-128, -128, 5, -128]> : tensor<4xi8>\n"
+        "  %1 = stablehlo.constant dense<[-1, 0, 0, 3]> : tensor<4xi8>\n"
+        "  %2 = stablehlo.divide %0, %1 : tensor<4xi8>\n"
+        "  %3 = stablehlo.remainder %0, %1 : tensor<4xi8>\n"
+        "  %4 = stablehlo.xor %2, %x : tensor<4xi8>\n"
+        "  %y = stablehlo.add %3, %4 : tensor<4xi8>",
+        "tensor<4xi8>",
+    ),
+    "dynamic slice": _program(
+        "%x: tensor<7x6xi8>, %i: tensor<i8>, %j: tensor<i8>",
+        '  %0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [3, 2] '
+        ": (tensor<7x6xi8>, tensor<i8>, tensor<i8>) -> tensor<3x2xi8>\n"
+        "  %1 = stablehlo.constant dense<2> : tensor<i8>\n"
+        '  %y = stablehlo.dynamic_slice %0, %1, %i, sizes = [1, 1] '
+        ": (tensor<3x2xi8>, tensor<i8>, tensor<i8>) -> tensor<1x1xi8>",
+        "tensor<1x1xi8>",
+    ),
+    "dynamic update": _program(
+        "%x: tensor<7x6xi8>, %u: tensor<3x2xi8>, %i: tensor<2xi8>",
+        "  %0 = stablehlo.slice %i [0:1] : (tensor<2xi8>) -> tensor<1xi8>\n"
+        "  %1 = stablehlo.reshape %0 : (tensor<1xi8>) -> tensor<i8>\n"
+        "  %2 = stablehlo.constant dense<3> : tensor<i8>\n"
+        "  %3 = stablehlo.dynamic_update_slice %x, %u, %1, %2 "
+        ": (tensor<7x6xi8>, tensor<3x2xi8>, tensor<i8>, tensor<i8>) -> tensor<7x6xi8>\n"
+        "  %y = stablehlo.dynamic_update_slice %3, %u, %2, %1 "
+        ": (tensor<7x6xi8>, tensor<3x2xi8>, tensor<i8>, tensor<i8>) -> tensor<7x6xi8>",
+        "tensor<7x6xi8>",
+    ),
+    "select and scatter": _program(
+        "%x: tensor<6x7xi8>, %s: tensor<3x3xi8>",
+        "  %0 = stablehlo.constant dense<5> : tensor<i8>\n"
+        '  %y = "stablehlo.select_and_scatter"(%x, %s, %0) <{window_dimensions = array<i64: 2, 3>, '
+        "window_strides = array<i64: 2, 2>}> ({\n  ^bb0(%a: tensor<i8>, %b: tensor<i8>):\n"
+        "    %c = stablehlo.compare GE, %a, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>\n"
+        "    stablehlo.return %c : tensor<i1>\n  }, {\n  ^bb0(%a: tensor<i8>, %b: tensor<i8>):\n"
+        "    %c = stablehlo.add %a, %b : tensor<i8>\n    stablehlo.return %c : tensor<i8>\n  }) "
+        ": (tensor<6x7xi8>, tensor<3x3xi8>, tensor<i8>) -> tensor<6x7xi8>",
+        "tensor<6x7xi8>",
+    ),
 }  # fmt: skip
 """By what they show."""
+
+
+def signless(arrays: Sequence[Array]) -> list[Array]:
+    """Unsigned integers as the signless ones with the same bits, which arguments of programs in standard form are."""
+    return [array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "u" else array for array in arrays]
 
 
 def arguments(program: Program, random: np.random.Generator) -> list[Array]:

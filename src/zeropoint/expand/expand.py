@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xdsl.builder import Builder
@@ -67,17 +67,17 @@ def _is_expanded(op: Operation) -> bool:
     return type(op) in EXPANSIONS and (type(op) not in APPLIES or APPLIES[type(op)](op))
 
 
-def expand(program: Program) -> Program:
-    """A copy without the ops of `EXPANSIONS`; the program itself if there are none.
+def expand(program: Program, kept: Collection[type[Operation]] = ()) -> Program:
+    """A copy without the ops of `EXPANSIONS`, but those `kept`; the program itself if there are none.
 
     Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
     are too large or whose bodies are not elementwise.
     """
-    if not any(map(_is_expanded, program.entry.ops)):
+    if not any(type(op) not in kept and _is_expanded(op) for op in program.entry.ops):
         return program
     program = program.clone()
     for op in list(program.entry.ops):
-        if not _is_expanded(op):
+        if type(op) in kept or not _is_expanded(op):
             continue
         made = EXPANSIONS[type(op)](Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
         if made is not None:

@@ -3,7 +3,8 @@
 A scalar is a rank-0 array, an index one of int64; the extents of a tensor of unknown rank are a 1-D array. Rules are
 looked up by the op's name, so that only programs with such ops load their dialects.
 
-The ops of linalg are in `structured.py`, those of tensor that move elements in `tensor_ops.py`, loops in `loops.py`.
+Integer arithmetic is in `integers.py`, the ops of linalg in `structured.py`, those of tensor that move elements in
+`tensor_ops.py`, loops in `loops.py`.
 
 Source: MLIR's pages of the dialects arith, math, shape and tensor. Conversion of a float that is out of range
 of the integer type is poison there, and an unspecified number here.
@@ -20,120 +21,44 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FloatAttr,
-    IndexType,
     IntegerAttr,
-    IntegerType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
-from zeropoint.interp import loops, structured, tensor_ops
-from zeropoint.interp.binding import Binary, Kernel, Rule, Scope, Unary
+from zeropoint.interp import integers, loops, structured, tensor_ops
+from zeropoint.interp.binding import Kernel, Rule, Scope
 from zeropoint.interp.errors import InputError
+from zeropoint.interp.integers import INDEX, binary, dtype_of, of_arrays, unary
 from zeropoint.interp.structured import check_shape
-from zeropoint.ir.quant.containers import element_or_self, ranked_shape
-from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.ir.quant.containers import ranked_shape
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics import functions
 from zeropoint.numerics.rounding import round_half_away
 
 CONSTANT = "arith.constant"
-_INDEX = np.dtype(np.int64)
-
-
-def _dtype(value: SSAValue) -> np.dtype[Any]:
-    element = element_or_self(value.type)
-    return _INDEX if isinstance(element, IndexType) else element_dtype(element)
 
 
 def constant(op: Any, weights: Weights) -> Array:
     """`arith.constant`: a number, or the elements of a tensor."""
     found = cast("Attribute", op.value)
     if isinstance(found, IntegerAttr | FloatAttr):
-        return np.asarray(cast("Any", found).value.data).astype(_dtype(op.results[0]))
+        return np.asarray(cast("Any", found).value.data).astype(dtype_of(op.results[0]))
     return weights.array(cast("DenseIntOrFPElementsAttr[Any]", found))
-
-
-def _function(function: Callable[..., Array]) -> Rule:
-    """The rule for a function of arrays; the result has the op's result dtype."""
-
-    def rule(op: Operation, scope: Scope) -> Kernel:
-        del scope
-        dtype = _dtype(op.results[0])
-
-        def run(*operands: Array) -> Array:
-            return np.asarray(function(*operands)).astype(dtype, copy=False)
-
-        return run
-
-    return rule
-
-
-def _unary(function: Unary) -> Rule:
-    return _function(function)
-
-
-def _binary(function: Binary) -> Rule:
-    return _function(function)
 
 
 def _same(array: Array) -> Array:
     return array
 
 
-def _width(value: SSAValue) -> int:
-    return cast("IntegerType", element_or_self(value.type)).width.data
-
-
-def _unsigned(array: Array, width: int) -> Array:
-    """Signless integers as unsigned ones. Integers below 8 bits are sign-extended in their containers."""
-    return array.view(f"u{array.dtype.itemsize}") & np.asarray((1 << width) - 1, f"u{array.dtype.itemsize}")
-
-
-def _from_unsigned(op: Operation, scope: Scope) -> Kernel:
-    del scope
-    width, dtype = _width(op.operands[0]), _dtype(op.results[0])
-
-    def run(array: Array) -> Array:
-        return _unsigned(array, width).astype(dtype)
-
-    return run
-
-
-def _to_unsigned(op: Operation, scope: Scope) -> Kernel:
-    del scope
-    width, dtype = _width(op.results[0]), _dtype(op.results[0])
-    high = 1 << (width - 1)
-
-    def run(array: Array) -> Array:
-        whole = np.trunc(array.astype(np.float64)).astype(np.int64)
-        return np.asarray(np.where(whole >= high, whole - 2 * high, whole)).astype(dtype)
-
-    return run
-
-
 def _to_signed(op: Operation, scope: Scope) -> Kernel:
     del scope
-    dtype = _dtype(op.results[0])
+    dtype = dtype_of(op.results[0])
 
     def run(array: Array) -> Array:
         return np.trunc(array.astype(np.float64)).astype(np.int64).astype(dtype)
 
     return run
-
-
-def _unsigned_extreme(function: Callable[[Array, Array], Array]) -> Rule:
-    def rule(op: Operation, scope: Scope) -> Kernel:
-        del scope
-        width, dtype = _width(op.results[0]), _dtype(op.results[0])
-        high = 1 << (width - 1)
-
-        def run(lhs: Array, rhs: Array) -> Array:
-            found = function(_unsigned(lhs, width), _unsigned(rhs, width)).astype(np.int64)
-            return np.asarray(np.where(found >= high, found - 2 * high, found)).astype(dtype)
-
-        return run
-
-    return rule
 
 
 _ORDERED: tuple[Callable[[Array, Array], Array], ...] = (
@@ -170,7 +95,7 @@ def _sizes(op: Operation, dynamic: tuple[Array, ...]) -> list[int]:
 
 def _empty(op: Operation, scope: Scope) -> Kernel:
     del scope
-    dtype = _dtype(op.results[0])
+    dtype = dtype_of(op.results[0])
     return lambda *dynamic: np.zeros(_sizes(op, dynamic), dtype)
 
 
@@ -186,7 +111,7 @@ def _splat(op: Operation, scope: Scope) -> Kernel:
 def _from_elements(op: Operation, scope: Scope) -> Kernel:
     del scope
     shape = ranked_shape(op.results[0].type)
-    return lambda *elements: np.array([element.item() for element in elements], _dtype(op.results[0])).reshape(shape)
+    return lambda *elements: np.array([element.item() for element in elements], dtype_of(op.results[0])).reshape(shape)
 
 
 def _split_at(op: Operation, scope: Scope) -> Kernel:
@@ -215,76 +140,6 @@ def _extract(x: Array, *indices: Array) -> Array:
             position = [int(np.reshape(each, -1)[0]) for each in indices]
             raise InputError(f"found index {position} of a tensor of shape {list(x.shape)}, expected one inside")
     return np.asarray(x[indices])
-
-
-def _shift(function: Binary) -> Rule:
-    """A shift; amounts of the width or more are poison in MLIR, and 0 here."""
-
-    def rule(op: Operation, scope: Scope) -> Kernel:
-        del scope
-        width, dtype = _width(op.results[0]), _dtype(op.results[0])
-
-        def run(x: Array, amount: Array) -> Array:
-            fits = (amount >= 0) & (amount < width)
-            return np.asarray(np.where(fits, function(x, np.where(fits, amount, 0)), 0)).astype(dtype)
-
-        return run
-
-    return rule
-
-
-def _shift_unsigned(op: Operation, scope: Scope) -> Kernel:
-    width, dtype = _width(op.results[0]), _dtype(op.results[0])
-    del scope
-
-    def run(x: Array, amount: Array) -> Array:
-        fits = (amount >= 0) & (amount < width)
-        shifted = _unsigned(x, width) >> np.where(fits, amount, 0).astype(f"u{x.dtype.itemsize}")
-        return np.asarray(np.where(fits, shifted, 0)).astype(dtype)
-
-    return run
-
-
-_INTEGER_PREDICATES: tuple[tuple[Binary, bool], ...] = (
-    (np.equal, False),
-    (np.not_equal, False),
-    (np.less, False),
-    (np.less_equal, False),
-    (np.greater, False),
-    (np.greater_equal, False),
-    (np.less, True),
-    (np.less_equal, True),
-    (np.greater, True),
-    (np.greater_equal, True),
-)
-"""The predicates of `arith.cmpi` from 0 on: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge; whether unsigned."""
-
-
-def _compare_integers(op: Any, scope: Scope) -> Kernel:
-    del scope
-    function, unsigned = _INTEGER_PREDICATES[int(op.predicate.value.data)]
-    if not unsigned or isinstance(element_or_self(op.operands[0].type), IndexType):
-        return function
-    width = _width(op.operands[0])
-
-    def run(lhs: Array, rhs: Array) -> Array:
-        return function(_unsigned(lhs, width), _unsigned(rhs, width))
-
-    return run
-
-
-def _truncate_integer(op: Operation, scope: Scope) -> Kernel:
-    del scope
-    width, dtype = _width(op.results[0]), _dtype(op.results[0])
-    spare = 8 * dtype.itemsize - width
-
-    def run(x: Array) -> Array:
-        if dtype == np.bool_:
-            return (x & 1).astype(np.bool_)
-        # Integers below 8 bits are sign-extended in their containers.
-        return (x.astype(dtype) << spare) >> spare if spare else x.astype(dtype)
-
-    return run
 
 
 def _cast(op: Operation, scope: Scope) -> Kernel:
@@ -331,64 +186,44 @@ _FUNCTIONS = {
 """Functions of the math dialect by their names in `numerics.functions`."""
 
 STANDARD: Mapping[str, Rule] = {
-    "arith.addf": _binary(np.add),
-    "arith.addi": _binary(np.add),
-    "arith.andi": _binary(np.bitwise_and),
+    "arith.addf": binary(np.add),
     "arith.cmpf": _compare,
-    "arith.cmpi": _compare_integers,
-    "arith.divf": _binary(np.divide),
-    "arith.divsi": _binary(functions.BINARY["divide"]),
-    "arith.extf": _unary(_same),
-    "arith.extsi": _unary(_same),
-    "arith.extui": _from_unsigned,
+    "arith.divf": binary(np.divide),
+    "arith.extf": unary(_same),
     "arith.fptosi": _to_signed,
-    "arith.fptoui": _to_unsigned,
-    "arith.index_cast": _unary(_same),
-    "arith.maximumf": _binary(functions.BINARY["maximum"]),
-    "arith.maxsi": _binary(np.maximum),
-    "arith.maxui": _unsigned_extreme(np.maximum),
-    "arith.minimumf": _binary(functions.BINARY["minimum"]),
-    "arith.minsi": _binary(np.minimum),
-    "arith.minui": _unsigned_extreme(np.minimum),
-    "arith.mulf": _binary(np.multiply),
-    "arith.muli": _binary(np.multiply),
-    "arith.negf": _unary(np.negative),
-    "arith.ori": _binary(np.bitwise_or),
-    "arith.select": _function(np.where),
-    "arith.shli": _shift(np.left_shift),
-    "arith.shrsi": _shift(np.right_shift),
-    "arith.shrui": _shift_unsigned,
-    "arith.sitofp": _unary(_same),
-    "arith.subf": _binary(np.subtract),
-    "arith.subi": _binary(np.subtract),
-    "arith.truncf": _unary(_same),
-    "arith.trunci": _truncate_integer,
-    "arith.uitofp": _from_unsigned,
-    "arith.xori": _binary(np.bitwise_xor),
+    "arith.index_cast": unary(_same),
+    "arith.maximumf": binary(functions.BINARY["maximum"]),
+    "arith.minimumf": binary(functions.BINARY["minimum"]),
+    "arith.mulf": binary(np.multiply),
+    "arith.negf": unary(np.negative),
+    "arith.select": of_arrays(np.where),
+    "arith.sitofp": unary(_same),
+    "arith.subf": binary(np.subtract),
+    "arith.truncf": unary(_same),
     **dict.fromkeys(NAMED, structured.structured),
     "linalg.fill": structured.fill,
     "linalg.reduce": structured.reduce,
     "linalg.transpose": structured.transpose,
-    **{f"math.{name}": _unary(functions.UNARY[function]) for name, function in _FUNCTIONS.items()},
+    **{f"math.{name}": unary(functions.UNARY[function]) for name, function in _FUNCTIONS.items()},
+    **integers.INTEGERS,
     **loops.LOOPS,
-    "math.absi": _unary(np.abs),
-    "math.powf": _binary(functions.BINARY["power"]),
-    "math.round": _unary(lambda x: round_half_away(x.astype(np.float64))),
-    "math.roundeven": _unary(np.rint),
-    "shape.num_elements": _unary(lambda extents: np.asarray(math.prod(extents.tolist()))),
-    "shape.shape_of": _unary(lambda x: np.asarray(x.shape, _INDEX)),
+    "math.powf": binary(functions.BINARY["power"]),
+    "math.round": unary(lambda x: round_half_away(x.astype(np.float64))),
+    "math.roundeven": unary(np.rint),
+    "shape.num_elements": unary(lambda extents: np.asarray(math.prod(extents.tolist()))),
+    "shape.shape_of": unary(lambda x: np.asarray(x.shape, INDEX)),
     "shape.split_at": _split_at,
     "tensor.cast": _cast,
     "tensor.collapse_shape": tensor_ops.reshaped,
-    "tensor.dim": _binary(lambda x, axis: _extract(np.asarray(x.shape), axis)),
+    "tensor.dim": binary(lambda x, axis: _extract(np.asarray(x.shape), axis)),
     "tensor.empty": _empty,
     "tensor.expand_shape": tensor_ops.reshaped,
-    "tensor.extract": _function(_extract),
+    "tensor.extract": of_arrays(_extract),
     "tensor.extract_slice": tensor_ops.extract_slice,
     "tensor.from_elements": _from_elements,
     "tensor.insert_slice": tensor_ops.insert_slice,
     "tensor.pad": tensor_ops.pad,
-    "tensor.reshape": _binary(_reshape),
+    "tensor.reshape": binary(_reshape),
     "tensor.splat": _splat,
 }
 """The rules, by op name."""

@@ -27,13 +27,15 @@ Kind = Literal[
     "multiply",
     "or",
     "power",
+    "remainder",
     "round_even",
     "shift_left",
     "shift_right",
+    "shift_right_logical",
     "subtract",
     "xor",
 ]
-"""The ops. A right shift is arithmetic."""
+"""The ops. A right shift is arithmetic, unless it is named logical."""
 Relation = Literal["eq", "ge", "gt", "le", "lt", "ne"]
 """Comparisons, of signed integers."""
 Parameter = int | float | AnyArray

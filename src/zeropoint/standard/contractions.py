@@ -1,6 +1,7 @@
 """Matrix products and convolutions as linalg named ops; other forms as `linalg.generic`.
 
-A constant operand is transposed here, so that the named op has the layout that it is named after.
+A constant operand is transposed here, so that the named op has the layout that it is named after. Named ops extend
+their operands as signed integers, so products of unsigned ones are generics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from zeropoint.ir.stablehlo import ConvertOp, ConvolutionLayout, ConvolutionOp, 
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.standard.linalg import BatchMatmulOp, DepthwiseConv2DNchwChwOp, MatmulOp
 from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.standard.elementwise import scalar_type
+from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.lowering import Standard, product_body
 from zeropoint.standard.movement import padded, reshaped
 
@@ -60,7 +61,7 @@ def lower_dot_general(std: Standard, op: DotGeneralOp) -> SSAValue:
     result = scalar_type(op, op.result)
     init = std.filled(shape_of(op.result), result, 0)
     matrices = len(free[0]) == len(free[1]) == len(contracted[0]) == 1 and len(batch[0]) <= 1
-    if not matrices or not isinstance(result, IntegerType):
+    if not matrices or not isinstance(result, IntegerType) or is_unsigned(left) or is_unsigned(right):
         return _general_product(std, (left, right), init, (batch, contracted, free))
     a = transposed(std, left, [*batch[0], *free[0], *contracted[0]])
     b = transposed(std, right, [*batch[1], *contracted[1], *free[1]])
@@ -89,7 +90,7 @@ def _general_product(
         maps.append(AffineMap(starts[4], 0, results))
     maps.append(AffineMap(starts[4], 0, tuple(AffineExpr.dimension(dim) for dim in range(starts[3]))))
     values = [std.value(operand) for operand in operands]
-    block = product_body([element_of(value) for value in (*values, init)])
+    block = product_body([element_of(value) for value in (*values, init)], [*map(is_unsigned, operands)])
     return std.reduction(values, init, block, (maps, starts[3], counts[3]))
 
 
@@ -110,7 +111,8 @@ def lower_convolution(std: Standard, op: ConvolutionOp) -> SSAValue:
     weight = narrow(std, op.rhs)
     given = _padded_input(std, op, layout)
     plain = layout == ConvolutionLayout.channels_first(rank)
-    if not plain or rank != 2 or not isinstance(scalar_type(op, op.result), IntegerType):
+    signed = isinstance(scalar_type(op, op.result), IntegerType) and not is_unsigned(op.lhs) and not is_unsigned(weight)
+    if not plain or rank != 2 or not signed:
         return _general_convolution(std, op, given, weight, (strides, dilations, groups))
     filters = shape_of(weight)
     if groups > 1 and filters[1] == 1 and filters[0] == groups:
@@ -204,7 +206,7 @@ def _general_convolution(
             len(loop), layout.output_batch_dimension, n, feature, (g, f), layout.output_spatial_dimensions, positions
         ),
     ]
-    block = product_body([element_of(value) for value in (a, b, init)])
+    block = product_body([element_of(value) for value in (a, b, init)], [is_unsigned(op.lhs), is_unsigned(weight)])
     found = std.reduction([a, b], init, block, (maps, 3 + rank, 1 + rank))
     return reshaped(std, found, shape)
 

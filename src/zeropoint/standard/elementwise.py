@@ -1,7 +1,7 @@
 """Elementwise StableHLO and fxpmath ops on one element: a table from op to function.
 
-Integer division, shifts by amounts that are not constants in range, and unsigned integers are refused: arith leaves
-open what StableHLO defines of them, and integer programs don't use them.
+Where arith leaves open what StableHLO or our interpreter defines (shifts by the width or more, division by 0, floats
+out of range), a comparison replaces the result, unless constants show that it cannot happen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -33,14 +33,15 @@ from zeropoint.ir.fxpmath import (
 )
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.quant_passes.affine import Parameters, dequantize, quantize_as_upstream, quantize_scalar
 from zeropoint.quant_passes.emitter import Elementwise, Emitter
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard import fixed_point
-from zeropoint.standard.arithmetic import Element, Kind, Relation
+from zeropoint.standard.arithmetic import Kind, Relation
+from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.expand_fxpmath import (
     constant_requantization,
     high_product,
@@ -63,17 +64,6 @@ class Source:
 
 Emit = Callable[[ScalarArithmetic, Any, Sequence[SSAValue], Source], SSAValue]
 """Emits the result of an op, given its activations."""
-
-
-def scalar_type(op: Operation, value: SSAValue) -> Element:
-    """The type of an element of a value: for quantized types, of its storage. Raises LoweringError if there is none."""
-    found = element_of(value)
-    if isinstance(found, UniformQuantizedType):
-        found = found.storage.mlir_type
-    signless = isinstance(found, IntegerType) and found == IntegerType(found.bitwidth)
-    if not signless and not isinstance(found, AnyFloat):
-        raise LoweringError(f"{describe(op)}: found {value.type}, expected signless integers or floats", op)
-    return cast("Element", found)
 
 
 def _kind(kind: Kind) -> Emit:
@@ -103,25 +93,51 @@ def _float_kind(kind: Kind) -> Emit:
 
 
 def _shift(kind: Kind) -> Emit:
+    """All bits are shifted out by the width and more; then an arithmetic shift leaves the sign in every bit."""
+
     def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
         amounts, width = constant_elements(op.rhs, source.weights), scalar_type(op, op.lhs).bitwidth
-        if amounts is None or ((amounts < 0) | (amounts >= width)).any():
-            raise LoweringError(f"{describe(op)}: expected shifts by constants in 0..{width - 1}", op)
-        return ops.emit(kind, *args)
+        if amounts is not None and ((amounts >= 0) & (amounts < width)).all():
+            return ops.emit(kind, *args)
+        x, amount = args
+        if kind == "shift_right":
+            return ops.emit(kind, x, ops.body.value(arith.MinUIOp(amount, ops.of(width - 1, amount))))
+        inside = ops.body.value(arith.CmpiOp(amount, ops.of(width, amount), "ult"))
+        return ops.select(inside, ops.emit(kind, x, amount), ops.of(0, x))
 
     return emit
 
 
-def _divide(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
-    """Floats, or integers by constants above 0 (or by the greater of such a constant and a value), towards 0."""
-    if not isinstance(args[0].type, IntegerType):
-        return ops.emit("divide", *args)
-    made = op.rhs.owner
-    least = made.rhs if isinstance(made, hlo.MaximumOp) else op.rhs
-    divisors = constant_elements(least, source.weights)
-    if divisors is None or (divisors <= 0).any():
-        raise LoweringError(f"{describe(op)}: expected integers divided by constants above 0", op)
-    return ops.body.value(arith.DivSIOp(args[0], args[1]))
+def _division(kind: Kind) -> Emit:
+    """Integers towards 0; a quotient or remainder by 0 is 0, and the least number divided by -1 is itself."""
+
+    def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        x, y = args
+        if not isinstance(x.type, IntegerType):
+            if kind == "remainder":
+                raise LoweringError(f"{describe(op)}: found {op.lhs.type}, expected integers; arith has no form", op)
+            return ops.emit(kind, x, y)
+        made = op.rhs.owner
+        divisors = constant_elements(made.rhs if isinstance(made, hlo.MaximumOp) else op.rhs, source.weights)
+        if divisors is not None and (divisors > 0).all():
+            return ops.emit(kind, x, y)
+        # By 1 instead of 0 and -1, for which the quotient or its negation is x, and the remainder 0.
+        none = ops.compare("eq", y, 0)
+        is_minus = none if ops.unsigned else ops.compare("eq", y, -1)
+        divided = ops.emit(kind, x, ops.select(is_minus, ops.of(1, y), ops.select(none, ops.of(1, y), y)))
+        if not ops.unsigned and kind == "divide":
+            divided = ops.select(is_minus, ops.subtract(ops.of(0, x), x), divided)
+        return ops.select(none, ops.of(0, x), divided)
+
+    return emit
+
+
+def _count(function: Callable[[SSAValue], Operation]) -> Emit:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        del op, source
+        return ops.body.value(function(args[0]))
+
+    return emit
 
 
 def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
@@ -178,8 +194,12 @@ def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], s
 
 
 def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """Integers modulo 2^width; floats to integers saturate."""
     del source
-    return ops.converted(args[0], scalar_type(op, op.results[0]))
+    wanted, x = scalar_type(op, op.results[0]), args[0]
+    if isinstance(wanted, IntegerType) and wanted != i1 and not isinstance(x.type, IntegerType):
+        return ops.saturated(x, wanted, unsigned=is_unsigned(op.results[0]))
+    return ops.converted(x, wanted)
 
 
 def _requantize(ops: ScalarArithmetic, op: RequantizeOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
@@ -193,8 +213,8 @@ def _weighted_sum(ops: ScalarArithmetic, op: WeightedSumOp, args: Sequence[SSAVa
 
 
 def _table(ops: ScalarArithmetic, op: TableOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
-    width = scalar_type(op, op.operand).bitwidth
-    return fixed_point.looked_up(ops, args[0], source.tensor(op.table), -(1 << (width - 1)))
+    least = int(np.iinfo(element_dtype(element_of(op.operand))).min)
+    return fixed_point.looked_up(ops, args[0], source.tensor(op.table), least)
 
 
 def _interpolate(ops: ScalarArithmetic, op: InterpolateOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
@@ -267,7 +287,8 @@ ELEMENTWISE: Mapping[type[Operation], Emit] = {
     hlo.CompareOp: _compare,
     hlo.ConvertOp: _convert,
     hlo.CosineOp: _math(math.CosOp),
-    hlo.DivideOp: _divide,
+    hlo.CountLeadingZerosOp: _count(math.CountLeadingZerosOp),
+    hlo.DivideOp: _division("divide"),
     hlo.ExponentialMinusOneOp: _math(math.ExpM1Op),
     hlo.ExponentialOp: _math(math.ExpOp),
     hlo.FloorOp: _math(math.FloorOp),
@@ -281,17 +302,21 @@ ELEMENTWISE: Mapping[type[Operation], Emit] = {
     hlo.NegateOp: _negate,
     hlo.NotOp: _not,
     hlo.OrOp: _kind("or"),
+    hlo.PopcntOp: _count(math.CtPopOp),
     hlo.PowerOp: _float_kind("power"),
+    hlo.RemainderOp: _division("remainder"),
     hlo.RoundNearestAfzOp: _math(math.RoundOp),
     hlo.RoundNearestEvenOp: _math(math.RoundEvenOp),
     hlo.RsqrtOp: _math(math.RsqrtOp),
     hlo.SelectOp: _select,
     hlo.ShiftLeftOp: _shift("shift_left"),
     hlo.ShiftRightArithmeticOp: _shift("shift_right"),
+    hlo.ShiftRightLogicalOp: _shift("shift_right_logical"),
     hlo.SignOp: _sign,
     hlo.SineOp: _math(math.SinOp),
     hlo.SqrtOp: _math(math.SqrtOp),
     hlo.SubtractOp: _kind("subtract"),
+    hlo.TanOp: _math(math.TanOp),
     hlo.TanhOp: _math(math.TanhOp),
     hlo.UniformDequantizeOp: _dequantize,
     hlo.UniformQuantizeOp: _quantize,

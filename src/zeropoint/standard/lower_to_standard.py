@@ -28,10 +28,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import TensorType, UnrealizedConversionCastOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.expand import expand
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -42,11 +45,12 @@ from zeropoint.quant_passes import lower_quant_ops, strip_func_quant_types
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
 from zeropoint.standard.control import lower_while
-from zeropoint.standard.elementwise import ELEMENTWISE, scalar_type
+from zeropoint.standard.element_types import scalar_type, signless_tensor
+from zeropoint.standard.elementwise import ELEMENTWISE
+from zeropoint.standard.indexing import lower_dynamic_slice, lower_dynamic_update_slice, lower_gather
 from zeropoint.standard.lowering import Standard, insert_before, is_fused
 from zeropoint.standard.movement import (
     lower_concatenate,
-    lower_gather,
     lower_iota,
     lower_pad,
     lower_reshape,
@@ -60,6 +64,8 @@ LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
     hlo.ConcatenateOp: lower_concatenate,
     hlo.ConvolutionOp: lower_convolution,
     hlo.DotGeneralOp: lower_dot_general,
+    hlo.DynamicSliceOp: lower_dynamic_slice,
+    hlo.DynamicUpdateSliceOp: lower_dynamic_update_slice,
     hlo.GatherOp: lower_gather,
     hlo.IotaOp: lower_iota,
     hlo.PadOp: lower_pad,
@@ -85,6 +91,8 @@ _ON_STORAGE = (
     hlo.UniformQuantizeOp,
 )
 """Ops on quantized values that cast them, or only move storage integers."""
+KEPT = frozenset((*LOWERINGS, *ELEMENTWISE)) - {hlo.ReduceOp, hlo.ReduceWindowOp}
+"""Ops that `expand` leaves alone, because they have a form. It makes reductions those of one type."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
@@ -92,10 +100,11 @@ def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), branches, unsigned types, dynamic shapes but of elementwise ops.
-    Quantized types of arguments and results become their storage, as `strip-func-quant-types` does.
+    arithmetic (run `integer-program` first), branches, sorts, scatters, dynamic shapes but of elementwise ops.
+    Quantized types of arguments and results become their storage, as `strip-func-quant-types` does; unsigned integers
+    become signless ones with the same bits.
     """
-    program = strip_func_quant_types(program)
+    program = expand(strip_func_quant_types(program), KEPT)
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
@@ -113,20 +122,39 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
     given = list(block.ops)
     _check_types(given)
     std = Standard(program.weights, program.profile, insert_before(given[0]), given[0].location)
-    std.values = {**({} if outer is None else outer.values), **{argument: argument for argument in block.args}}
+    arguments = _signless(block.args, InsertPoint.at_start(block))
+    std.values = {**({} if outer is None else outer.values), **arguments}
     for op in given:
         if isinstance(op, CallOp):
             std.builder, std.location = insert_before(op), op.location
             op.operands = [std.value(value) for value in op.operands]
         if op.name.partition(".")[0] in _STANDARD and not isinstance(op, ReturnOp):
-            std.values.update({result: result for result in op.results})
+            std.values.update(_signless(op.results, InsertPoint.after(op)))
         elif not isinstance(op, _DEFERRED) and not is_fused(op):
             std.builder, std.location = insert_before(op), op.location
             _lower(std, op, program)
     for op in reversed(given):
         if op.name.partition(".")[0] not in _STANDARD and not isinstance(op, hlo.ReturnOp):
             Rewriter.erase_op(op)
+    for op in [op for op in block.ops if isinstance(op, UnrealizedConversionCastOp)]:
+        value = op.operands[0]
+        op.results[0].replace_all_uses_with(Rewriter.replace_value_with_new_type(value, op.results[0].type))
+        Rewriter.erase_op(op)
     remove_dead_ops(block)
+
+
+def _signless(values: Sequence[SSAValue], point: InsertPoint) -> dict[SSAValue, SSAValue]:
+    """The values as signless integers: casts of unsigned ones, which change type when all their readers are lowered."""
+    found: dict[SSAValue, SSAValue] = {}
+    for value in values:
+        given: Attribute = value.type
+        wanted = signless_tensor(value) if isinstance(given, TensorType) else given
+        if given == wanted:
+            found[value] = value
+        else:
+            cast = Builder(point).insert(UnrealizedConversionCastOp.get([value], [wanted]))
+            found[value] = cast.results[0]
+    return found
 
 
 def _lower(std: Standard, op: Operation, program: Program) -> None:
@@ -143,7 +171,11 @@ def _lower(std: Standard, op: Operation, program: Program) -> None:
     elif type(op) in ELEMENTWISE:
         std.value(op.results[0])
     else:
-        raise std.refuse(op, "found an op without a standard form; expected an integer program (`integer-program`)")
+        raise std.refuse(
+            op,
+            "found an op that has no form in arith, linalg and tensor; "
+            "keep it in StableHLO (`expand-fxpmath` instead of `lower-to-standard`), or compute it outside the program",
+        )
     std.values[op.results[0]].name_hint = op.results[0].name_hint
 
 
@@ -155,7 +187,7 @@ def _lower_body(block: Block, program: Program, outer: Standard) -> Sequence[SSA
 
 
 def _check_types(ops: list[Operation]) -> None:
-    """Raise LoweringError for values that have no standard form: tuples, unsigned integers, and dynamic shapes of ops
+    """Raise LoweringError for values that have no standard form: tuples, complex numbers, and dynamic shapes of ops
     that are not elementwise."""
     for op in ops:
         if op.name.partition(".")[0] in _STANDARD:

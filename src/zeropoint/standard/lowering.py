@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -33,13 +31,14 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.arithmetic import Element
-from zeropoint.standard.elementwise import ELEMENTWISE, Source, activations, channel_axis, constant_number, scalar_type
-from zeropoint.standard.scalars import Body, ScalarArithmetic
+from zeropoint.standard.element_types import is_unsigned, number_attribute, scalar_type, signless, signless_array
+from zeropoint.standard.elementwise import ELEMENTWISE, Source, activations, channel_axis, constant_number
+from zeropoint.standard.scalars import Body, ScalarArithmetic, extended
 
 OperationT = TypeVar("OperationT", bound=Operation)
 PARALLEL, REDUCTION = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
@@ -73,15 +72,13 @@ class Standard:
         return self.builder.insert(op)
 
     def constant(self, array: AnyArray, element: Attribute) -> SSAValue:
-        """`arith.constant` of a tensor."""
-        values = np.asarray(array, order="C").astype(element_dtype(element), copy=False)
-        return self.insert(arith.ConstantOp(self.weights.attribute(values, element))).result
+        """`arith.constant` of a tensor, in the signless type of its elements."""
+        element = signless(element)
+        return self.insert(arith.ConstantOp(self.weights.attribute(signless_array(array, element), element))).result
 
     def number(self, value: float, element: Element) -> SSAValue:
         """`arith.constant` of a number."""
-        if isinstance(element, IntegerType):
-            return self.insert(arith.ConstantOp(IntegerAttr(int(value), element))).result
-        return self.insert(arith.ConstantOp(FloatAttr(float(value), element))).result
+        return self.insert(arith.ConstantOp(number_attribute(value, element))).result
 
     def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
         """`tensor.empty`, which only gives the shape of a result."""
@@ -104,8 +101,9 @@ class Standard:
         """The only element of a tensor of rank 0."""
         number = constant_number(value, self.weights)
         if number is not None:
-            return self.number(number, cast("Element", element_of(value)))
-        return self.insert(tensor.ExtractOp(self.value(value), [], element_of(value))).results[0]
+            return self.number(number, cast("Element", signless(element_of(value))))
+        found = self.value(value)
+        return self.insert(tensor.ExtractOp(found, [], element_of(found))).results[0]
 
     def value(self, value: SSAValue) -> SSAValue:
         """The standard tensor of a value; constants, broadcasts and fused ops are emitted here."""
@@ -143,7 +141,7 @@ class Standard:
         scalars: dict[SSAValue, SSAValue] = {}
         for op in [op for op in block.ops if op in fused]:
             args = [self._element(body, value, scalars, shape_of(root)) for value in activations(op)]
-            ops = ScalarArithmetic(body, self.constant, channel_axis(op))
+            ops = ScalarArithmetic(body, self.constant, channel_axis(op), unsigned=is_unsigned(op.operands[0]))
             ops.body.location = op.location
             source = Source(self.weights, self.profile, self.value)
             scalars[op.results[0]] = ELEMENTWISE[type(op)](ops, op, args, source)
@@ -230,19 +228,19 @@ def insert_before(op: Operation) -> Builder:
     return Builder(InsertPoint.before(op))
 
 
-def product_body(types: Sequence[Attribute]) -> Block:
-    """total + a * b, with operands extended to the type of the total."""
+def product_body(types: Sequence[Attribute], unsigned: Sequence[bool] = (False, False)) -> Block:
+    """total + a * b, with operands extended to the type of the total; `unsigned` says how those are read."""
     block = Block(arg_types=types)
     is_integer = isinstance(types[2], IntegerType)
     factors: list[SSAValue] = []
-    for argument, kind in zip(block.args[:2], types[:2], strict=True):
+    for argument, kind, sign in zip(block.args[:2], types[:2], unsigned, strict=True):
         if kind == types[2]:
             factors.append(argument)
             continue
         wider = cast("Any", types[2])
-        extended = arith.ExtSIOp(argument, wider) if is_integer else arith.ExtFOp(argument, wider)
-        block.add_op(extended)
-        factors.append(extended.results[0])
+        made = extended(argument, wider, unsigned=sign) if is_integer else arith.ExtFOp(argument, wider)
+        block.add_op(made)
+        factors.append(made.results[0])
     product = (arith.MuliOp if is_integer else arith.MulfOp)(factors[0], factors[1])
     total = (arith.AddiOp if is_integer else arith.AddfOp)(block.args[2], product)
     block.add_ops([product, total, YieldOp(total)])

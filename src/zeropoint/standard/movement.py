@@ -1,10 +1,10 @@
-"""Data movement in the tensor dialect: reshape, transpose, pad, slice, concatenate, reverse, gather."""
+"""Data movement in the tensor dialect: reshape, transpose, pad, slice, concatenate, reverse."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -23,7 +23,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.standard.elementwise import scalar_type
+from zeropoint.standard.element_types import scalar_type
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.scalars import Body
 
@@ -200,42 +200,3 @@ def lower_iota(std: Standard, op: hlo.IotaOp) -> SSAValue:
         found = body.value(arith.SIToFPOp(found, element))
     body.end(found)
     return std.generic(body, shape, element)
-
-
-def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
-    """A generic that extracts the element at the start index, clamped so that the slice is inside, plus the offset."""
-    dims, shape = op.dimension_numbers.data, shape_of(op.result)
-    if dims.operand_batching_dims:
-        raise std.refuse(op, "found batching dimensions of the operand, expected none")
-    sizes, given = array_values(op.slice_sizes, ()), shape_of(op.operand)
-    body = Body(len(shape), op.location)
-    batch = [dim for dim in range(len(shape)) if dim not in dims.offset_dims]
-    kept = [dim for dim in range(len(given)) if dim not in dims.collapsed_slice_dims]
-    offsets = dict(zip(kept, dims.offset_dims, strict=True))
-    starts = std.value(op.start_indices)
-    position: list[SSAValue] = []
-    for dim, (size, whole) in enumerate(zip(sizes, given, strict=True)):
-        parts: list[SSAValue] = []
-        if dim in dims.start_index_map:
-            component = dims.start_index_map.index(dim)
-            parts.append(_start(body, starts, (batch, dims.index_vector_dim, component), whole - size))
-        if dim in offsets and size > 1:
-            parts.append(body.index(offsets[dim]))
-        total = parts[0] if parts else body.number(0, IndexType())
-        position.append(body.value(arith.AddiOp(parts[0], parts[1])) if len(parts) == 2 else total)
-    table = std.value(op.operand)
-    body.end(body.value(tensor.ExtractOp(table, position, element_of(table))))
-    return std.generic(body, shape, scalar_type(op, op.result))
-
-
-def _start(body: Body, starts: SSAValue, place: tuple[Sequence[int], int, int], last: int) -> SSAValue:
-    """The component of a start index, clamped to 0..last, as an index."""
-    batch, vector, component = place
-    results: list[AffineExpr] = [AffineExpr.dimension(dim) for dim in batch]
-    if vector < len(shape_of(starts)):
-        results.insert(vector, AffineExpr.constant(component))
-    found = body.read(starts, AffineMap(body.rank, 0, tuple(results)))
-    element = cast("IntegerType", element_of(starts))
-    least = body.value(arith.MaxSIOp(found, body.number(0, element)))
-    most = body.value(arith.MinSIOp(least, body.number(last, element)))
-    return body.value(arith.IndexCastOp(most, IndexType()))

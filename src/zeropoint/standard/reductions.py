@@ -13,9 +13,10 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.standard.contractions import pair
-from zeropoint.standard.elementwise import ELEMENTWISE, Source, scalar_type
+from zeropoint.standard.element_types import is_unsigned, scalar_type
+from zeropoint.standard.elementwise import ELEMENTWISE, Source
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.movement import padded
 from zeropoint.standard.scalars import Body, ScalarArithmetic
@@ -23,7 +24,7 @@ from zeropoint.standard.scalars import Body, ScalarArithmetic
 
 def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
     """The result filled with the initial value. Raises LoweringError for several inputs, or if the types differ."""
-    if len(op.inputs) != 1 or scalar_type(op, op.inputs[0]) != scalar_type(op, op.results_[0]):
+    if len(op.inputs) != 1 or element_of(op.inputs[0]) != element_of(op.results_[0]):
         raise std.refuse(op, "found several inputs, or a result of another type; expected one of the input's type")
     return std.filled_with(shape_of(op.results_[0]), std.scalar(op.init_values[0]))
 
@@ -41,7 +42,7 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
             continue
         if type(inner) not in ELEMENTWISE or not all(value in scalars for value in inner.operands):
             raise std.refuse(op, f"found {inner.name} in its body, expected elementwise ops on its arguments")
-        ops = ScalarArithmetic(body, std.constant)
+        ops = ScalarArithmetic(body, std.constant, unsigned=is_unsigned(inner.operands[0]))
         args = [scalars[value] for value in inner.operands]
         made = ELEMENTWISE[type(inner)](ops, inner, args, Source(std.weights, std.profile, std.value))
         scalars[inner.results[0]] = made
@@ -75,7 +76,8 @@ def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> SSAValue:
     first = op.body.block.first_op
     named = _POOLINGS.get(first.name) if first is not None and first.next_op is op.body.block.last_op else None
     spatial = rank == 4 and sizes[:2] == strides[:2] == (1, 1)
-    if named is not None and spatial and isinstance(element, IntegerType):
+    # Named poolings compare signed integers.
+    if named is not None and spatial and isinstance(element, IntegerType) and not is_unsigned(op.results_[0]):
         window = std.empty(sizes[2:], element)
         made = named([value, window], [init], [init.type], strides=pair(strides[2:]), dilations=pair(dilations[2:]))
         return std.insert(made).results[0]

@@ -9,18 +9,20 @@ from typing import cast
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math, tensor
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, LocationAttr, i1
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, LocationAttr, i1
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.standard.arith import FPToSIOp, SIToFPOp, UIToFPOp
+from zeropoint.ir.floats import round_to
+from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Parameter, Relation
+from zeropoint.standard.element_types import number_attribute
 
-_INTEGER: dict[Kind, type[Operation]] = {
+_SIGNED: dict[Kind, type[Operation]] = {
     "add": arith.AddiOp,
     "and": arith.AndIOp,
     "divide": arith.DivSIOp,
@@ -28,11 +30,21 @@ _INTEGER: dict[Kind, type[Operation]] = {
     "minimum": arith.MinSIOp,
     "multiply": arith.MuliOp,
     "or": arith.OrIOp,
+    "remainder": arith.RemSIOp,
     "shift_left": arith.ShLIOp,
     "shift_right": arith.ShRSIOp,
+    "shift_right_logical": arith.ShRUIOp,
     "subtract": arith.SubiOp,
     "xor": arith.XOrIOp,
 }
+_UNSIGNED: dict[Kind, type[Operation]] = {
+    **_SIGNED,
+    "divide": arith.DivUIOp,
+    "maximum": arith.MaxUIOp,
+    "minimum": arith.MinUIOp,
+    "remainder": arith.RemUIOp,
+}
+_BOOLEAN: dict[Kind, type[Operation]] = {**_UNSIGNED, "add": arith.OrIOp}
 _FLOAT: dict[Kind, type[Operation]] = {
     "add": arith.AddfOp,
     "divide": arith.DivfOp,
@@ -43,15 +55,20 @@ _FLOAT: dict[Kind, type[Operation]] = {
     "round_even": math.RoundEvenOp,
     "subtract": arith.SubfOp,
 }
-_RELATIONS: dict[Relation, tuple[str, str]] = {
-    "eq": ("eq", "oeq"),
-    "ge": ("sge", "oge"),
-    "gt": ("sgt", "ogt"),
-    "le": ("sle", "ole"),
-    "lt": ("slt", "olt"),
-    "ne": ("ne", "une"),
+_RELATIONS: dict[Relation, tuple[str, str, str]] = {
+    "eq": ("eq", "eq", "oeq"),
+    "ge": ("sge", "uge", "oge"),
+    "gt": ("sgt", "ugt", "ogt"),
+    "le": ("sle", "ule", "ole"),
+    "lt": ("slt", "ult", "olt"),
+    "ne": ("ne", "ne", "une"),
 }
-"""The predicates of cmpi, on signed integers, and of cmpf."""
+"""The predicates of cmpi, on signed and on unsigned integers, and of cmpf."""
+
+
+def extended(x: SSAValue, wanted: IntegerType, *, unsigned: bool) -> Operation:
+    """An integer in a wider type."""
+    return (arith.ExtUIOp if unsigned else arith.ExtSIOp)(x, wanted)
 
 
 VectorSource = Callable[[AnyArray, Element], SSAValue]
@@ -95,13 +112,9 @@ class Body:
 
     def number(self, value: float, element: Element | IndexType) -> SSAValue:
         """A constant; the same one is emitted once."""
-        key = (element, float(value) if not isinstance(element, IntegerType | IndexType) else int(value))
+        attribute = number_attribute(value, element)
+        key = (element, attribute.value.data)
         if key not in self.constants:
-            attribute = (
-                IntegerAttr(int(value), element)
-                if isinstance(element, IntegerType | IndexType)
-                else FloatAttr(float(value), element)
-            )
             op = arith.ConstantOp(attribute)
             op.location = self.location
             last = next(reversed(self.constants.values()), None)
@@ -118,12 +131,16 @@ class Body:
 
 
 class ScalarArithmetic(Arithmetic):
-    """Appends ops to a body. Parameters per channel are read from a constant vector, indexed by the loop `axis`."""
+    """Appends ops to a body. Parameters per channel are read from a constant vector, indexed by the loop `axis`.
 
-    def __init__(self, body: Body, vector: VectorSource, axis: int | None = None):
+    `unsigned` says how integer operands are read; those of i1 always are unsigned.
+    """
+
+    def __init__(self, body: Body, vector: VectorSource, axis: int | None = None, *, unsigned: bool = False):
         self.body = body
         self._vector = vector
         self._axis = axis
+        self.unsigned = unsigned
 
     def element(self, x: SSAValue) -> Element:
         return cast("Element", x.type)
@@ -137,14 +154,18 @@ class ScalarArithmetic(Arithmetic):
         return self.body.read(self._vector(array, element), AffineMap(self.body.rank, 0, (axis,)))
 
     def emit(self, kind: Kind, *operands: SSAValue) -> SSAValue:
-        table = _INTEGER if isinstance(operands[0].type, IntegerType) else _FLOAT
-        return self.body.value(table[kind](*operands))
+        found = operands[0].type
+        integers = _BOOLEAN if found == i1 else _UNSIGNED if self.unsigned else _SIGNED
+        return self.body.value((integers if isinstance(found, IntegerType) else _FLOAT)[kind](*operands))
+
+    def _is_unsigned(self, x: SSAValue) -> bool:
+        return self.unsigned or self.element(x) == i1
 
     def compare(self, relation: Relation, x: SSAValue, y: Operand) -> SSAValue:
-        integer, real = _RELATIONS[relation]
+        signed, unsigned, real = _RELATIONS[relation]
         other = self.of(y, x)
         if isinstance(x.type, IntegerType):
-            return self.body.value(arith.CmpiOp(x, other, integer))
+            return self.body.value(arith.CmpiOp(x, other, unsigned if self._is_unsigned(x) else signed))
         return self.body.value(arith.CmpfOp(x, other, real))
 
     def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -160,18 +181,31 @@ class ScalarArithmetic(Arithmetic):
         return self.body.value(self._conversion(x, given, element))
 
     def _conversion(self, x: SSAValue, given: Element, wanted: Element) -> Operation:
+        unsigned = self.unsigned or given == i1
         if isinstance(given, IntegerType) and isinstance(wanted, IntegerType):
             if wanted == i1:
                 return arith.CmpiOp(x, self.of(0, x), "ne")
-            if given == i1:
-                return arith.ExtUIOp(x, wanted)
             narrower = wanted.width.data < given.width.data
-            return arith.TruncIOp(x, wanted) if narrower else arith.ExtSIOp(x, wanted)
+            return arith.TruncIOp(x, wanted) if narrower else extended(x, wanted, unsigned=unsigned)
         if isinstance(given, IntegerType):
-            return (UIToFPOp if given == i1 else SIToFPOp)(x, wanted)
+            return (UIToFPOp if unsigned else SIToFPOp)(x, wanted)
         if isinstance(wanted, IntegerType):
             return arith.CmpfOp(x, self.of(0.0, x), "une") if wanted == i1 else FPToSIOp(x, wanted)
         return arith.ExtFOp(x, wanted) if wanted.bitwidth > given.bitwidth else arith.TruncFOp(x, wanted)
+
+    def saturated(self, x: SSAValue, element: IntegerType, *, unsigned: bool) -> SSAValue:
+        """A float truncated to an integer type, and clamped to its range; NaN is 0.
+
+        fptosi leaves open what becomes of floats out of range, so that a comparison replaces its result.
+        """
+        width: int = element.width.data
+        low, high = (0, 1 << width) if unsigned else (-(1 << (width - 1)), 1 << (width - 1))
+        found = self.body.value((FPToUIOp if unsigned else FPToSIOp)(x, element))
+        real = cast("AnyFloat", x.type)
+        below = self.compare("le", x, round_to(float(low), real))
+        above = self.compare("ge", x, round_to(float(high), real))
+        found = self.select(above, self.of(high - 1, found), self.select(below, self.of(low, found), found))
+        return self.select(self.compare("ne", x, x), self.of(0, found), found)
 
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
         position = self.body.value(arith.IndexCastOp(index, IndexType()))

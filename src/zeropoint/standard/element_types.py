@@ -1,0 +1,74 @@
+"""The element types of standard MLIR: arith and linalg know signless integers only, and ops say how they are read.
+
+| StableHLO | standard | ops |
+|---|---|---|
+| i8, si8, !quant.uniform<i8:...> | i8 | signed: maxsi, divsi, extsi, cmpi slt |
+| ui8, !quant.uniform<u8:...> | i8 | unsigned: maxui, divui, extui, cmpi ult |
+| i1 | i1 | unsigned; a sum is "or" |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, Signedness, TensorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.storage import signedness_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics.arrays import AnyArray
+from zeropoint.quant_passes.errors import LoweringError
+
+if TYPE_CHECKING:
+    from zeropoint.standard.arithmetic import Element
+
+
+def signless(found: Attribute) -> Attribute:
+    """The standard type of an element: for quantized types, of its storage."""
+    if isinstance(found, UniformQuantizedType):
+        found = found.storage.mlir_type
+    return IntegerType(found.bitwidth) if isinstance(found, IntegerType) else found
+
+
+def scalar_type(op: Operation, value: SSAValue) -> Element:
+    """The standard type of an element of a value. Raises LoweringError if there is none."""
+    found = signless(element_of(value))
+    if not isinstance(found, IntegerType | AnyFloat):
+        raise LoweringError(f"{describe(op)}: found {value.type}, expected integers or floats", op)
+    return cast("Element", found)
+
+
+def signless_tensor(value: SSAValue) -> TensorType[Attribute]:
+    """The standard type of a tensor."""
+    return TensorType(signless(element_of(value)), shape_of(value))
+
+
+def is_unsigned(value: SSAValue) -> bool:
+    """Whether the ops that read a tensor are the unsigned ones: for unsigned integers and booleans."""
+    found = element_of(value)
+    return found == i1 or signedness_of(found) is Signedness.UNSIGNED
+
+
+def signless_array(values: AnyArray, element: Attribute) -> AnyArray:
+    """The numbers of a constant with the same bits, in the dtype that holds a signless element."""
+    dtype = element_dtype(element)
+    found = np.asarray(values, order="C").astype(dtype, copy=False)
+    if dtype.kind != "i" or not isinstance(element, IntegerType):
+        return found
+    # Integers below 8 bits are sign-extended in their containers.
+    spare = 8 * dtype.itemsize - element.bitwidth
+    return (found << spare) >> spare if spare else found
+
+
+def number_attribute(value: float, element: Element | IndexType) -> IntegerAttr[IntegerType | IndexType] | FloatAttr:
+    """The attribute of a constant; an unsigned number becomes the signed one with the same bits."""
+    if isinstance(element, IndexType):
+        return IntegerAttr(int(value), element)
+    if not isinstance(element, IntegerType):
+        return FloatAttr(float(value), element)
+    whole, width = int(value), element.bitwidth
+    wraps = width > 1 and whole >= 1 << (width - 1)
+    return IntegerAttr(whole - (1 << width) if wraps else whole, element)
