@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,10 @@ def quantized() -> Quantization:
 def test_the_text_verifies_and_holds_every_constant(quantized: Quantization) -> None:
     mlir.require()
     text = stablehlo_text(quantized.quantized)
-    assert "zeropoint." not in text
+    assert re.findall(r"zeropoint\.\w+ = .*?}", text) == [
+        'zeropoint.name = "image"}',
+        'zeropoint.name = "probabilities"}',
+    ]
     assert "dense_resource" not in text
     assert not mlir.needs_unregistered(text)
     mlir.canonical(text)
@@ -79,6 +83,27 @@ def test_the_command_line_writes_both(tmp_path: Path) -> None:
         assert answer.exit_code == 0, answer.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.npz", "m.mlirbc", "m.stablehlo.mlir"]
     assert "!quant.uniform" in (tmp_path / "m.stablehlo.mlir").read_text()
+
+
+@pytest.mark.parametrize("name", ["m.stablehlo.mlir", "m.mlirbc"])
+def test_an_exported_file_is_compared_with_the_model_by_its_names(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch_mlir")
+    export_program(quantized_digits("stablehlo", count=8).propagated, tmp_path / name)
+    np.savez(tmp_path / "test.npz", image=np.concatenate([sample["image"] for sample in images("test", 4)]))
+    arguments = ["compare", str(DIGITS / "digits.onnx"), str(tmp_path / name), "--data", str(tmp_path / "test.npz")]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert "output probabilities" in answer.output
+
+
+@pytest.mark.parametrize("size", [0, 3000])
+def test_a_broken_artifact_is_refused_in_one_line(quantized: Quantization, tmp_path: Path, size: int) -> None:
+    pytest.importorskip("torch_mlir")
+    (tmp_path / "m.mlirbc").write_bytes(portable_artifact(quantized.quantized)[:size])
+    answer = CliRunner().invoke(main, ["run", str(tmp_path / "m.mlirbc"), "--input", str(DIGITS / "test.npz")])
+    assert answer.exit_code == 2
+    assert len(answer.output.splitlines()) == 1
+    assert str(tmp_path / "m.mlirbc") in answer.output
 
 
 def test_arithmetic_that_stablehlo_lacks_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Export a quantized program as plain StableHLO: text, or a portable artifact in MLIR bytecode.
 
-Attributes that only zeropoint reads (facts, targets, port names) are dropped, and constants are inlined. Kernels whose
-arithmetic cannot be written as quantized StableHLO ops (`fxpmath`, casts to storage) are rejected.
+Attributes that only zeropoint reads (facts, targets) are dropped, and constants are inlined. Inputs and outputs keep
+`zeropoint.name`: C++ StableHLO carries it along, as it does JAX's `jax.result_info`. Kernels whose arithmetic cannot be
+written as quantized StableHLO ops (`fxpmath`, casts to storage) are rejected.
 
 Source: the StableHLO document "Compatibility", section "APIs": artifacts are versioned VHLO in bytecode.
 """
@@ -18,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
+from zeropoint.ir.annotations import NAME
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
@@ -48,14 +50,15 @@ def _plain(op: Operation) -> None:
     for name in [name for name in op.attributes if name.startswith(OURS)]:
         del op.attributes[name]
     if isinstance(op, FuncOp):
-        op.arg_attrs, op.res_attrs = _without_ours(op.arg_attrs), _without_ours(op.res_attrs)
+        op.arg_attrs, op.res_attrs = _names_of_ours(op.arg_attrs), _names_of_ours(op.res_attrs)
 
 
-def _without_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr] | None:
+def _names_of_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr] | None:
     if listed is None:
         return None
     kept: list[dict[str, Attribute]] = [
-        {name: value for name, value in entry.data.items() if not name.startswith(OURS)} for entry in listed.data
+        {name: value for name, value in entry.data.items() if name == NAME or not name.startswith(OURS)}
+        for entry in listed.data
     ]
     return ArrayAttr([DictionaryAttr(entry) for entry in kept]) if any(kept) else None
 

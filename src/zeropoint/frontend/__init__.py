@@ -33,6 +33,12 @@ def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
     return load_stablehlo(path, shapes, constants)
 
 
+def _artifact(path: Path, shapes: Shapes, constants: Constants) -> Program:
+    from zeropoint.frontend.artifact import load_artifact
+
+    return load_artifact(path, shapes, constants)
+
+
 def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
     from zeropoint.frontend.litert import load_litert  # imports the schema, needed only here
 
@@ -49,6 +55,7 @@ def _refuse(constants: Constants, path: Path) -> None:
 
 FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {
     ".mlir": _stablehlo,
+    ".mlirbc": _artifact,
     ".onnx": _onnx,
     ".tflite": _litert,
 }

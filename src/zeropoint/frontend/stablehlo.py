@@ -36,10 +36,13 @@ def load_stablehlo(
 
 
 def stablehlo_of_text(
-    text: str, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
+    text: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, Constant] | None = None,
+    source: str = "text",
 ) -> Program:
-    """The program of a text, as `load_stablehlo` reads it from a file. Places in messages begin with `text`."""
-    return _imported(lambda: parse_program(text, "text", annotated=True), "text", shapes, constants or {})
+    """The program of a text, as `load_stablehlo` reads it from a file. Places in messages begin with `source`."""
+    return _imported(lambda: parse_program(text, source, annotated=True), source, shapes, constants or {})
 
 
 def _imported(
