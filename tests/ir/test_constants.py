@@ -74,3 +74,20 @@ def test_splat_value(array: list[float], expected: float | None) -> None:
     assert is_constant(constant.output)
     assert not is_constant(broadcast.result)
     assert splat_value(broadcast.result, weights) == expected
+
+
+@pytest.mark.parametrize("form", ["constant", "cast"])
+def test_the_bits_of_an_unsigned_constant_below_a_byte_are_its_value(form: str) -> None:
+    """MLIR prints them signless: 15 of u4 is -1."""
+    kind = "!quant.uniform<u4:f32, 0.5>"
+    lines = {
+        "constant": f'%q = "stablehlo.constant"() {{value = dense<[-1, 3]> : tensor<2xi4>}} : () -> tensor<2x{kind}>',
+        "cast": f"""%c = stablehlo.constant dense<[-1, 3]> : tensor<2xi4>
+          %q = quant.scast %c : tensor<2xi4> to tensor<2x{kind}>""",
+    }
+    program = parse_program(f"""func.func @main() -> tensor<2xf32> {{
+      {lines[form]}
+      %0 = stablehlo.uniform_dequantize %q : (tensor<2x{kind}>) -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }}""")
+    assert Interpreter(program).run_values([])[0].tolist() == [7.5, 1.5]

@@ -159,3 +159,51 @@ def test_a_float_batch_norm_without_a_table_has_a_reason(given: str, result: str
     lowered = lower(between_casts(f"!quant.uniform<{given}>", f"!quant.uniform<{result}>"))
     (reason,) = (reason for name, reason in float_ops(lowered) if name.startswith("stablehlo.batch_norm"))
     assert reason == "only batch normalisations of 8-bit values per layer, which are quantized again, have a table"
+
+
+P = "!quant.uniform<i8:f32, 0.05:-2>"
+INTEGERS, REALS = "dense<[3, -7, 90]> : tensor<3xi8>", "dense<[0.25, -0.26, 4.6]> : tensor<3xf32>"
+WRITTEN = {
+    "quantized floats": f"""%c = stablehlo.constant {REALS}
+      %p = stablehlo.uniform_quantize %c : (tensor<3xf32>) -> tensor<3x{P}>""",
+    "cast floats": f"""%c = stablehlo.constant {REALS}
+      %p = quant.qcast %c : tensor<3xf32> to tensor<3x{P}>""",
+    "cast integers": f"""%c = stablehlo.constant {INTEGERS}
+      %p = quant.scast %c : tensor<3xi8> to tensor<3x{P}>""",
+    "the bits of integers": f"""%c = stablehlo.constant {INTEGERS}
+      %p = stablehlo.bitcast_convert %c : (tensor<3xi8>) -> tensor<3x{P}>""",
+    "a broadcast number": f"""%c = "stablehlo.constant"() {{value = dense<9> : tensor<i8>}} : () -> tensor<{P}>
+      %p = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<{P}>) -> tensor<3x{P}>""",
+    "a broadcast number, quantized": f"""%c = stablehlo.constant dense<0.26> : tensor<f32>
+      %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<3xf32>
+      %p = stablehlo.uniform_quantize %b : (tensor<3xf32>) -> tensor<3x{P}>""",
+}
+FOUR = "%x, %p, %p, %p, %p) <{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}>"
+USES = {
+    "quantized": f"""%r = "stablehlo.batch_norm_inference"({FOUR}
+      : (tensor<256x3x{Q}>, tensor<3x{P}>, tensor<3x{P}>, tensor<3x{P}>, tensor<3x{P}>) -> tensor<256x3x{Q}>""",
+    "between casts": f"""%f = stablehlo.uniform_dequantize %x : (tensor<256x3x{Q}>) -> tensor<256x3xf32>
+      %d = stablehlo.uniform_dequantize %p : (tensor<3x{P}>) -> tensor<3xf32>
+      %y = "stablehlo.batch_norm_inference"({FOUR.replace("%x", "%f").replace("%p", "%d")}
+      : (tensor<256x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<256x3xf32>
+      %r = stablehlo.uniform_quantize %y : (tensor<256x3xf32>) -> tensor<256x3x{Q}>""",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("written", WRITTEN)
+def test_constant_parameters_give_a_table_however_they_are_written(written: str, use: str) -> None:
+    program = parse_program(f"""module attributes {{zeropoint.profile = "fixed32"}} {{
+    func.func @main(%x: tensor<256x3x{Q}>) -> tensor<256x3x{Q}> {{
+      {WRITTEN[written]}
+      {USES[use]}
+      return %r : tensor<256x3x{Q}>
+    }}
+    }}""")
+    lowered = lower(program)
+    assert float_ops(lowered) == []
+    x = np.repeat(np.arange(-128, 128, dtype=np.int8), 3).reshape(256, 3)
+    wanted = Interpreter(program).run_values([x])[0]
+    assert len(np.unique(wanted)) > 3
+    np.testing.assert_array_equal(Interpreter(lowered).run_values([x])[0], wanted)
+    np.testing.assert_array_equal(NativeProgram(lowered)({"arg0": x})["result0"], wanted)

@@ -38,3 +38,18 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32:1, {2.500000e-01,5.000000e-01}>} dense<{{\[\[}}1.000000e+00, -5.000000e+01], [2.500000e-01, 1.000000e+00]]> : tensor<2x2xf32>
 // CHECK-NEXT:  stablehlo.dot_general {{.*}} : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+
+// -----
+
+// Integers that a cast makes a quantized weight of, also transposed.
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  %c = stablehlo.constant dense<[[4, 1], [-100, 2]]> : tensor<2x2xi8>
+  %q = quant.scast %c : tensor<2x2xi8> to tensor<2x2x!quant.uniform<i8:f32:0, {0.25,0.5}>>
+  %t = stablehlo.transpose %q, dims = [1, 0] : (tensor<2x2x!quant.uniform<i8:f32:0, {0.25,0.5}>>) -> tensor<2x2x!quant.uniform<i8:f32:1, {0.25,0.5}>>
+  %d = quant.dcast %t : tensor<2x2x!quant.uniform<i8:f32:1, {0.25,0.5}>> to tensor<2x2xf32>
+  %0 = stablehlo.dot_general %x, %d, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+  return %0 : tensor<1x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32:1, {2.500000e-01,5.000000e-01}>} dense<{{\[\[}}1.000000e+00, -5.000000e+01], [2.500000e-01, 1.000000e+00]]> : tensor<2x2xf32>
+// CHECK-NEXT:  stablehlo.dot_general

@@ -23,8 +23,17 @@ def elements(op: ConstantOp, weights: Weights) -> Array:
     As upstream, the IR holds the storage of a quantized type in signless integers: `u8` elements appear as `i8` of the
     same bits.
     """
-    array = weights.array(op.value)
-    return array.view(element_dtype(element_of(op.output)))
+    return reinterpreted(weights.array(op.value), element_of(op.output))
+
+
+def reinterpreted(integers: Array, element: Attribute) -> Array:
+    """Signless integers as elements of another type of the same width: the same bits."""
+    array = integers.view(element_dtype(element))
+    if array.dtype.kind != "u" or not isinstance(element, UniformQuantizedType):
+        return array
+    width = element.storage.type.width
+    # An unsigned integer below a byte has zeros in the bits of its container where the signless one has its sign.
+    return array if width == 8 * array.dtype.itemsize else array & np.array((1 << width) - 1, array.dtype)
 
 
 def constant_array(value: SSAValue, weights: Weights) -> Array | None:

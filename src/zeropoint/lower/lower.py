@@ -92,6 +92,7 @@ from zeropoint.lower.arithmetic import lower_product, lower_quotient, lower_requ
 from zeropoint.lower.bodies import lower_by_body
 from zeropoint.lower.bytes import is_narrow, store_in_bytes
 from zeropoint.lower.casts import as_stablehlo, lower_quantize, stored_bits
+from zeropoint.lower.constants import fold_quantized_constants
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
@@ -274,6 +275,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
     as_stablehlo(block)
+    fold_quantized_constants(block, program.weights, chosen)
     # Before ranges are asked for: they hold for the values that are lowered.
     store_in_bytes(program)
     lowering = Lowering(
@@ -294,6 +296,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
 def _lower_ops(lowering: Lowering, block: Block) -> None:
     """Lower the ops of the entry function or of a body, whose quantized arguments have their integers already."""
     as_stablehlo(block)
+    fold_quantized_constants(block, lowering.weights, lowering.default)
     # A copy of the list, because lowering inserts ops into the block while it is walked.
     original = list(block.ops)
     replaced: set[SSAValue] = {value for value in block.args if value in lowering.values}

@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize
+from zeropoint.ir.quantized_constants import quantized_constant
 from zeropoint.ir.stablehlo import (
     AddOp,
     BatchNormGradOp,
@@ -35,6 +36,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.lower.constants import rounding
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, stored_element
 from zeropoint.lower.float_islands import lower_in_float, lower_several_in_float
 from zeropoint.numerics.normalization import normalized
@@ -66,7 +68,7 @@ def lower_quantized_floats(lowering: Lowering, op: UniformQuantizeOp) -> SSAValu
         return None
     source = norm.operand.owner
     given = quantized_element(source.operand) if isinstance(source, UniformDequantizeOp) else None
-    parameters = [array for value in norm.operands[1:] if (array := _floats(lowering, value)) is not None]
+    parameters = [array for value in norm.operands[1:] if (array := _reals(lowering, value)) is not None]
     known = given is not None and given.is_per_layer and given.storage.type.width == 8
     if not known or len(parameters) < 4 or not result.is_per_layer:
         return None
@@ -77,25 +79,24 @@ def lower_quantized_floats(lowering: Lowering, op: UniformQuantizeOp) -> SSAValu
 def note_reason(lowering: Lowering, op: Operation) -> None:
     """Record on a batch norm of floats that it stays float, and why."""
     if isinstance(op, BatchNormInferenceOp):
-        constant = all(_floats(lowering, value) is not None for value in op.operands[1:])
+        constant = all(_reals(lowering, value) is not None for value in op.operands[1:])
         op.attributes.setdefault(FLOAT_REASON, StringAttr(NO_TABLE if constant else COMPUTED))
     elif isinstance(op, BatchNormTrainingOp | BatchNormGradOp):
         reason = STATISTICS if isinstance(op, BatchNormTrainingOp) else GRADIENT
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
 
 
-def _floats(lowering: Lowering, value: SSAValue) -> Array | None:
-    """A constant of floats, or a number that is broadcast; None for other values."""
+def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
+    """The real values of a constant, quantized or not, or of a number that is broadcast; None for other values."""
+    owner = value.owner
+    value = owner.operand if isinstance(owner, UniformDequantizeOp) else value
+    found = quantized_constant(value, lowering.weights, rounding(lowering.profile.name))
+    if found is not None:
+        return dequantize(*found)
     array, number = constant_array(value, lowering.weights), splat_value(value, lowering.weights)
     if array is None and number is not None:
         array = np.full(shape_of(value), number, element_dtype(element_of(value)))
     return array
-
-
-def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
-    """The real values of a constant, quantized or not; None for other values."""
-    kind, stored = quantized_element(value), lowering.integers(value)
-    return dequantize(stored, kind) if stored is not None and kind is not None else stored
 
 
 def _looked_up(

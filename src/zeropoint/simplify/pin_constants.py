@@ -10,7 +10,8 @@ becomes
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
 with the values that quantization rounds to, so that fusion patterns see a constant. A `stablehlo.constant` of a
-`!quant.uniform` type is pinned likewise if a cast to floats reads it, or a contraction of floats has it as its weight.
+`!quant.uniform` type, and `quant.scast` or `stablehlo.bitcast_convert` of integer constants to one, are pinned likewise
+if a cast to floats reads them, or a contraction of floats has them as its weight.
 The storage range excludes the least integer if it is unused, because kernels require weights of a narrow range. A
 sub-channel type that has one scale per channel becomes the per-channel type.
 
@@ -28,12 +29,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize, stored_array
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.quant import DequantizeCastOp, Storage, UniformQuantizedType, dequantize, stored_array
+from zeropoint.ir.quantized_constants import quantized_constant
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
@@ -50,16 +52,13 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
 
 
 def _quantized(value: SSAValue, weights: Weights) -> tuple[Array, UniformQuantizedType] | None:
-    """Storage integers and element type of a quantized constant, or of a cast of a float one; None for other values."""
-    owner, element = value.owner, element_of(value)
-    if not isinstance(element, UniformQuantizedType):
-        return None
-    if not isinstance(owner, QuantizeCastOp | UniformQuantizeOp):
-        stored = constant_array(value, weights)
-        return None if stored is None else (stored, element)
-    array = constant_array(owner.operands[0], weights)
-    simulated = array is not None and isinstance(element_of(owner.operands[0]), AnyFloat)
-    return (stored_array(array, element), element) if array is not None and simulated else None
+    """Storage integers and element type of a quantized constant; None for other values.
+
+    A number that is broadcast is another value: its cast is a statement about an activation.
+    """
+    found, owner = quantized_constant(value, weights, stored_array), value.owner
+    is_broadcast = isinstance(owner, Operation) and any(isinstance(v.owner, BroadcastInDimOp) for v in owner.operands)
+    return None if is_broadcast else found
 
 
 def _read_as_float(op: Operation) -> tuple[SSAValue, Attribute] | None:
@@ -88,7 +87,8 @@ class PinConstant(RewritePattern):
         is_cast = isinstance(op, DequantizeCastOp | UniformDequantizeOp)
         made = constant_op(real, self.weights, location=location_of(op.results[0] if is_cast else value))
         made.attributes[PINNED] = _narrowed(pinned.normalized, stored)
-        given = value.owner.operands[0] if isinstance(value.owner, QuantizeCastOp | UniformQuantizeOp) else value
+        made_of = value.owner.operands if isinstance(value.owner, Operation) else ()
+        given = made_of[0] if made_of else value
         hint = given.name_hint or made.output.name_hint
         if is_cast:
             rewriter.replace(op, made)
