@@ -19,7 +19,7 @@ from zeropoint.errors import Error
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
-from zeropoint.lower import fold_bounds, integer_io, integer_program, lower, merge_sums
+from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
 from zeropoint.materialize import express_accumulators, insert_casts, materialize, transform
 from zeropoint.quant_passes import (
     canonicalize_quant,
@@ -211,7 +211,7 @@ DECIDING_PASSES = (
 )
 """Decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
-INTEGER_PASSES = (Pass(_integer_program, "inline-calls, lower, merge-sums, fold-bounds"),)
+INTEGER_PASSES = (Pass(_integer_program, "inline-calls, lower, merge-sums, fold-bounds, expand-block-scales"),)
 QUANTIZE_PASSES = (
     *FLOAT_PASSES,
     *ASKING_PASSES,
@@ -250,6 +250,7 @@ OTHER_PASSES = (
     Pass(check_fully_quantized, "report ports without parameters as errors"),
     Pass(check_kernels, "report ports that their kernel does not allow as errors"),
     Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
+    Pass(expand_block_scales, "replace scales of blocks in types of constants by tensors"),
     Pass(expand_fxpmath, "lower fixed-point ops to integer StableHLO"),
     Pass(fold_bounds, "fold clamps into requantizations"),
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),

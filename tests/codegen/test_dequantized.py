@@ -14,7 +14,8 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import parse_program
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.lower import expand_block_scales
 
 RANDOM = np.random.default_rng(7)
 
@@ -88,6 +89,22 @@ def test_every_form_is_one_kernel_with_the_interpreters_bits(form: str) -> None:
         assert isinstance(arithmetic, PackedFloats)
         assert arithmetic.bits == int(kind.strip("iuz"))
         np.testing.assert_array_equal(native.run_values([x, z])[0], expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scales_as_a_tensor_are_the_same_kernel(form: str) -> None:
+    shape, kind, block, turned = FORMS[form]
+    built = program(shape, kind, block, turned=turned)
+    expanded = expand_block_scales(built)
+    assert ("quant.dcast" in print_program(expanded)) == (block is None)
+    x, z = (RANDOM.normal(size=size).astype(np.float32) for size in (shape[:2], shape[::2]))
+    expected = Interpreter(built).run_values([x, z])[0]
+    np.testing.assert_array_equal(Interpreter(expanded).run_values([x, z])[0], expected)
+    native = NativeProgram(expanded, guarded=True)
+    (arithmetic,) = arithmetics(native)
+    assert isinstance(arithmetic, PackedFloats)
+    assert arithmetic.bits == int(kind.strip("iuz"))
+    np.testing.assert_array_equal(native.run_values([x, z])[0], expected)
 
 
 def test_weights_stay_packed_in_memory() -> None:

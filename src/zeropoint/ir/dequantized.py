@@ -4,11 +4,20 @@
 %r = quant.dcast %w                     : the value to read; or stablehlo.uniform_dequantize
 
 The constant may also be one of a quantized type, or one of floats that `quant.qcast` or `uniform_quantize` rounds.
+Integers in blocks may be the product that `lower/block_scales.py` writes:
+
+%b = reshape (convert (constant))       : tensor<96x24xi4> to tensor<3x32x24xf32>
+%m = multiply (subtract %b, (broadcast of zero points)), (broadcast of constant), dims = [0, 2]
+%r = reshape %m                         : tensor<96x24xf32>; the subtraction may be left out
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import OpResult, SSAValue
 
 from zeropoint.ir.annotations import own_profile
@@ -17,14 +26,29 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
+    Storage,
     StorageCastOp,
     UniformQuantizedType,
     dequantize,
     quantize,
 )
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.quant.storage import storage_of
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ConvertOp,
+    MultiplyOp,
+    ReshapeOp,
+    SubtractOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.representation import bit_width
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.profile import DEFAULT_PROFILE
+
+GREATEST_WIDTH = 8
+"""Of integers in blocks, in bits: differences of them are exact in f32."""
 
 _Rounding = QuantizeCastOp | UniformQuantizeOp
 
@@ -32,6 +56,8 @@ _Rounding = QuantizeCastOp | UniformQuantizeOp
 def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQuantizedType] | None:
     """The stored integers and the type of a constant that a program dequantizes; None for other values."""
     owner = _owner(value)
+    if isinstance(owner, ReshapeOp):
+        return _product(program, owner)
     if not isinstance(owner, UniformDequantizeOp | DequantizeCastOp):
         return None
     held = owner.operands[0]
@@ -48,6 +74,72 @@ def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQu
         # The integers of a cast are signless: `i4` holds the bits of `u4`.
         array = array.astype(np.int64) & ((1 << kind.storage.type.width) - 1)
     return array, kind
+
+
+def _product(program: Program, op: ReshapeOp) -> tuple[Array, UniformQuantizedType] | None:
+    """The integers in blocks, and their type, of a product that `op` reshapes; None if it is no such product."""
+    product = _owner(op.operand)
+    if not isinstance(product, MultiplyOp) or element_of(product.result) != f32:
+        return None
+    parts, differences = _axes(shape_of(op.result), shape_of(product.result)), _owner(product.lhs)
+    points = differences.rhs if isinstance(differences, SubtractOp) else None
+    blocks = _owner(differences.lhs) if isinstance(differences, SubtractOp) else differences
+    stored = _integers(program, blocks.operand) if isinstance(blocks, ReshapeOp) else None
+    if parts is None or stored is None or stored[0].shape != shape_of(op.result):
+        return None
+    array, storage = stored
+    scales, zeros = _by_block(program, product.rhs, parts), None
+    if points is not None:
+        zeros = _by_block(program, points, parts)
+        if zeros is None or (zeros < storage.minimum).any() or (zeros > storage.maximum).any():
+            return None
+    if scales is None or not (np.isfinite(scales).all() and (scales > 0).all()):
+        return None
+    sizes = [(axis, size // count) for axis, (size, count) in enumerate(zip(array.shape, scales.shape, strict=True))]
+    return array, UniformQuantizedType.sub_channel(storage, sizes, scales, zeros)
+
+
+def _integers(program: Program, value: SSAValue) -> tuple[Array, Storage] | None:
+    """Constant integers of at most 8 bits that are converted to f32, and their storage."""
+    op = _owner(value)
+    if not isinstance(op, ConvertOp) or element_of(op.result) != f32:
+        return None
+    array, element = constant_array(op.operand, program.weights), element_of(op.operand)
+    if array is None or array.dtype.kind not in "iu" or not 1 < bit_width(element) <= GREATEST_WIDTH:
+        return None
+    return array, storage_of(element)
+
+
+def _axes(shape: Sequence[int], split: Sequence[int]) -> list[list[int]] | None:
+    """The one or two dimensions of `split` that make each dimension of `shape`; None if they do not."""
+    found: list[list[int]] = []
+    left = list(range(len(split)))
+    for size in shape:
+        count = next((n for n in (1, 2) if math.prod(split[axis] for axis in left[:n]) == size), None)
+        if count is None:
+            return None
+        found.append(left[:count])
+        left = left[count:]
+    return found if not left else None
+
+
+def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]]) -> Array | None:
+    """Numbers that are broadcast over the elements of blocks, in the rank of the elements; None for other values.
+
+    `parts` are the dimensions of the number of blocks and of the elements of a block, along each axis.
+    """
+    op = _owner(value)
+    if not isinstance(op, BroadcastInDimOp):
+        return None
+    read = _integers(program, op.operand)
+    array = constant_array(op.operand, program.weights) if read is None else read[0].astype(np.int64)
+    kept, shape = array_values(op.broadcast_dimensions), shape_of(op.result)
+    full = tuple(shape[axis] for axis in kept)
+    if array is None or array.shape != full or list(kept) != sorted(kept):
+        return None
+    if any(axis in kept for part in parts for axis in part[1:]):
+        return None
+    return array.reshape([shape[part[0]] if part[0] in kept else 1 for part in parts])
 
 
 def _profile(program: Program, op: _Rounding) -> str:

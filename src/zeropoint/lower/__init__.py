@@ -1,15 +1,24 @@
 """Lowering: from the quantized program to the integer program."""
 
 from zeropoint.ir.program import Program
+from zeropoint.lower.block_scales import expand_block_scales
 from zeropoint.lower.context import LoweringError
 from zeropoint.lower.fold_bounds import fold_bounds
 from zeropoint.lower.integer_io import integer_io
 from zeropoint.lower.lower import lower
 from zeropoint.lower.merge_sums import merge_sums
 
-__all__ = ["LoweringError", "fold_bounds", "integer_io", "integer_program", "lower", "merge_sums"]
+__all__ = [
+    "LoweringError",
+    "expand_block_scales",
+    "fold_bounds",
+    "integer_io",
+    "integer_program",
+    "lower",
+    "merge_sums",
+]
 
 
 def integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
-    """`lower`, then `merge_sums` and `fold_bounds`."""
-    return fold_bounds(merge_sums(lower(program, profile, zero_points)))
+    """`lower`, then `merge_sums`, `fold_bounds` and `expand_block_scales`."""
+    return expand_block_scales(fold_bounds(merge_sums(lower(program, profile, zero_points))))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import Pure
 
 from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
@@ -98,7 +99,16 @@ def is_edge(op: Operation) -> bool:
 
 
 def _computing(program: Program) -> list[Operation]:
-    return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
+    """The ops but constants, and floats that are computed from constants alone, such as stored weights by scales."""
+    constants: set[Operation] = set()
+    found: list[Operation] = []
+    for op in program.entry.ops:
+        fixed = bool(op.operands) and all(value.owner in constants for value in op.operands)
+        if isinstance(op, ConstantOp) or (fixed and is_float(op) and op.has_trait(Pure)):
+            constants.add(op)
+        elif not isinstance(op, ReturnOp):
+            found.append(op)
+    return found
 
 
 def _with_bodies(op: Operation) -> Iterator[Operation]:
