@@ -31,7 +31,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import count_ops
-from zeropoint.solve.parts import reshaped_part
+from zeropoint.solve.cuts import Cut, reshaped_cut
 
 SHAPE = (1, 8, 6, 6)
 LOUD = np.array([300.0] + [1.0] * 7)
@@ -165,11 +165,11 @@ def test_parts_before_a_reshape_are_those_of_its_result(data: st.DataObject) -> 
     after = tuple(data.draw(factors(before)))
     axis = data.draw(st.integers(0, len(after) - 1))
     chosen = np.array(data.draw(st.lists(st.integers(0, after[axis] - 1), min_size=1, max_size=4, unique=True)))
-    found = reshaped_part(before, after, axis, chosen)
+    found = reshaped_cut(before, after, Cut(axis, chosen))
     if found is not None:
         array = np.arange(np.prod(before)).reshape(before)
         shape = [*after[:axis], chosen.size, *after[axis + 1 :]]
-        moved = np.take(array, found[1], found[0]).reshape(shape)
+        moved = np.take(array, found.chosen, found.axis).reshape(shape)
         np.testing.assert_array_equal(moved, np.take(array.reshape(after), chosen, axis))
     elif before == after:
         assert after[axis] == 1

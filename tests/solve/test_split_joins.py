@@ -6,21 +6,36 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from networks import Network
 from zeropoint.codegen.runtime.native import NativeEngine
 from zeropoint.interp import Interpreter
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
+    ClampOp,
     ConcatenateOp,
     ConvolutionLayout,
     ConvolutionOp,
+    DivideOp,
+    DotDimensions,
+    DotGeneralOp,
+    LogisticOp,
     MaximumOp,
     MultiplyOp,
+    PadOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    SelectOp,
+    SliceOp,
+    TransposeOp,
 )
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Options, Quantization, quantize
 
@@ -72,6 +87,117 @@ def a_depthwise_convolution(net: Network, value: SSAValue) -> list[SSAValue]:
     return [convolved(net, made, 8)]
 
 
+def a_maximum_pool(net: Network, value: SSAValue) -> SSAValue:
+    start, result = net.constant(np.array(-np.inf)), with_shape(value, [*shape_of(value)[:2], 3, 3])
+    body = binary_body(MaximumOp, f32)
+    return net.insert(ReduceWindowOp([value], [start], [result], [1, 1, 2, 2], body, window_strides=[1, 1, 2, 2]))
+
+
+def an_average_pool(net: Network, value: SSAValue) -> SSAValue:
+    start, result = net.constant(np.array(0.0)), with_shape(value, [*shape_of(value)[:2], 3, 3])
+    body = binary_body(AddOp, f32)
+    made = net.insert(ReduceWindowOp([value], [start], [result], [1, 1, 2, 2], body, window_strides=[1, 1, 2, 2]))
+    return net.insert(DivideOp(made, net.splat(4.0, made)))
+
+
+def a_transpose(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(TransposeOp(value, [0, 1, 3, 2]))
+
+
+def a_relu(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(MaximumOp(value, net.splat(0.0, value)))
+
+
+def a_hard_swish(net: Network, value: SSAValue) -> SSAValue:
+    gate = net.insert(AddOp(value, net.splat(3.0, value)))
+    gate = net.insert(ClampOp(net.constant(np.array(0.0)), gate, net.constant(np.array(6.0))))
+    return net.insert(DivideOp(net.insert(MultiplyOp(value, gate)), net.splat(6.0, value)))
+
+
+def a_gate(net: Network, value: SSAValue) -> SSAValue:
+    """Squeeze and excite, with a gate that does not depend on the value."""
+    return net.insert(MultiplyOp(value, net.insert(LogisticOp(convolved(net, net.values[0], 8)))))
+
+
+def a_mask(net: Network, value: SSAValue) -> SSAValue:
+    """A kernel that no row has: it stays float, and so do its parts."""
+    mask = net.insert(constant_op(net.random.random((1, 1, 6, 6)) > 0.3, net.weights))
+    mask = net.insert(BroadcastInDimOp(mask, with_shape(mask, shape_of(value)), [0, 1, 2, 3]))
+    return net.insert(SelectOp(mask, value, net.splat(0.0, value)))
+
+
+def a_padding(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(PadOp(value, net.constant(np.array(0.0)), [0, 0, 1, 1], [0, 0, 1, 1], [0] * 4))
+
+
+def an_interpolation(net: Network, value: SSAValue) -> SSAValue:
+    weights = np.clip(1 - np.abs(np.linspace(0, 5, 12)[None] - np.arange(6)[:, None]), 0, 1)
+    result = with_shape(value, [*shape_of(value)[:3], 12])
+    return net.insert(DotGeneralOp(value, net.constant(weights), result, DotDimensions((), (), (3,), (0,))))
+
+
+def a_pool_of_a_relu_of_a_pool(net: Network, value: SSAValue) -> SSAValue:
+    return a_transpose(net, a_relu(net, an_average_pool(net, value)))
+
+
+FOLLOWERS = (
+    a_maximum_pool,
+    an_average_pool,
+    a_transpose,
+    a_relu,
+    a_hard_swish,
+    a_gate,
+    a_mask,
+    a_padding,
+    an_interpolation,
+    a_pool_of_a_relu_of_a_pool,
+)
+
+
+def behind(follower: Callable[[Network, SSAValue], SSAValue]) -> Callable[[Network, SSAValue], list[SSAValue]]:
+    def made(net: Network, value: SSAValue) -> list[SSAValue]:
+        both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+        net.name = "follower"
+        return [convolved(net, normalized(net, follower(net, both), (100, 1)), 8)]
+
+    return made
+
+
+def a_channel_shuffle(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+    net.name = "shuffle"
+    value = net.insert(ReshapeOp(both, with_shape(both, [1, 2, 4, 6, 6])))
+    value = net.insert(TransposeOp(value, [0, 2, 1, 3, 4]))
+    value = net.insert(ReshapeOp(value, with_shape(both, SHAPE)))
+    net.name = "norm"
+    value = net.insert(MultiplyOp(value, net.along(np.tile([0.01, 1.0], 4), value, 1)))
+    return [convolved(net, value, 8)]
+
+
+def a_slice_of_both(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 8, 100.0), convolved(net, value, 8)])
+    net.name = "slice"
+    taken = net.insert(SliceOp(both, [0, 4, 0, 0], [1, 12, 6, 6], [1] * 4))
+    return [convolved(net, normalized(net, taken, (100, 1)), 8)]
+
+
+def a_convolution_in_groups(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+    net.name = "groups"
+    weight = net.random.normal(0, 1, (8, 4, 3, 3)) / np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
+    layout, result = ConvolutionLayout.channels_first(2), with_shape(both, [1, 8, 4, 4])
+    made = net.insert(ConvolutionOp(both, net.constant(weight), result, layout, feature_group_count=2))
+    return [convolved(net, made, 8)]
+
+
+def two_readers_of_a_pool(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+    net.name = "pool"
+    both = a_maximum_pool(net, both)
+    found = convolved(net, normalized(net, both, (100, 1)), 4)
+    return [convolved(net, normalized(net, joined(net, [both, found]), (100, 1, 1)), 8)]
+
+
 def network(make: Callable[[Network, SSAValue], list[SSAValue]]) -> Program:
     net = Network([SHAPE])
     return net.finish(make(net, net.values[0]))
@@ -85,9 +211,10 @@ def quantized(program: Program, target: str) -> Quantization:
     return quantize(program, samples(0), Options(target=target, effort="none"))
 
 
-def sqnr(result: Quantization, program: Program) -> float:
+def sqnr(result: Quantization, program: Program, *, is_native: bool = True) -> float:
     """Of the first output; native code computes the same integers as the interpreter."""
-    exact, integers, native = Interpreter(program), Interpreter(result.integer), NativeEngine().prepare(result.integer)
+    exact, integers = Interpreter(program), Interpreter(result.integer)
+    native = NativeEngine().prepare(result.integer) if is_native else integers
     signal = noise = 0.0
     for sample in samples(1):
         wanted, given = exact(sample)["y0"], integers(sample)["y0"]
@@ -110,6 +237,25 @@ def test_a_small_operand_of_a_join_keeps_its_precision(
 ) -> None:
     program = network(make)
     assert sqnr(quantized(program, target), program) > 30
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+def test_what_comes_between_a_join_and_its_reader_is_computed_for_each_part(
+    follower: Callable[[Network, SSAValue], SSAValue],
+) -> None:
+    program = network(behind(follower))
+    assert sqnr(quantized(program, "cpu"), program, is_native=False) > 27  # 9 or less with one scale
+
+
+@pytest.mark.parametrize("make", [a_channel_shuffle, a_slice_of_both, a_convolution_in_groups, two_readers_of_a_pool])
+def test_parts_in_other_places_keep_their_precision(make: Callable[[Network, SSAValue], list[SSAValue]]) -> None:
+    program = network(make)
+    assert sqnr(quantized(program, "cpu"), program) > 27  # 9 or less with one scale
+
+
+def test_two_readers_share_the_parts_of_what_they_read() -> None:
+    found = kernels(quantized(network(two_readers_of_a_pool), "cpu"))
+    assert [channels for kernel, channels in found if kernel == "max_pool"] == [4, 4]
 
 
 def test_neighbours_of_like_size_stay_joined() -> None:

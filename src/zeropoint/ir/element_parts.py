@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     BroadcastInDimOp,
@@ -74,6 +75,29 @@ def carried(op: Operation, parts: Parts, weights: Weights) -> Array | None:
         return _together([parts[value] for value in op.operands if value in parts], shape_of(op.results[0]))
     rule = _RULES.get(type(op))
     return None if rule is None else rule(op, parts, weights)
+
+
+def through(
+    region: QuantizeRegionOp, parts: Parts, weights: Weights, refuses: Callable[[Operation], bool] = lambda op: False
+) -> list[Array]:
+    """The parts of a region's results; none if they are mixed, if an op is refused, and for a region without ops."""
+    block = region.body.block
+    found: dict[SSAValue, Array] = {
+        inner: parts[value] for inner, value in zip(block.args, region.inputs, strict=True) if value in parts
+    }
+    for op in block.ops:
+        if isinstance(op, ReturnOp) or not any(value in found for value in op.operands):
+            continue
+        made = None if refuses(op) else carried(op, found, weights)
+        if made is None:
+            return []
+        found[op.results[0]] = made
+    returned = block.last_op
+    assert returned is not None
+    # A region without ops passes its operand on: there is nothing to compute in float.
+    if returned.prev_op is None or not all(value in found for value in returned.operands):
+        return []
+    return [found[value] for value in returned.operands]
 
 
 def _together(found: Sequence[Array], shape: Sequence[int]) -> Array | None:

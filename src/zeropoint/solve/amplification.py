@@ -66,9 +66,9 @@ def _constants(divided: Divided) -> dict[SSAValue, Array]:
         array = _constant(divided, op.operand) if isinstance(op, BroadcastInDimOp) else None
         if not isinstance(op, BroadcastInDimOp) or array is None:
             continue
-        axis = divided.axes.get(op.operand)
-        if axis is not None and array.size == shape_of(op.operand)[axis]:
-            found[op.result] = array.reshape(-1)[divided.chosen].reshape(-1, 1)
+        cut = divided.cuts.get(op.operand)
+        if cut is not None and array.size == shape_of(op.operand)[cut.axis]:
+            found[op.result] = array.reshape(-1)[cut.chosen].reshape(-1, 1)
         elif array.size == 1:
             found[op.result] = array.reshape(1, 1)
     return found

@@ -22,9 +22,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue, Use
 
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.element_parts import MOVES, carried, concatenated
+from zeropoint.ir.element_parts import MOVES, carried, concatenated, through
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.quant import ReturnOp as RegionReturnOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
@@ -88,7 +87,7 @@ class KeptApart:
         if not isinstance(op, QuantizeRegionOp):
             made = carried(op, parts, self.weights)
             return [] if made is None else [made]
-        made = _inside(op, parts, self.weights)
+        made = through(op, parts, self.weights, lambda inner: _is_expensive(inner, op, self.weights))
         if made or kernel is None:
             return made
         passing = [value for index, value in enumerate(op.inputs) if value in parts and passes_on(kernel, index)]
@@ -184,27 +183,6 @@ def _moves(op: Operation) -> bool:
 def _each_its_own(value: SSAValue) -> Array:
     shape = shape_of(value)
     return np.arange(np.prod(shape, dtype=int), dtype=np.int32).reshape(shape)
-
-
-def _inside(region: QuantizeRegionOp, parts: Mapping[SSAValue, Array], weights: Weights) -> list[Array]:
-    """The parts of a region's results; none if they are mixed, and for a region without ops."""
-    block = region.body.block
-    found: dict[SSAValue, Array] = {
-        inner: parts[value] for inner, value in zip(block.args, region.inputs, strict=True) if value in parts
-    }
-    for op in block.ops:
-        if isinstance(op, RegionReturnOp) or not any(value in found for value in op.operands):
-            continue
-        made = None if _is_expensive(op, region, weights) else carried(op, found, weights)
-        if made is None:
-            return []
-        found[op.results[0]] = made
-    returned = block.last_op
-    assert returned is not None
-    # A region without ops passes its operand on: there is nothing to compute in float.
-    if returned.prev_op is None or not all(value in found for value in returned.operands):
-        return []
-    return [found[value] for value in returned.operands]
 
 
 def _is_expensive(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:

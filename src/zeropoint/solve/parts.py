@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -25,6 +24,7 @@ from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, StatisticsOp, St
 from zeropoint.ir.stablehlo import GatherOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights, inline_array
+from zeropoint.solve.cuts import Cut, reshaped_cut
 from zeropoint.solve.precision import step_of
 
 Range = tuple[float, float]
@@ -128,30 +128,9 @@ def _before(op: ReshapeOp | TransposeOp, region: QuantizeRegionOp, part: Part) -
     if isinstance(op, TransposeOp):
         axis, chosen = op.permutation.get_values()[part.axis], part.chosen
     else:
-        found = reshaped_part(shape_of(op.operand), shape_of(op.result), part.axis, part.chosen)
+        found = reshaped_cut(shape_of(op.operand), shape_of(op.result), Cut(part.axis, part.chosen))
         if found is None:
             return None
-        axis, chosen = found
+        axis, chosen = found.axis, found.chosen
     move = Move(region, part.axis, part.chosen.size)
     return replace(part, axis=axis, chosen=chosen, moves=(move, *part.moves))
-
-
-def reshaped_part(
-    before: tuple[int, ...], after: tuple[int, ...], axis: int, chosen: Array
-) -> tuple[int, Array] | None:
-    """The dimension of a reshape's operand, and the elements along it, of the `chosen` ones along one of the result.
-
-    None if the dimension of the result does not come from a single one, whole or divided.
-    """
-    first = prod(after[:axis])
-    for source, size in enumerate(before):
-        outer = prod(before[:source])
-        if size == 1 or outer > first or outer * size < first * after[axis]:
-            continue
-        start = next((n for n in range(axis + 1) if prod(after[:n]) == outer), None)
-        end = next((n for n in range(axis + 1, len(after) + 1) if prod(after[:n]) == outer * size), None)
-        if start is None or end is None:
-            return None
-        positions = np.arange(size).reshape(after[start:end])
-        return source, np.take(positions, chosen, axis - start).reshape(-1)
-    return None

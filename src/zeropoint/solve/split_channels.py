@@ -41,7 +41,8 @@ from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.divided import Divided, is_cuttable, part_type
+from zeropoint.solve.cuts import part_type
+from zeropoint.solve.divided import Divided, is_cuttable
 from zeropoint.solve.parts import Part, is_open, parts_of, range_of, step_for
 from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target

@@ -16,171 +16,146 @@ becomes
 The batch norms of a DenseNet are such readers: they give the channels of all layers one size. A concatenation has one
 scale, 0.8 for the example, at which `%b` becomes -1, 0 or 1 before it is normalized. The parts have their own scales.
 
-The kernel must compute each slice along the concatenated dimension from that slice of one operand and from constants:
-products and sums with constants, depthwise convolutions. It is exact to move it, and it computes as many elements as
-before. (A function of a value that is too coarse for it stays float: `function_widths.py`.)
+The kernel must compute each slice along one dimension from that slice of one operand and from constants: products and
+sums with constants, convolutions in groups, layer norms of rows. It is exact to move it, and it computes as many
+elements as before. There may be other kernels between the concatenation and the reader that keep its operands apart:
+poolings, functions, sums, data movement. They are computed for each part as well (`part_values.py`); if others read
+them, too, for those they stay as they are. (A function of a value that is too coarse for it stays float:
+`function_widths.py`.)
 
 Let `gain` be the most that the kernel amplifies an error in a part, such as a factor. The kernel is moved if, for some
-part, gain * (scale of the concatenation) is more than twice as coarse as the scale of its result, and as gain * (scale
+part, gain * (scale of the whole value) is more than twice as coarse as the scale of its result, and as gain * (scale
 of the part), which are needed in any case. Neighbours whose scales differ by no more than that stay joined, so that a
 DenseNet's many parts become few kernels. Concatenations of concatenations are taken apart if their operands differ as
-well.
+well. Parts that alternate, as after a channel shuffle, are put in order again by a gather.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.locations import location_of, location_text, name_location, value_name
+from zeropoint.ir.element_parts import NO_PART, through
+from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp, Storage
-from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
-from zeropoint.ir.tensors import shape_of, with_shape
-from zeropoint.ir.weights import Weights
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ConstantOp, GatherDimensions, GatherOp
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.solve.amplification import Amplified, amplified
-from zeropoint.solve.divided import Divided, is_cuttable
+from zeropoint.solve.divided import Divided
+from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, is_even, known_range, span
+from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
 from zeropoint.solve.parts import Range, is_open, range_of, step_for
-from zeropoint.targets import OUTPUT, Target
-from zeropoint.targets.logical_kernels import FUNCTIONS, MOVEMENTS
-
-WORTH = 2.0
-"""How many times coarser than needed the scale of a part may be: one bit."""
-JOIN = "concatenate"
+from zeropoint.targets import Target
+from zeropoint.targets.logical_kernels import FUNCTIONS
 
 
 @dataclass(frozen=True, eq=False)
-class _Operand:
-    """An operand of a concatenation: its range, and its place along the concatenated dimension."""
+class _Part:
+    """What a reader computes of some leaves: how, and from which part of its operand."""
 
-    value: SSAValue
-    range: Range
-    first: int
-    last: int
-
-    @property
-    def step(self) -> float:
-        return step_for(self.range)
-
-
-def _region_of(value: SSAValue) -> QuantizeRegionOp | None:
-    """The open region of one result that makes a value, also before its statistics."""
-    op = value.owner
-    if isinstance(op, StatisticsOp):
-        op = op.operands[0].owner
-    return op if isinstance(op, QuantizeRegionOp) and is_open(op) and len(op.outputs) == 1 else None
-
-
-def _join_of(value: SSAValue) -> tuple[list[SSAValue], int] | None:
-    """The operands of the concatenation that makes a value, and its dimension."""
-    region = _region_of(value)
-    op = None if region is None else region.body.block.first_op
-    if region is None or region.logical_kernel.data != JOIN or not isinstance(op, ConcatenateOp):
-        return None
-    inputs: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, region.inputs, strict=True))
-    if any(operand not in inputs for operand in op.inputs):
-        return None
-    return [inputs[operand] for operand in op.inputs], op.dimension.value.data
+    divided: Divided
+    operands: Sequence[Planned | None]
+    source: Planned
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """A region that reads a concatenation as its only computed operand, the one with number `index`."""
+    """A region whose only computed operand, number `index`, comes from several leaves along a dimension."""
 
     region: QuantizeRegionOp
     index: int
     axis: int
-    parts: Sequence[Sequence[_Operand]]
-    weights: Weights
+    chosen: Sequence[Array]
+    """The elements of each part along the dimension of the result."""
+    values: PartValues
 
     @staticmethod
-    def of(region: QuantizeRegionOp, weights: Weights, target: Target) -> _Reader | None:
-        """None if the region reads no concatenation of parts of different size, or computes anything else."""
-        kernel = region.logical_kernel.data
-        if kernel not in target.by_kernel or kernel in FUNCTIONS or len(region.outputs) != 1 or not is_open(region):
+    def of(region: QuantizeRegionOp, values: PartValues) -> _Reader | None:
+        """None if the region reads no leaves of different size, or does not keep them apart."""
+        leaves, kernel = values.leaves, region.logical_kernel.data
+        by_kernel = leaves.target.by_kernel
+        if kernel not in by_kernel or JOIN not in by_kernel or kernel in FUNCTIONS or len(region.outputs) != 1:
             return None
         computed = [index for index, value in enumerate(region.inputs) if not isinstance(value.owner, ConstantOp)]
-        joined = _join_of(region.inputs[computed[0]]) if len(computed) == 1 else None
-        if joined is None or JOIN not in target.by_kernel:
+        if len(computed) != 1 or region.inputs[computed[0]] not in leaves.of or not is_open(region):
             return None
-        values, axis = joined
-        operands = list(_operands(values, axis, weights, target))
-        parts, size = _grouped(operands), sum(shape_of(value)[axis] for value in values)
-        shape = shape_of(region.outputs[0])
-        is_known = bool(operands) and operands[-1].last == size and axis < len(shape) and shape[axis] == size
-        computes = all(any(not isinstance(one.value.owner, ConstantOp) for one in part) for part in parts)
-        return _Reader(region, computed[0], axis, parts, weights) if len(parts) > 1 and is_known and computes else None
+        made = through(region, leaves.of, leaves.weights)
+        found = _along_one_dimension(made[0]) if made else None
+        if found is None:
+            return None
+        axis, numbers = found
+        groups = _grouped(numbers, leaves.found)
+        is_ordered = all(one[-1] - one[0] + 1 == one.size for one in groups)
+        if len(groups) < 2 or not (is_ordered or "gather" in by_kernel):
+            return None
+        return _Reader(region, computed[0], axis, groups, values)
 
-    def divided(self) -> list[Divided] | None:
-        """How the region computes each part; None if it does not keep them apart."""
-        found: list[Divided] = []
-        for part in self.parts:
-            chosen = np.arange(part[0].first, part[-1].last)
-            one = Divided.of(self.region, self.axis, chosen, self.weights)
-            if one is None or one.operand_axis(self.index) != self.axis:
+    def parts(self) -> list[_Part] | None:
+        """How the region computes each part; None if one cannot be computed alone."""
+        found: list[_Part] = []
+        for chosen in self.chosen:
+            one = Divided.of(self.region, self.axis, chosen, self.values.leaves.weights)
+            operands = None if one is None or one.operand_cut(self.index) is None else self.values.operands(one)
+            source = None if operands is None else operands[self.index]
+            if one is None or operands is None or source is None:
                 return None
-            inputs = enumerate(self.region.inputs)
-            cut = [value for index, value in inputs if index != self.index and one.operand_axis(index) is not None]
-            if not all(map(is_cuttable, cut)):
-                return None
-            found.append(one)
+            found.append(_Part(one, operands, source))
         return found
 
-    def is_worth_it(self, divided: Sequence[Divided]) -> bool:
-        """Whether the scale of the concatenation is too coarse for a part."""
-        spans = [_union(part) for part in self.parts]
-        seen = [amplified(one, self.index, span) for one, span in zip(divided, spans, strict=True)]
+    def is_worth_it(self, parts: Sequence[_Part]) -> bool:
+        """Whether the scale of the whole operand is too coarse for a part."""
+        value, output = self.region.inputs[self.index], range_of(self.region.outputs[0])
+        seen = [self._amplified(part, output) for part in parts]
         known = [one for one in seen if one is not None]
         if len(known) < len(seen):
             return False
-        shared = step_for(_observed(self.region.inputs[self.index]) or _span(spans))
-        result = step_for(range_of(self.region.outputs[0]) or _span([one.range for one in known]))
-        return any(_is_hurt(one, shared, step_for(span), result) for one, span in zip(known, spans, strict=True))
+        spans = [part.source.range for part in parts]
+        shared = step_for(known_range(value, self.values.leaves.weights, self.values.leaves.target) or span(spans))
+        result = step_for(output or span([one.range for one in known]))
+        return any(_is_hurt(one, shared, step_for(own), result) for one, own in zip(known, spans, strict=True))
 
-    def move(self, divided: Sequence[Divided]) -> None:
+    def _amplified(self, part: _Part, output: Range | None) -> Amplified | None:
+        """What the kernel makes of an error in a part; a norm gives rows of any size the size of its result."""
+        low, high = part.source.range
+        if self.region.logical_kernel.data in NORMALIZATIONS and output is not None and high > low:
+            return Amplified((output[1] - output[0]) / (high - low), output)
+        return amplified(part.divided, self.index, part.source.range)
+
+    def move(self, parts: Sequence[_Part]) -> None:
         """Insert the kernels of the parts and their concatenation instead of the region."""
-        block = self.region.parent
-        assert block is not None
+        region, bound = self.region, range_of(self.region.outputs[0])
         made: list[SSAValue] = []
-        for part, one in zip(self.parts, divided, strict=True):
-            values = [operand.value for operand in part]
-            if len(values) > 1:
-                joined = _concatenated(values, self.axis, location_of(self.region.inputs[self.index]))
-                stated = StatisticsOp(joined.outputs[0], _union(part))
-                stated.location = joined.location
-                block.insert_ops_before([joined, stated], self.region)
-                values = [stated.res]
-            made.append(self._computed(one, values[0]))
-        joined = _concatenated(made, self.axis, self.region.location)
-        block.insert_op_before(joined, self.region)
-        self.region.outputs[0].replace_all_uses_with(joined.outputs[0])
-        self.region.detach()
-        self.region.erase()
+        for part in parts:
+            value = self.values.copy(part.divided, part.operands, region)
+            # The statistics of the whole: the concatenation has one scale.
+            made.append(value if bound is None else stated(value, bound, region))
+        block = region.parent
+        assert block is not None
+        block.insert_op_before(joined := concatenated(made, self.axis, region.location), region)
+        result = self._in_order(joined.outputs[0])
+        region.outputs[0].replace_all_uses_with(result)
+        region.detach()
+        region.erase()
 
-    def _computed(self, one: Divided, value: SSAValue) -> SSAValue:
-        """The result of the region for a part, with the statistics of the whole: its concatenation has one scale."""
-        ops: list[Operation] = []
-        operands: list[SSAValue] = []
-        for index, operand in enumerate(self.region.inputs):
-            if index != self.index and one.operand_axis(index) is not None:
-                ops.append(taken := one.constant(index))
-                operand = taken.results[0]
-            operands.append(value if index == self.index else operand)
-        ops.append(copy := one.copy(operands))
-        if (name := location_text(self.region.location)) is not None:
-            copy.location = name_location(f"{name}/{value_name(value)}")
-        if (observed := range_of(self.region.outputs[0])) is not None:
-            ops.append(stated := StatisticsOp(copy.outputs[0], observed))
-            stated.location = copy.location
+    def _in_order(self, value: SSAValue) -> SSAValue:
+        """The joined parts with every element in its place."""
+        places = np.argsort(np.concatenate(self.chosen))
+        if np.array_equal(places, np.arange(places.size)):
+            return value
         assert self.region.parent is not None
-        self.region.parent.insert_ops_before(ops, self.region)
-        return ops[-1].results[0]
+        indices = constant_op(places.astype(np.int32), self.values.leaves.weights, location=self.region.location)
+        sizes = [1 if axis == self.axis else size for axis, size in enumerate(shape_of(value))]
+        others = tuple(axis for axis in range(len(sizes)) if axis != self.axis)
+        dimensions = GatherDimensions(others, (self.axis,), (), (), (self.axis,), 1)
+        taken = wrapped("gather", GatherOp(value, indices.output, dimensions, sizes), self.region.location)
+        self.region.parent.insert_ops_before([indices, taken], self.region)
+        return taken.outputs[0]
 
 
 def _is_hurt(one: Amplified, shared: float, own: float, result: float) -> bool:
@@ -188,85 +163,49 @@ def _is_hurt(one: Amplified, shared: float, own: float, result: float) -> bool:
     return one.gain * shared > WORTH * max(one.gain * own, result)
 
 
-def _operands(
-    values: Sequence[SSAValue], axis: int, weights: Weights, target: Target, first: int = 0
-) -> Iterator[_Operand]:
-    """The operands of a concatenation up to one of unknown range; its own if an operand is an uneven concatenation."""
-    for value in values:
-        last, inner = first + shape_of(value)[axis], _join_of(value)
-        within = list(_operands(inner[0], axis, weights, target, first)) if inner and inner[1] == axis else []
-        if within and within[-1].last == last and len(_grouped(within)) > 1:
-            yield from within
-        elif (span := _known_range(value, weights, target)) is None:
-            return
+def _along_one_dimension(numbers: Array) -> tuple[int, Array] | None:
+    """The dimension along which the leaves of a value differ, and the leaf of each element along it; None if several.
+
+    Elements of no leaf, such as padding, count as those beside them.
+    """
+    if not numbers.size:
+        return None
+    for axis in range(numbers.ndim):
+        others = tuple(n for n in range(numbers.ndim) if n != axis)
+        along = numbers.max(axis=others, keepdims=True)
+        if ((numbers == along) | (numbers == NO_PART)).all():
+            found = along.reshape(-1)
+            return (axis, found) if (found != NO_PART).all() and np.unique(found).size > 1 else None
+    return None
+
+
+def _grouped(numbers: Array, leaves: Sequence[Leaf]) -> list[Array]:
+    """The elements of leaves whose scales differ by no more than a bit: neighbours, or all if they alternate."""
+    runs = np.split(np.arange(numbers.size), np.flatnonzero(np.diff(numbers)) + 1)
+    if len(runs) > np.unique(numbers).size:
+        kinds = sorted((leaves[int(number)].step, int(number)) for number in np.unique(numbers))
+        runs = [np.flatnonzero(numbers == number) for _, number in kinds]
+    groups: list[list[Array]] = []
+    for run in runs:
+        together = [*groups[-1], run] if groups else []
+        if together and is_even([leaves[int(numbers[one[0]])] for one in together]):
+            groups[-1].append(run)
         else:
-            yield _Operand(value, span, first, last)
-        first = last
-
-
-def _observed(value: SSAValue) -> Range | None:
-    """The observed range of a value, also behind the op that states it."""
-    return range_of(value.owner.arg if isinstance(value.owner, StatisticsOp) else value)
-
-
-def _known_range(value: SSAValue, weights: Weights, target: Target) -> Range | None:
-    """The range of a value: observed, of a constant, or of the type that its kernel always has."""
-    array = constant_array(value, weights)
-    if array is not None and array.size:
-        return float(array.min()), float(array.max())
-    maker = _region_of(value)
-    if maker is None or isinstance(value.owner, StatisticsOp):
-        return _observed(value)
-    for row in target.by_kernel.get(maker.logical_kernel.data, ()):
-        fixed = row.fixed(OUTPUT, Storage.of("i8"))
-        if fixed is not None:
-            storage, zero_point = fixed.storage, fixed.zero_point
-            return (storage.minimum - zero_point) * fixed.scale, (storage.maximum - zero_point) * fixed.scale
-    return _known_range(maker.inputs[0], weights, target) if maker.logical_kernel.data in MOVEMENTS else None
-
-
-def _grouped(operands: Sequence[_Operand]) -> list[list[_Operand]]:
-    """Neighbours whose scales differ by no more than a bit; zeros fit to all."""
-    groups: list[list[_Operand]] = []
-    for operand in operands:
-        steps = [one.step for one in (*groups[-1], operand) if one.step > 0] if groups else []
-        if groups and max(steps, default=0.0) <= WORTH * min(steps, default=0.0):
-            groups[-1].append(operand)
-        else:
-            groups.append([operand])
-    return groups
-
-
-def _span(ranges: Sequence[Range]) -> Range:
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _union(part: Sequence[_Operand]) -> Range:
-    return _span([operand.range for operand in part])
-
-
-def _concatenated(values: Sequence[SSAValue], axis: int, location: LocationAttr) -> QuantizeRegionOp:
-    """A region that concatenates values; it lists each value once."""
-    distinct = list(dict.fromkeys(values))
-    shape = list(shape_of(values[0]))
-    shape[axis] = sum(shape_of(value)[axis] for value in values)
-    result = with_shape(values[0], shape)
-    elements = [result.element_type] * len(distinct)
-    made = QuantizeRegionOp(distinct, [result], JOIN, elements, [result.element_type])
-    inner = dict(zip(distinct, made.body.block.args, strict=True))
-    made.body.block.add_op(joined := ConcatenateOp([inner[value] for value in values], axis))
-    made.body.block.add_op(ReturnOp([joined.result]))
-    made.location = joined.location = location
-    return made
+            groups.append([run])
+    return [np.sort(np.concatenate(group)) for group in groups]
 
 
 def split_joins(program: Program, target: Target) -> Program:
     """A copy of the calibrated program with kernels moved before concatenations that would be too coarse for them."""
     program = program.clone()
+    leaves = Leaves(program.weights, target)
+    values = PartValues(leaves)
     for op in list(program.entry.ops):
-        reader = _Reader.of(op, program.weights, target) if isinstance(op, QuantizeRegionOp) else None
-        divided = None if reader is None else reader.divided()
-        if reader is not None and divided is not None and reader.is_worth_it(divided):
-            reader.move(divided)
+        reader = _Reader.of(op, values) if isinstance(op, QuantizeRegionOp) else None
+        parts = None if reader is None else reader.parts()
+        if reader is not None and parts is not None and reader.is_worth_it(parts):
+            reader.move(parts)
+        else:
+            leaves.visit(op)
     remove_dead_ops(program.entry)
     return program

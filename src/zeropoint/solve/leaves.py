@@ -1,0 +1,151 @@
+"""Follow the operands of uneven concatenations through the program: which one each element of a value comes from.
+
+```mlir
+%c = "quant.region"(%a, %b) ({ concatenate })      leaves %a, in [-100, 100], and %b, in [-1, 1]
+%p = "quant.region"(%c) ({ max pool })             leaves %a and %b, along dimension 1
+%d = "quant.region"(%p, %q) ({ concatenate })      leaves %a, %b and %q
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.element_parts import carried, concatenated, through
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, Storage
+from zeropoint.ir.stablehlo import ConcatenateOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.parts import Range, is_open, range_of, step_for
+from zeropoint.targets import OUTPUT, Target
+from zeropoint.targets.logical_kernels import MOVEMENTS
+
+WORTH = 2.0
+"""How many times coarser than needed the scale of a part may be: one bit."""
+JOIN = "concatenate"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An operand of a concatenation, and its range."""
+
+    value: SSAValue
+    range: Range
+
+    @property
+    def step(self) -> float:
+        """The scale that it needs in 8 bits."""
+        return step_for(self.range)
+
+
+@dataclass
+class Leaves:
+    """The leaves found so far, and for each value that has several, the number of the leaf of every element."""
+
+    weights: Weights
+    target: Target
+    found: list[Leaf] = field(default_factory=list[Leaf])
+    of: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+
+    def visit(self, op: Operation) -> None:
+        """Follow the leaves through an op."""
+        if isinstance(op, StatisticsOp):
+            if op.arg in self.of:
+                self.of[op.res] = self.of[op.arg]
+        elif len(op.results) == 1 and (join := join_of(op.results[0])) is not None:
+            self._join(join)
+        elif any(value in self.of for value in op.operands):
+            if isinstance(op, QuantizeRegionOp):
+                self.of |= zip(op.results, through(op, self.of, self.weights), strict=False)
+            elif (made := carried(op, self.of, self.weights)) is not None:
+                self.of[op.results[0]] = made
+
+    def _join(self, join: Join) -> None:
+        """Number the operands; those of a concatenation keep their leaves."""
+        fresh = [value for value in join.values if value not in self.of]
+        ranges = [known_range(value, self.weights, self.target) for value in fresh]
+        leaves = [Leaf(value, span) for value, span in zip(fresh, ranges, strict=True) if span is not None]
+        if len(leaves) < len(fresh) or (len(fresh) == len(join.values) and is_even(leaves)):
+            return
+        numbers = {leaf.value: len(self.found) + number for number, leaf in enumerate(leaves)}
+        self.found += leaves
+        parts = [self.of[one] if one in self.of else np.array(numbers[one], np.int32) for one in join.values]
+        self.of[join.op.results[0]] = concatenated(join.concatenation, parts)
+
+
+@dataclass(frozen=True)
+class Join:
+    """A concatenation, as a region or as an op."""
+
+    op: Operation
+    concatenation: ConcatenateOp
+    values: Sequence[SSAValue]
+
+    @property
+    def axis(self) -> int:
+        """The dimension along which the operands are joined."""
+        return int(self.concatenation.dimension.value.data)
+
+
+def join_of(value: SSAValue) -> Join | None:
+    """The concatenation that makes a value, also before its statistics; None for one with demands of its own."""
+    op = value.owner
+    if isinstance(op, StatisticsOp):
+        op = op.operands[0].owner
+    if isinstance(op, ConcatenateOp):
+        return Join(op, op, op.inputs)
+    region = region_of(value)
+    inner = None if region is None else region.body.block.first_op
+    if region is None or region.logical_kernel.data != JOIN or not isinstance(inner, ConcatenateOp):
+        return None
+    inputs: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, region.inputs, strict=True))
+    if any(operand not in inputs for operand in inner.inputs):
+        return None
+    return Join(region, inner, [inputs[operand] for operand in inner.inputs])
+
+
+def region_of(value: SSAValue) -> QuantizeRegionOp | None:
+    """The open region of one result that makes a value, also before its statistics."""
+    op = value.owner
+    if isinstance(op, StatisticsOp):
+        op = op.operands[0].owner
+    return op if isinstance(op, QuantizeRegionOp) and is_open(op) and len(op.outputs) == 1 else None
+
+
+def observed(value: SSAValue) -> Range | None:
+    """The observed range of a value, also behind the op that states it."""
+    return range_of(value.owner.arg if isinstance(value.owner, StatisticsOp) else value)
+
+
+def known_range(value: SSAValue, weights: Weights, target: Target) -> Range | None:
+    """The range of a value: observed, of a constant, or of the type that its kernel always has."""
+    array = constant_array(value, weights)
+    if array is not None and array.size:
+        return float(array.min()), float(array.max())
+    maker = region_of(value)
+    if maker is None or isinstance(value.owner, StatisticsOp):
+        return observed(value)
+    if (found := observed(value)) is not None:
+        return found
+    for row in target.by_kernel.get(maker.logical_kernel.data, ()):
+        fixed = row.fixed(OUTPUT, Storage.of("i8"))
+        if fixed is not None:
+            storage, zero_point = fixed.storage, fixed.zero_point
+            return (storage.minimum - zero_point) * fixed.scale, (storage.maximum - zero_point) * fixed.scale
+    return known_range(maker.inputs[0], weights, target) if maker.logical_kernel.data in MOVEMENTS else None
+
+
+def is_even(leaves: Sequence[Leaf]) -> bool:
+    """Whether the scales of leaves differ by no more than a bit; zeros fit to all."""
+    steps = [leaf.step for leaf in leaves if leaf.step > 0]
+    return max(steps, default=0.0) <= WORTH * min(steps, default=0.0)
+
+
+def span(ranges: Sequence[Range]) -> Range:
+    """The least range that has all of them."""
+    return min(low for low, _ in ranges), max(high for _, high in ranges)

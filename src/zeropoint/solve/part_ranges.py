@@ -1,0 +1,92 @@
+"""Bound what a kernel computes from a part of its operands, by their ranges.
+
+```mlir
+%p = "quant.region"(%b) ({ average pool })          %b in [-1, 1]: means are in [-1, 1]
+%r = "quant.region"(%b, %w) ({ dot_general })       interpolation by rows of weights whose sum is 1: in [-1, 1]
+%m = "quant.region"(%b, %gate) ({ multiply })       %gate in [0, 1]: in [-1, 1]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from xdsl.ir import Operation
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.element_parts import MOVES
+from zeropoint.ir.stablehlo import ClampOp, ConvolutionOp, DotGeneralOp, SelectOp
+from zeropoint.solve.amplification import amplified
+from zeropoint.solve.divided import Divided
+from zeropoint.solve.leaves import known_range, observed, span
+from zeropoint.solve.parts import Range
+from zeropoint.targets import Target
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
+
+MEANS = ("average_pool", "mean")
+
+
+def region_range(divided: Divided, parts: Sequence[Range | None], target: Target) -> Range | None:
+    """The range of a region's part, by the ranges of the parts of its operands; None in `parts` for whole operands.
+
+    Else the observed range of the whole result, None without one.
+    """
+    region, kernel = divided.region, divided.region.logical_kernel.data
+    known = [
+        part or known_range(value, divided.weights, target) for part, value in zip(parts, region.inputs, strict=True)
+    ]
+    computed = [index for index, part in enumerate(parts) if part and not _is_constant(divided, index)]
+    ranges = [one for one in known if one is not None]
+    found: Range | None = None
+    if len(ranges) == len(known):
+        if kernel in PASSES_ELEMENTS or kernel in MEANS:
+            found = span([*ranges, (0.0, 0.0)])
+        elif isinstance(region.body.block.first_op, ConvolutionOp | DotGeneralOp):
+            found = _weighted(divided, ranges)
+        elif len(computed) == 1 and (seen := amplified(divided, computed[0], ranges[computed[0]])) is not None:
+            found = seen.range
+        elif len(ranges) == 2:
+            found = _combined(kernel, *ranges)
+    return found or observed(region.outputs[0])
+
+
+def op_range(op: Operation, ranges: Sequence[Range | None]) -> Range | None:
+    """The range of the result of an op without a kernel that passes elements on; else the observed one."""
+    known = [one for one in ranges if one is not None]
+    if isinstance(op, MOVES | SelectOp | ClampOp) and known:
+        return span(known)
+    return observed(op.results[0])
+
+
+def _combined(kernel: str, first: Range, second: Range) -> Range | None:
+    if kernel == "add":
+        return first[0] + second[0], first[1] + second[1]
+    if kernel == "subtract":
+        return first[0] - second[1], first[1] - second[0]
+    if kernel == "multiply":
+        corners = [one * other for one, other in product(first, second)]
+        return min(corners), max(corners)
+    return None
+
+
+def _is_constant(divided: Divided, index: int) -> bool:
+    return constant_array(divided.region.inputs[index], divided.weights) is not None
+
+
+def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
+    """What weights make of values in a range, with a bias; padding is 0."""
+    op, region = divided.region.body.block.first_op, divided.region
+    assert isinstance(op, ConvolutionOp | DotGeneralOp)
+    axis, array = weight_channel_axis(op), constant_array(region.inputs[1], divided.weights)
+    if axis is None or array is None or len(ranges) > 3:
+        return None
+    cut = divided.operand_cut(1)
+    array = array if cut is None else np.take(array, cut.chosen, cut.axis)
+    filters = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).astype(np.float64)
+    up, down = np.maximum(filters, 0).sum(1), np.minimum(filters, 0).sum(1)
+    low, high = min(ranges[0][0], 0.0), max(ranges[0][1], 0.0)
+    bias = ranges[2] if len(ranges) == 3 else (0.0, 0.0)
+    return float((up * low + down * high).min()) + bias[0], float((up * high + down * low).max()) + bias[1]
