@@ -155,7 +155,7 @@ class Graph:
     weights: ParameterBlock = field(default_factory=ParameterBlock)
     results: list[View] = field(default_factory=list[View])
 
-    def parameters(self, data: bytes) -> Parameters:
+    def parameters(self, data: bytes | memoryview) -> Parameters:
         """Append a block of parameters."""
         return Parameters(self.weights.append(data), len(data))
 

@@ -26,7 +26,7 @@ class ParameterBlock:
     def __len__(self) -> int:
         return len(self._bytes) if self._array is None else len(self._array)
 
-    def append(self, data: bytes) -> int:
+    def append(self, data: bytes | memoryview) -> int:
         """Append parameters and return their offset. Raises BufferError after `array` was read."""
         self._bytes.extend(bytes(-len(self._bytes) % ALIGNMENT))
         offset = len(self._bytes)
@@ -53,7 +53,7 @@ class SharedParameters(ParameterBlock):
         super().__init__()
         self._known: dict[bytes, int] = {}
 
-    def append(self, data: bytes) -> int:
+    def append(self, data: bytes | memoryview) -> int:
         """The offset of the parameters, which are appended if no equal ones are there."""
         digest = hashlib.sha256(data).digest()
         if digest not in self._known:

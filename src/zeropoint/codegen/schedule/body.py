@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DenseResourceAttr, IntegerAttr, StringAttr
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
@@ -24,22 +24,29 @@ from zeropoint.numerics.dot_forms import DotForm, dot_form
 
 
 class Constants:
-    """The constant arrays in the weights of a graph. Arrays with equal bytes are stored once."""
+    """The constant arrays in the weights of a graph. Equal arrays of several kernels are stored once."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._known: dict[bytes, Buffer] = {}
+        self._known: dict[object, Buffer] = {}
 
-    def view(self, array: Array) -> View:
-        """A row-major view of the array in the weights, which is added if it is not there yet."""
-        data = np.ascontiguousarray(array).tobytes()
-        # Equal constants of several kernels share their bytes in the block of weights.
-        digest = hashlib.sha256(data).digest()
-        buffer = self._known.get(digest)
-        if buffer is None:
+    def view(self, array: Array, of: SSAValue | None = None) -> View:
+        """A row-major view of the array in the weights, which is added if it is not there yet; `of` is its constant."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        # A handle stands for its content: weights of megabytes are not hashed again.
+        key = (_handle(of), array.dtype) if _handle(of) else hashlib.sha256(data).digest()
+        if key not in self._known:
             place = self._graph.parameters(data)
-            buffer = self._known[digest] = Buffer(Space.WEIGHTS, len(data), offset=place.offset)
-        return View(buffer, 0, array.shape, row_major(array.shape, array.dtype.itemsize), array.dtype)
+            self._known[key] = Buffer(Space.WEIGHTS, len(data), offset=place.offset)
+        return View(self._known[key], 0, array.shape, row_major(array.shape, array.dtype.itemsize), array.dtype)
+
+
+def _handle(value: SSAValue | None) -> str | None:
+    """The handle of a constant whose array is stored apart from the text; None for other values."""
+    if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
+        stored = value.op.value
+        return stored.resource_handle.data if isinstance(stored, DenseResourceAttr) else None
+    return None
 
 
 class Body:
@@ -107,7 +114,7 @@ class Body:
             return self.inputs[value.index]
         array = self.values.constant(value)
         assert array is not None, f"{self.name} reads {value} before it is computed"
-        return self.constant_view(array)
+        return self._constants.view(array, value)
 
     def constant_view(self, array: Array) -> View:
         """The view of an array in the weights."""

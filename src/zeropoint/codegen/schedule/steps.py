@@ -127,7 +127,7 @@ class _Schedule:
         if not isinstance(tensor, BlockArgument):
             array = self._values.constant(tensor)
             assert array is not None
-            return self._constants.view(array)
+            return self._constants.view(array, tensor)
         view = self._view(Buffer(Space.INPUT, 0, tensor.index), op.memref)
         view.buffer.size = math.prod(view.shape) * view.itemsize
         return view
