@@ -3,8 +3,8 @@
 %w = quant.scast (constant)             : tensor<96x24xi4> to tensor<96x24x!quant.uniform<i4:f32:{0:32, 1:1}, {...}>>
 %r = quant.dcast %w                     : the value to read; or stablehlo.uniform_dequantize
 
-The constant may also be one of a quantized type, or one of floats that `quant.qcast` or `uniform_quantize` rounds.
-Integers in blocks may be the product that `lower/block_scales.py` writes:
+The quantized constant may have any form of `quantized_constants.py`. Integers in blocks may be the product that
+`lower/block_scales.py` writes:
 
 %b = reshape (convert (constant))       : tensor<96x24xi4> to tensor<3x32x24xf32>
 %m = multiply (subtract %b, (broadcast of zero points)), (broadcast of constant), dims = [0, 2]
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import constant_array
@@ -27,20 +27,20 @@ from zeropoint.ir.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
     Storage,
-    StorageCastOp,
     UniformQuantizedType,
     dequantize,
     quantize,
 )
 from zeropoint.ir.quant.storage import storage_of
+from zeropoint.ir.quantized_constants import quantized_constant
 from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConvertOp,
     MultiplyOp,
     ReshapeOp,
     SubtractOp,
+    TransposeOp,
     UniformDequantizeOp,
-    UniformQuantizeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.representation import bit_width
@@ -49,8 +49,6 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE
 
 GREATEST_WIDTH = 8
 """Of integers in blocks, in bits: differences of them are exact in f32."""
-
-_Rounding = QuantizeCastOp | UniformQuantizeOp
 
 
 def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQuantizedType] | None:
@@ -61,19 +59,11 @@ def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQu
     if not isinstance(owner, UniformDequantizeOp | DequantizeCastOp):
         return None
     held = owner.operands[0]
-    kind, source = element_of(held), _owner(held)
-    if not isinstance(kind, UniformQuantizedType):
-        return None
-    given = source.operands[0] if isinstance(source, _Rounding | StorageCastOp) else held
-    array = constant_array(given, program.weights)
-    if array is None:
-        return None
-    if isinstance(source, _Rounding):
-        array = quantize(array, kind, _profile(program, source))
-    elif isinstance(source, StorageCastOp) and not kind.storage.type.signed:
-        # The integers of a cast are signless: `i4` holds the bits of `u4`.
-        array = array.astype(np.int64) & ((1 << kind.storage.type.width) - 1)
-    return array, kind
+
+    def rounded(array: Array, kind: UniformQuantizedType) -> Array:
+        return quantize(array, kind, _profile(program, held))
+
+    return quantized_constant(held, program.weights, rounded)
 
 
 def _product(program: Program, op: ReshapeOp) -> tuple[Array, UniformQuantizedType] | None:
@@ -142,9 +132,12 @@ def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]])
     return array.reshape([shape[part[0]] if part[0] in kept else 1 for part in parts])
 
 
-def _profile(program: Program, op: _Rounding) -> str:
-    """The profile that rounds; casts of the quant dialect are not those of StableHLO (`interp/quantized.py`)."""
-    name = own_profile(op) or program.profile or DEFAULT_PROFILE
+def _profile(program: Program, value: SSAValue) -> str:
+    """The profile that rounds floats; casts of the quant dialect are not those of StableHLO (`interp/quantized.py`)."""
+    op = _owner(value)
+    while isinstance(op, BroadcastInDimOp | ReshapeOp | TransposeOp):
+        op = _owner(op.operand)
+    name = (own_profile(op) if isinstance(op, Operation) else None) or program.profile or DEFAULT_PROFILE
     return "float32-rne" if isinstance(op, QuantizeCastOp) and name == DEFAULT_PROFILE else name
 
 
