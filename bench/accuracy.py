@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from zeropoint.report.counts import count_ops
 
 Run = Callable[[Feed], np.ndarray]
 """The first output for one sample, batch axis included."""
+Noted = tuple[Run, str]
+"""With a note: how long it took to quantize, and what was found."""
+T = TypeVar("T")
 NETWORKS = {
     **{name: subject for name, subject in SUBJECTS.items() if name != "minilm"},
     **{
@@ -46,15 +50,23 @@ def _session(path: Path, arithmetic: str = "precise") -> Run:
     return lambda feed: network.run(None, feed)[0]
 
 
-def onnxruntime(name: str, data: list[Feed], arithmetic: str) -> Run:
+def _timed(work: Callable[[], T]) -> tuple[T, str]:
+    """The result of some work, and the seconds it took."""
+    started = time.perf_counter(), time.process_time()
+    made = work()
+    seconds = [time.perf_counter() - started[0], time.process_time() - started[1]]
+    return made, f"quantized in {seconds[0]:.0f} s ({seconds[1]:.0f} processor s)"
+
+
+def onnxruntime(name: str, data: list[Feed], arithmetic: str) -> Noted:
     """onnxruntime's static quantization with the ranges as observed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "quantized.onnx"
-        quantize_feeds(CACHE / NETWORKS[name].file, data, out)
-        return _session(out, arithmetic)
+        _, note = _timed(lambda: quantize_feeds(CACHE / NETWORKS[name].file, data, out))
+        return _session(out, arithmetic), note
 
 
-def nncf(name: str, data: list[Feed]) -> Run:
+def nncf(name: str, data: list[Feed]) -> Noted:
     """NNCF's default post-training quantization, in OpenVINO. Raises SkippedError."""
     try:
         import nncf
@@ -62,13 +74,13 @@ def nncf(name: str, data: list[Feed]) -> Run:
     except ImportError as error:
         raise SkippedError(f"{error}; expected the packages of the extra 'bench'") from None
     model = openvino.convert_model(CACHE / NETWORKS[name].file, example_input=data[0])
-    quantized = nncf.quantize(model, nncf.Dataset(data), subset_size=len(data))
+    quantized, note = _timed(lambda: nncf.quantize(model, nncf.Dataset(data), subset_size=len(data)))
     compiled = openvino.Core().compile_model(quantized, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda feed: np.array(compiled(feed)[0])
+    return lambda feed: np.array(compiled(feed)[0]), note
 
 
-def litert(name: str, data: list[Feed]) -> Run:
-    """LiteRT's file, made by `models/to_litert.py`, which calibrates on the same data. Raises SkippedError."""
+def litert(name: str, data: list[Feed]) -> Noted:
+    """LiteRT's file, made by `models/to_litert.py`, which calibrates on the same 64 samples. Raises SkippedError."""
     path = engine_file(name, "litert-int8")
     if not path.exists():
         raise SkippedError(f"found no {path.name}, made by bench/models/to_litert.py")
@@ -87,20 +99,18 @@ def litert(name: str, data: list[Feed]) -> Run:
         scale, point = made["quantization"]
         return (interpreter.get_tensor(made["index"]).astype(np.float32) - point) * np.float32(scale)
 
-    return run
+    return run, "quantized beforehand"
 
 
-def zeropoint(name: str, data: list[Feed], **options: str | None) -> tuple[Run, str]:
+def zeropoint(name: str, data: list[Feed], **options: str | None) -> Noted:
     """Our integer program, and a line about it."""
     network = zp.load(CACHE / NETWORKS[name].file, dict(NETWORKS[name].shapes))
-    started = time.perf_counter(), time.process_time()
-    integers = zp.quantize(network, data, progress=bar, **options)
-    seconds = [time.perf_counter() - started[0], time.process_time() - started[1]]
+    integers, took = _timed(lambda: zp.quantize(network, data, progress=bar, **options))
     native, output = integers.native(), integers.outputs[0].name
     counts, found = count_ops(integers.program), integers.quantization
     note = (
-        f"{counts.integer} integer ops, {counts.floats} float, {counts.rescales} rescales; quantized in "
-        f"{seconds[0]:.0f} s ({seconds[1]:.0f} processor s); {found.corrections.summary()}"
+        f"{took}; {counts.integer} integer ops, {counts.floats} float, {counts.rescales} rescales; "
+        f"{found.corrections.summary()}"
     )
     return lambda feed: native(**feed)[output], note if found.spent is None else f"{note}; {found.spent}"
 
@@ -134,7 +144,7 @@ def main() -> None:
             cells.append(f"{sqnr_db(reference[part], outputs):8.2f}{top}")
         print(f"{label:<36}" + "".join(f"{cell:>18}" for cell in cells), note, flush=True)
 
-    peers: dict[str, Callable[[], Run]] = {
+    peers: dict[str, Callable[[], Noted]] = {
         "onnxruntime, minmax, precise": lambda: onnxruntime(name, data["calibration"], "precise"),
         "onnxruntime, minmax, default": lambda: onnxruntime(name, data["calibration"], "default"),
         "OpenVINO, NNCF": lambda: nncf(name, data["calibration"]),
@@ -142,7 +152,7 @@ def main() -> None:
     }
     for label, peer in () if arguments.no_peers else peers.items():
         try:
-            row(label, peer())
+            row(label, *peer())
         except SkippedError as error:
             print(f"{label:<36} skipped: {error}", flush=True)
         except Exception as error:  # one peer that refuses a network must not keep the others from theirs

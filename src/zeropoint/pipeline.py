@@ -247,6 +247,12 @@ class _Finish:
         """The target, and the engines for the kept samples."""
         return _platform(named_target(self.options.target), self.engine, len(self.kept.entries), self.options.mask)
 
+    @property
+    def refits(self) -> bool:
+        """Whether the kept correction is fitted again to all samples. Not in a search, whose figures are those of the
+        samples held back."""
+        return self.options.budget is None and self.options.least_sqnr is None
+
     def __call__(self, calibrated: Program) -> Quantization:
         decided = run_all(DECIDING_PASSES, calibrated, self.settings)
         start = perf_counter()
@@ -259,6 +265,7 @@ class _Finish:
             progress=self.progress,
             reference=calibrated if _rounds(calibrated) else self.reference,
             equalized=self.equalization,
+            refit=self.refits,
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)

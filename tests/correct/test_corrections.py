@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,20 +12,30 @@ from hypothesis import given
 
 from networks import Case, Network, cases, quantized
 from property_cases import some
-from zeropoint.calibrate import silent
+from zeropoint.calibrate import Progress, silent
 from zeropoint.cli.effort import EFFORTS
 from zeropoint.cli.quantization import quantize as quantize_command
 from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
-from zeropoint.correct.contractions import contraction_kernel
+from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
 from zeropoint.correct.judge import Judge, Noise
+from zeropoint.correct.methods import Samples
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.ir.annotations import CORRECTIONS, facts_of
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp, DotDimensions, DotGeneralOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ClampOp,
+    ConstantOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DotDimensions,
+    DotGeneralOp,
+)
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
@@ -175,11 +186,7 @@ def test_error_aware_rounding_of_inputs_that_are_apart_is_rounding_to_nearest() 
 
 def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(program: Program, parts: object, engines: object, progress: object) -> None:
-        for op in program.entry.ops:
-            if isinstance(op, QuantizeRegionOp):
-                kernel = contraction_kernel(op, program.weights, target("cpu"))
-                assert kernel is not None
-                kernel.set_bias(kernel.float_bias + 1.0)
+        biased(program, 1.0)
 
     monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore (of the same class)
     program, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="fast")
@@ -189,6 +196,56 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
     (fact,) = facts_of(program.module, CORRECTIONS)
     assert fact.value.endswith("undone")
     assert str(materialize(program).module).count("dense") == str(materialize(propagated()).module).count("dense")
+
+
+def test_the_kept_least_squares_are_fitted_again_to_all_samples() -> None:
+    listed = samples(16)
+    program, done = correct(propagated(), Parts.of(listed), PLATFORM, effort="best", methods=["closed_form"])
+    first, once = correct(propagated(), Parts.of(listed), PLATFORM, effort="best", methods=["closed_form"], refit=False)
+    assert (done.refit, once.refit) == (16, 0)
+    assert (done.before, done.after, done.attempts) == (once.before, once.after, once.attempts)
+    expected = propagated().clone()
+    give_biases(expected, PLATFORM.target)
+    METHODS["closed_form"].run(expected, listed, PLATFORM, silent)
+    assert constants(program) == constants(expected) != constants(first)
+    assert done.summary().endswith("closed_form kept; after these figures, closed_form was fitted again to 16 samples")
+    assert "kept, after this figure fitted again to 16 samples, these included" in explain(program).overview()
+    assert "again" not in once.summary() + explain(first).overview()
+
+
+def constants(program: Program) -> list[bytes]:
+    found = (constant_array(op.results[0], program.weights) for op in program.entry.ops if isinstance(op, ConstantOp))
+    return [array.tobytes() for array in found if array is not None]
+
+
+def test_means_are_fitted_once_and_so_are_samples_that_judged_themselves() -> None:
+    for count, methods, validation in ((16, "empirical_bias", 0), (3, "closed_form", 0), (8, "closed_form", 2)):
+        parts = Parts.of(samples(count), samples(validation, seed=1))
+        assert correct(propagated(), parts, PLATFORM, effort="best", methods=[methods])[1].refit == 0
+
+
+def test_a_second_fit_that_is_worse_on_the_samples_that_it_was_fitted_to_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = METHODS["closed_form"]
+
+    def spoil(program: Program, fitted: Samples, platform: Platform, progress: Progress) -> None:
+        given.run(program, fitted, platform, progress)
+        if len(fitted) == 8:
+            biased(program, 1.0)
+
+    monkeypatch.setitem(METHODS, "closed_form", replace(given, run=spoil))  # pyright: ignore (a test's own entry)
+    _, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=["closed_form"])
+    assert (done.kept, done.refit) == ("closed_form", 0)
+
+
+def biased(program: Program, shift: float) -> None:
+    """Move the bias of every kernel."""
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            kernel = contraction_kernel(op, program.weights, target("cpu"))
+            assert kernel is not None
+            kernel.set_bias(kernel.float_bias + shift)
 
 
 def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
