@@ -33,8 +33,6 @@ from zeropoint.ir.stablehlo import (
     ConstantOp,
     ConvolutionLayout,
     ConvolutionOp,
-    DotDimensions,
-    DotGeneralOp,
 )
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.verification import verify
@@ -141,25 +139,6 @@ def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
     sums = np.full((100, CHANNELS), -50.0, np.float32)
     exact = np.zeros((100, CHANNELS), np.float32)
     np.testing.assert_array_equal(balanced_bias(kernel, exact, sums, np.ones(CHANNELS)), np.ones(CHANNELS))
-
-
-def test_without_convolutions_the_ridge_changes_nothing_and_one_closed_form_is_tried() -> None:
-    net = Network([(4, 6)], seed=3)
-    net.layer("dense")
-    weight = net.constant(net.random.normal(0, 1, (6, 5)))
-    product = DotGeneralOp(net.values[0], weight, with_shape(net.values[0], [4, 5]), DotDimensions((), (), (1,), (0,)))
-    program = quantized(net.finish([net.insert(product)]), rows(8), stage="propagated")
-    names = [name for name in PRESETS["best"] if name in METHODS]
-    alone = [
-        correct(program, Parts.of(rows(8)), PLATFORM, effort="best", methods=[name])[1].attempts[0].held
-        for name in names
-        if METHODS[name].has_ridge
-    ]
-    assert alone == alone[:1] * 3
-    _, done = correct(program, Parts.of(rows(8)), PLATFORM, effort="best")
-    assert [attempt.method for attempt in done.attempts] == ["empirical_bias", "closed_form"]
-    _, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best")
-    assert [attempt.method for attempt in done.attempts] == names
 
 
 def test_error_aware_rounding_has_less_error_than_rounding_to_nearest() -> None:

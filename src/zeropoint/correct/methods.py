@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct import analytic_bias, closed_form, empirical_bias
@@ -47,7 +46,8 @@ class Method:
 
     run: Callable[[Program, Samples, Platform, Progress], None]
     summary: str
-    has_ridge: bool = False
+    is_refitted: bool = False
+    """Whether it gains from more samples: if it is kept, it is fitted again to all of them."""
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
@@ -77,17 +77,8 @@ def _analytic(program: Program, samples: Samples, platform: Platform, progress: 
                 state_facts(op, [*facts_of(op), fact])
 
 
-def _closed_form(ridge: float, kernel: ContractionKernel) -> Correction:
-    if not closed_form.is_feasible(kernel):
-        return empirical_bias.correct_bias
-    return partial(closed_form.reconstruct, ridge=ridge, asymmetric=not kernel.is_fully_connected)
-
-
-def _reconstruction(ridge: float) -> Method:
-    name = f"closed_form_{ridge:g}"
-    run = in_lock_step(name, partial(_closed_form, ridge))
-    summary = f"least squares from quantized inputs, ridge {ridge:g}, rounded for the least error of results"
-    return Method(run, summary, has_ridge=True)
+def _closed_form(kernel: ContractionKernel) -> Correction:
+    return closed_form.reconstruct if closed_form.is_feasible(kernel) else empirical_bias.correct_bias
 
 
 EQUALIZE = "equalize"
@@ -99,32 +90,20 @@ METHODS: Mapping[str, Method] = {
         in_lock_step("empirical_bias", lambda kernel: empirical_bias.correct_bias),
         "biases such that every quantized kernel has the mean of the float one, kernel by kernel",
     ),
-    "closed_form": _reconstruction(closed_form.RIDGE),
-    "closed_form_30": _reconstruction(30.0),
-    "closed_form_3": _reconstruction(3.0),
+    "closed_form": Method(
+        in_lock_step("closed_form", _closed_form),
+        "least squares from quantized inputs, rounded for the least error of results",
+        is_refitted=True,
+    ),
 }
 """By name. Each starts from the uncorrected program; the best on the held-back samples is kept."""
-
-
-def distinct(names: Sequence[str], program: Program, target: Target) -> list[str]:
-    """The names without those that would repeat another one's result.
-
-    If no kernel's result depends on the ridge, as in networks of fully connected layers, only the first closed form is
-    left. `program` is propagated and has its biases (`give_biases`).
-    """
-    regions = (op for op in program.entry.ops if isinstance(op, QuantizeRegionOp))
-    kernels = (contraction_kernel(region, program.weights, target) for region in regions)
-    if any(kernel is not None and closed_form.depends_on_ridge(kernel) for kernel in kernels):
-        return list(names)
-    alike = [name for name in names if METHODS[name].has_ridge]
-    return [name for name in names if name not in alike[1:]]
 
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
     "balanced": (EQUALIZE, "empirical_bias"),
-    "best": (EQUALIZE, "empirical_bias", "closed_form", "closed_form_30", "closed_form_3"),
+    "best": (EQUALIZE, "empirical_bias", "closed_form"),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT = "balanced"
