@@ -338,3 +338,12 @@ def test_unsigned_storage_of_narrow_range_clamps_to_it():
     x = np.array([-1000, 0, 1000], np.float32)
     assert run_op(_to(element), [_tensor(f32, 3)], x).tolist() == [10, 100, 200]
     assert IntegerType(8, Signedness.UNSIGNED) != i8
+
+
+def test_products_of_32_bit_values_far_from_their_zero_point_saturate():
+    """They are 2^31 + 9 * 10^8 from it: the product is above 2^63."""
+    element = UniformQuantizedType.per_layer(I32, 1.0, 900_000_000)
+    x = np.array([-(2**31), 900_000_003, 0], np.int32)
+    y = np.array([-(2**31), 900_000_004, 900_000_001], np.int32)
+    found = run_op(hlo.MultiplyOp, [_tensor(element, 3)] * 2, x, y)
+    assert found.tolist() == [2**31 - 1, 900_000_012, 0]

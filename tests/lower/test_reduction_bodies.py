@@ -23,6 +23,7 @@ from zeropoint.report.counts import float_ops
 
 I8, I16 = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i16:f32, 0.1:5>"
 U8, I32 = "!quant.uniform<u8:f32, 0.25:17>", "!quant.uniform<i32:f32, 0.25:-5>"
+UNIT = "!quant.uniform<i32:f32, 1.0:-5>"
 
 BODIES = {
     "a product": "%s = stablehlo.multiply %a, %b : tensor<{0}>",
@@ -33,12 +34,13 @@ KINDS = {
     "one type": (I8, I8, I8),
     "the types of the RFC": (U8, I32, "!quant.uniform<u8:f32, 2.0:100>"),
     "an accumulator with a zero point": (I32, I32, I32),
+    "an accumulator at scale 1": (I8, UNIT, I8),
     "16 bits": (I8, I16, "!quant.uniform<i8:f32, 0.9>"),
     "integers": ("i8", "i32", "i8"),
 }
 WINDOW = "window_dimensions = array<i64: 3, 2>, window_strides = array<i64: 2, 1>"
 PADDING = "padding = dense<[[1, 0], [0, 1]]> : tensor<2x2xi64>"
-FLOAT_BODIES = {("a product", I32), ("a function", I32)}
+FLOAT_BODIES = {("a product", I32), ("a function", I32), ("a function", UNIT)}
 """Bodies with an op that has no integer form."""
 
 
@@ -200,9 +202,12 @@ def test_sums_of_halves_over_windows_are_machine_code(element: str) -> None:
     assert wanted.tobytes() == found.tobytes()
 
 
-@pytest.mark.parametrize("op", ["add", "subtract", "maximum"])
-def test_values_of_32_bits_may_have_a_zero_point(op: str) -> None:
-    kind = "!quant.uniform<i32:f32, 0.5:7>"
+OF_32_BITS = [("add", 0.5), ("subtract", 0.5), ("maximum", 0.5), ("multiply", 1.0)]
+
+
+@pytest.mark.parametrize(("op", "scale"), OF_32_BITS)
+def test_values_of_32_bits_may_have_a_zero_point(op: str, scale: float) -> None:
+    kind = f"!quant.uniform<i32:f32, {scale}:7>"
     program = parse_program(f"""func.func @main(%x: tensor<9x{kind}>, %y: tensor<9x{kind}>) -> tensor<9x{kind}> {{
       %0 = stablehlo.{op} %x, %y : tensor<9x{kind}>
       return %0 : tensor<9x{kind}>

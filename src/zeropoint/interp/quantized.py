@@ -57,6 +57,8 @@ from zeropoint.numerics.table import table
 
 NARROW_WIDTH = 16
 """Storage of up to this many bits is added and multiplied by the profile; wider storage in the expressed type."""
+SATURATED = 2.0**62
+"""A product that is past every storage of 32 bits, whatever its zero point."""
 
 
 def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
@@ -296,12 +298,16 @@ def _has_scale_of_product(lhs: Affine, rhs: Affine, result: Affine) -> bool:
 
 
 def _exact_product(lhs: Affine, rhs: Affine, result: Affine) -> Binary:
-    """The exact product; for two 32-bit values with zero points in their storage it is below 2^63."""
+    """The exact product, saturated to the result's storage of at most 32 bits."""
     word = np.dtype(np.int64)
 
     def run(first: Array, second: Array) -> Array:
-        product = lhs.centred(first, word) * rhs.centred(second, word) + result.zeros(first.ndim)
-        return np.clip(product, result.storage_min, result.storage_max).astype(result.dtype)
+        one, other = lhs.centred(first, word), rhs.centred(second, word)
+        # With zero points, two 32-bit values may be 2^32 apart from them. Products that large saturate anyway.
+        large = one.astype(np.float64) * other.astype(np.float64)
+        product = np.where(np.abs(large) < SATURATED, one * other, (np.sign(large) * SATURATED).astype(word))
+        stored = np.clip(product + result.zeros(first.ndim), result.storage_min, result.storage_max)
+        return stored.astype(result.dtype)
 
     return run
 

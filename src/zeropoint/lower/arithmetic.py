@@ -376,7 +376,8 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     width = result.storage.type.width
     # Compared exactly, in f64: a result scale that is only near the product needs a requantization, however small.
     if width == 32 and lhs.scale * rhs.scale == result.scale:
-        return _exact_product(lowering, op, lhs, rhs)
+        product = _exact_product(lowering, op, lhs, rhs)
+        return lowering.saturated_result(lowering.shifted(product, result.zero_point, None), op)
     if _widest(op) > 16:
         return lower_in_float(lowering, op, WIDE)
     return product_of(lowering, op.operands, result)
@@ -411,11 +412,11 @@ def product_of(
 def _exact_product(
     lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
 ) -> SSAValue:
-    """A product at scale s_a * s_b, saturated to 32 bits. A factor of 1 needs no multiplication."""
+    """A product at scale s_a * s_b, without zero point. A factor of 1 needs no multiplication."""
     factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
     # Exporters write masks and identity scales as constants of ones.
     if factor == 1 and rhs.zero_point == 0:
-        return lowering.saturated_result(value, op)
+        return value
     other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)
-    return lowering.saturated_result(lowering.combined(MultiplyOp, value, other), op)
+    return lowering.combined(MultiplyOp, value, other)

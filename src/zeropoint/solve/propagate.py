@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, facts_name, state_facts
@@ -71,6 +72,11 @@ class _Settlement:
     versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
         default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
     )
+
+    @cached_property
+    def _ranked(self) -> dict[Operation, tuple[int, Kernel]]:
+        """The kernels by region, with their places in the canonical order."""
+        return {kernel.region: (rank, kernel) for rank, kernel in enumerate(self.specs.graph.kernels)}
 
     @property
     def weights(self) -> Weights:
@@ -203,11 +209,24 @@ class _Settlement:
         versions = self.versions.setdefault(value, {own: value})
         if wanted not in versions:
             self.termination.rescale((kernel.region, index))
-            made = rescale_region(value, own, wanted, self._reason((kernel.region, index), own, wanted))
+            made = rescale_region(value, own, wanted, self._reason(self._first_port(value, wanted), own, wanted))
             assert kernel.region.parent is not None
             kernel.region.parent.insert_op_before(made, kernel.region)
             versions[wanted] = made.outputs[0]
         return versions[wanted]
+
+    def _first_port(self, value: SSAValue, wanted: UniformQuantizedType) -> Port:
+        """Of the ports that share a rescale of a value, the first in canonical order: it says why there is one."""
+        ports = [
+            (rank, use.index, kernel.region)
+            for use in value.uses
+            for rank, kernel in [self._ranked.get(use.operation, (-1, None))]
+            if kernel is not None
+            and kernel.is_data(use.index, value)
+            and self.specs.port_type((kernel.region, use.index)) == wanted
+        ]
+        _, index, region = min(ports, key=lambda port: port[:2])
+        return region, index
 
     def _reason(self, port: Port, first: UniformQuantizedType, second: UniformQuantizedType) -> tuple[str, str]:
         if port in self.specs.apart:

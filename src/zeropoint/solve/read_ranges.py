@@ -126,6 +126,6 @@ def _union(ranges: Sequence[Range | None]) -> Range | None:
 def _narrow(known: ValueConstraint, low: float, high: float, readers: Iterable[str]) -> None:
     known.minimum, known.maximum, known.extremes = low, high, None
     known.quantiles = tuple(min(max(point, low), high) for point in known.quantiles)
-    names = ", ".join(f"'{name}'" for name in dict.fromkeys(readers))
+    names = ", ".join(f"'{name}'" for name in sorted(set(readers)))
     source = f"all that is read of it, by {names}"
     known.facts.append(Fact("range", f"[{low:g}, {high:g}]", "calibrated", source))
