@@ -91,6 +91,36 @@ def test_annotating_every_value_first_equals_fusing_first_to_the_byte() -> None:
     assert first_text == then_text
 
 
+CLAMPED = """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %c = stablehlo.constant dense<0.75> : tensor<4x4xf32>
+  %w = stablehlo.constant dense<0.25> : tensor<4x4xf32>
+  %low = stablehlo.constant dense<-0.5> : tensor<f32>
+  %high = stablehlo.constant dense<0.25> : tensor<f32>
+  %0 = stablehlo.add %x, %c : tensor<4x4xf32>
+  %1 = stablehlo.clamp %low, %0, %high : (tensor<f32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+"""
+"""LiteRT has no kernel for the clamp: it becomes a maximum, of which the model has no statistics, and a minimum."""
+
+
+def test_statistics_around_a_clamp_that_becomes_two_kernels_give_the_scales_of_the_plain_program() -> None:
+    network = parse_program(CLAMPED)
+    random = np.random.default_rng(0)
+    data = [{network.inputs[0].name: random.normal(size=(4, 4)).astype(np.float32)} for _ in range(4)]
+    asked = instrument(network, asks=asks_all, every_result=True)
+    annotated = state_ranges(asked, collect(asked, data))
+    options = Options(target="litert", observer="minmax", effort="none")
+    first, then = (quantize(program, data, options).propagated for program in (network, annotated))
+    kernels = [region.logical_kernel.data for region in regions(first)]
+    assert kernels == ["add", "maximum", "minimum", "fully_connected"]
+    specs = [[(region.input_specs, region.output_specs) for region in regions(program)] for program in (first, then)]
+    assert specs[0] == specs[1]
+
+
 FOLDED = """
 func.func @main(%x: tensor<1x8x8x2xf32>) -> tensor<1x8x8x3xf32> {
   %w = stablehlo.constant dense<0.25> : tensor<3x3x2x3xf32>

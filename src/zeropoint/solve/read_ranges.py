@@ -11,6 +11,7 @@ padding with a very negative number before a max pool hides behind it. If the re
 value is narrowed, its operand needs only the range in which the function reaches that: what is outside saturates at the
 same bound (a negation between the padding and the max pool). All other readers need the observed range.
 
+Where a model has statistics only before and after such kernels, the values between them have the range that is read.
 Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range
 (`ports.py`).
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.functions import evaluate_chain
@@ -47,6 +48,8 @@ def narrow_ranges(program: Program, constraints: Constraints) -> None:
     values = [*block.args, *(result for op in block.ops for result in op.results)]
     for value in reversed(values):
         known = constraints.get(value)
+        if known is None and _passes_elements(value.owner):
+            _take_over(value, constraints)
         observed = None if known is None else _observed(known)
         if known is None or observed is None or known.coupled is not None or known.strength > CALIBRATED:
             continue
@@ -57,7 +60,18 @@ def narrow_ranges(program: Program, constraints: Constraints) -> None:
             low, high = max(observed[0], taken[0]), min(observed[1], taken[1])
             if observed != (low, high) and low <= high:
                 narrowed.add(value)
-                _narrow(known, low, high, [written_name(use.operation.results[0]) for use in value.uses])
+                _narrow(known, low, high, _readers(value))
+
+
+def _take_over(value: SSAValue, constraints: Constraints) -> None:
+    """Give a value without statistics the range that is read of it, such as the maximum that a clamp is split into."""
+    taken = _union([taken_by(use.operation, constraints) for use in value.uses])
+    if taken is not None:
+        _narrow(constraints.of(value), *taken, _readers(value))
+
+
+def _readers(value: SSAValue) -> list[str]:
+    return [written_name(use.operation.results[0]) for use in value.uses]
 
 
 def _observed(known: ValueConstraint) -> Range | None:
@@ -109,10 +123,14 @@ def _reaching(region: QuantizeRegionOp, wanted: Range, observed: Range, weights:
 
 def taken_by(reader: Operation, constraints: Constraints) -> Range | None:
     """The range that a reader takes of its operands: that of its results; None if it needs everything."""
-    if not isinstance(reader, QuantizeRegionOp) or reader.logical_kernel.data not in PASSES_ELEMENTS:
+    if not isinstance(reader, QuantizeRegionOp) or not _passes_elements(reader):
         return None
     known = [constraints.get(result) for result in reader.outputs]
     return _union([None if one is None else _observed(one) for one in known])
+
+
+def _passes_elements(op: Operation | Block) -> bool:
+    return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in PASSES_ELEMENTS
 
 
 def _union(ranges: Sequence[Range | None]) -> Range | None:
