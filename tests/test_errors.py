@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import pkgutil
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zeropoint
-from zeropoint.errors import Error, UnreadableFile, reading
+from zeropoint.errors import Error, UnreadableFile, is_out_of_memory, reading
 
 # A kernel that leaves its buffers, a solver that goes on for ever.
 OUR_FAULTS = {"NoProgress", "OverrunError"}
@@ -55,6 +61,52 @@ def test_the_guard_makes_every_exception_the_error_of_its_parser(raised: Excepti
     with pytest.raises(Refused) as error, reading(Path("a.onnx"), Refused):
         raise raised
     assert str(error.value) == text
+
+
+def as_llvmlite_does() -> None:
+    try:
+        raise OSError("libllvmlite.so: failed to map segment from shared object")
+    except OSError:
+        raise OSError("Could not find/load shared object file 'libllvmlite.so'")  # noqa: B904 (as llvmlite does)
+
+
+def test_a_library_that_memory_is_too_small_for_is_not_called_missing() -> None:
+    with pytest.raises(OSError, match="Could not find") as raised:
+        as_llvmlite_does()
+    assert is_out_of_memory(raised.value)
+    assert is_out_of_memory(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+    assert not is_out_of_memory(OSError(errno.ENOENT, "No such file or directory"))
+    assert not is_out_of_memory(SystemError("error return without exception set"))
+
+
+def test_an_error_without_words_while_no_memory_is_left_is_for_lack_of_it() -> None:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (1, resource.RLIM_INFINITY))
+            status = 0 if is_out_of_memory(SystemError("error return without exception set")) else 1
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+PROGRAM = 'func.func @main(%x: tensor<4xi8> {zeropoint.name = "x"}) -> tensor<4xi8> { return %x : tensor<4xi8> }'
+
+
+def test_a_process_with_little_memory_says_that_it_ran_out(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(PROGRAM)
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 4), np.int8))
+    limit = resource.RLIMIT_AS, (250 << 20, 250 << 20)
+    done = subprocess.run(
+        [sys.executable, "-m", "zeropoint", "run", "m.mlir", "--input", "x.npz", "-o", "o.npz", "--engine", "native"],
+        preexec_fn=lambda: resource.setrlimit(*limit),
+        cwd=tmp_path,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "memory" in done.stderr) in [(0, False), (2, True)], done.stderr
 
 
 def test_the_guard_says_where() -> None:

@@ -6,13 +6,19 @@ Every package may import this module; it imports none of them.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import re
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 _ROOT = Path(__file__).parent
+_NO_MEMORY = re.compile(f"{re.escape(os.strerror(errno.ENOMEM))}|failed to map segment", re.IGNORECASE)
+"""The words of the system and its loader."""
+_LEAST = 16 << 20
+"""The bytes that any work needs."""
 
 
 class Error(Exception):
@@ -46,12 +52,29 @@ def summary(error: BaseException) -> str:
     """An exception in one line: what happened, then its notes and the place in zeropoint."""
     if isinstance(error, RecursionError):
         what = "nested too deeply"
-    elif isinstance(error, MemoryError):
+    elif is_out_of_memory(error):
         what = "needs more memory than there is"
     else:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     places = [*getattr(error, "__notes__", ()), origin(error)]
     return ", ".join(" ".join(part.split()) for part in (what, *places) if part)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: this exception, or one that it was raised for, says so, or there is none left.
+
+    A library that could not be loaded for lack of memory may be reported as missing, or not at all.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, MemoryError) or _NO_MEMORY.search(str(found)):
+            return True
+        found = found.__cause__ or found.__context__
+    try:
+        mmap.mmap(-1, _LEAST).close()
+    except OSError:
+        return True
+    return False
 
 
 def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:

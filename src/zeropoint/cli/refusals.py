@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from zeropoint.cli.verbosity import verbosity_options
-from zeropoint.errors import Error, summary
+from zeropoint.errors import Error, is_out_of_memory, summary
 
 REFUSED = 2
 OUR_FAULT = 70
@@ -68,10 +68,10 @@ def refused(error: Exception) -> int:
     """Print the line about an error. Returns the exit status."""
     if isinstance(error, Error):
         line = _message(error)
+    elif is_out_of_memory(error):
+        line = f"found work that {summary(error)}, expected a smaller model or a machine with more"
     elif isinstance(error, OSError):
         line = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
-    elif isinstance(error, MemoryError):
-        line = f"found work that {summary(error)}, expected a smaller model or a machine with more"
     else:
         tell(f"zeropoint: {_report(error)}")
         return OUR_FAULT
