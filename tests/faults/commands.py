@@ -1,4 +1,8 @@
-"""Commands that write files, run in a child that is killed, or has no room, at some moment."""
+"""Commands that write files, run in a child that is killed, or has no room, at some moment.
+
+Moments are points of a command's life, which was measured before: processor time, and operations on files. So they fall
+into its life on a busy machine, too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -75,12 +82,66 @@ def status_of(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed(arguments: list[str], seconds: float, choose: random.Random) -> int:
-    """The status of a command that gets a signal at a random moment of the time that it takes."""
+FILE_EVENTS = frozenset(("open", "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.scandir"))
+"""Audit events of Python that come right before an operation on files."""
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a command is: seconds of processor time, which other work does not stretch, and file operations."""
+
+    seconds: float
+    operations: int
+
+
+def before_operations(act: Callable[[int], object]) -> None:
+    """Call `act` with 1, 2, ... before each operation on files of this process."""
+    numbers = count(1)
+    sys.addaudithook(lambda event, _: act(next(numbers)) if event in FILE_EVENTS else None)
+
+
+def length_of(arguments: list[str]) -> Length:
+    """The length of a command, which must succeed."""
+    reading, writing = os.pipe()
+    child = start(arguments, lambda: before_operations(lambda number: os.write(writing, b".")))
+    os.close(writing)
+    with open(reading, "rb") as told:
+        operations = len(told.read())
+    _, status, used = os.wait4(child, 0)
+    assert status == 0
+    return Length(used.ru_utime + used.ru_stime, operations)
+
+
+def killed_in_time(arguments: list[str], seconds: float, wanted: signal.Signals) -> int:
+    """The status of a command that gets a signal after some processor time."""
     child = start(arguments)
-    time.sleep(choose.uniform(0, seconds))
-    os.kill(child, choose.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
+    clock = (~child << 3) | 2  # Linux's clock of a process
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.clock_gettime(clock) >= seconds:
+            os.kill(child, wanted)
+            break
+        time.sleep(1e-4)
     return status_of(child)
+
+
+def killed_before_operation(arguments: list[str], number: int, wanted: signal.Signals) -> int:
+    """The status of a command that gets a signal before an operation on files."""
+    act = partial(_kill_at, number, wanted)
+    return status_of(start(arguments, lambda: before_operations(act)))
+
+
+def _kill_at(number: int, wanted: signal.Signals, found: int) -> None:
+    if found == number:
+        os.kill(os.getpid(), wanted)
+
+
+def killed(arguments: list[str], length: Length, choose: random.Random) -> int:
+    """The status of a command that gets a signal at a random moment of its life."""
+    wanted = choose.choice(SIGNALS)
+    if choose.random() < 0.5:
+        return killed_before_operation(arguments, choose.randint(1, length.operations), wanted)
+    return killed_in_time(arguments, choose.uniform(0, length.seconds), wanted)
 
 
 def contents(files: list[str]) -> dict[str, bytes | None]:
