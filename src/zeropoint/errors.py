@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 import traceback
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,6 +75,29 @@ def is_out_of_memory(error: BaseException) -> bool:
     except OSError:
         return True
     return False
+
+
+@contextmanager
+def running_foreign(fail: Callable[[str], Error]) -> Generator[None]:
+    """A context for Python of the user's: all that it raises, `SystemExit` too, becomes the error of a message.
+
+    Only Ctrl-C passes.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise fail(_shown(error)) from error
+
+
+def _shown(error: BaseException) -> str:
+    """The type and the text of an exception, whose own `__str__` may fail."""
+    try:
+        text = str(error)
+    except Exception as failure:
+        text = f"no text ({type(failure).__name__})"
+    return f"{type(error).__name__}: {text}"
 
 
 def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:

@@ -7,6 +7,8 @@ and "Intermediate transformations" in order and in our words, each with the test
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, f32
@@ -329,6 +331,7 @@ def test_target_constraints_a_function_that_leaves_alone_what_others_set_still_g
     ("made", "sentence"),
     [
         (lambda i, o: 1 / 0, "found a function that fails: ZeroDivisionError"),
+        (lambda i, o: sys.exit(0), "found a function that fails: SystemExit: 0"),
         (lambda i, o: ([], [3]), "found a function that fails: IndexError"),
         (lambda i, o: ([], [0]), r"found !quant.calibrated.* for output, expected !quant.uniform"),
         (lambda i, o: (o.__setitem__(0, UniformQuantizedType.per_layer(I16, 1.0)), ([], [0]))[1], "does not accept"),

@@ -105,6 +105,29 @@ def test_a_bad_target_file_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "row 1 (kernel 'add'), column 'output': found zero point 500" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("class Other(BaseException): pass\nraise Other('x')", "Other: x"),
+        ("class Mute(Exception):\n  def __str__(self): return 1\nraise Mute", "Mute: no text (TypeError)"),
+        ("open('nothing')", "FileNotFoundError: [Errno 2] No such file or directory: 'nothing'"),
+    ],
+    ids=["exit", "no exception", "no text", "a file"],
+)
+def test_python_of_a_target_ends_no_command(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    result = CliRunner().invoke(main, ["targets", str(tmp_path / "mine.py")])
+    assert (result.exit_code, f"mine.py: found Python that fails: {said}" in result.stderr) == (2, True), result.output
+
+
+def test_a_key_of_very_many_parts_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    for key in (".".join("a" * 20_000), ". ".join(["'a'", '"b"'] * 10_000), "x = {" + ".".join(["a"] * 20_000)):
+        (tmp_path / "mine.toml").write_text(f'name = "m"\n{key} = 1\n')
+        with pytest.raises(TargetError, match=r"mine.toml:2: found a key of more than 16 parts"):
+            target(str(tmp_path / "mine.toml"))
+
+
 def test_a_table_says_what_a_function_has_to_keep_and_hands_on_what_it_extends(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     (tmp_path / "mine.py").write_text(FUNCTION)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, SSAValue
 
+from zeropoint.errors import running_foreign
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -89,13 +90,9 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
     assert isinstance(row.relation, Custom)
     inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(region.inputs))]
     outputs: list[QuantizedType | None] = [known.get(~i) for i in range(len(region.outputs))]
-    try:
+    with running_foreign(lambda what: PropagationError(f"{source}: found a function that fails: {what}", region)):
         set_inputs, set_outputs = row.relation.function(inputs, outputs)
         updated = [*((i, inputs[i]) for i in set_inputs), *((~i, outputs[i]) for i in set_outputs)]
-    except Exception as error:  # the user's code
-        raise PropagationError(
-            f"{source}: found a function that fails: {type(error).__name__}: {error}", region
-        ) from error
     derived: list[tuple[int, UniformQuantizedType]] = []
     for port, made in updated:
         named, rule = row.port_name(port), row.rule(port)

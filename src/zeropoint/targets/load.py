@@ -14,6 +14,7 @@ an argument of a function), never a model; and a table can only name files in it
 
 from __future__ import annotations
 
+import re
 import runpy
 import tomllib
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from zeropoint.errors import check_regular, reading
+from zeropoint.errors import check_regular, reading, running_foreign
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
@@ -56,6 +57,10 @@ COLUMNS = (
 )
 REQUIRED = ("name", "inputs", "relation")
 
+MOST_PARTS = 16
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')[ \t]*\.[ \t]*){{{MOST_PARTS}}}")
+"""`a.b.c`, which tomllib reads in the square of its parts."""
+
 ValueT = TypeVar("ValueT")
 Extends = Callable[[str], Target]
 """Returns a target by name."""
@@ -77,18 +82,22 @@ def load_target(path: Path, extends: Extends) -> Target:
 
 def _parsed(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        text = path.read_text()
+        if (found := _LONG_KEY.search(text)) is not None:
+            line = text.count("\n", 0, found.start()) + 1
+            raise TargetError(
+                f"{path}:{line}: found a key of more than {MOST_PARTS} parts, expected a name of a column"
+            )
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TargetError(f"{path}: found text that is no TOML: {error}") from error
 
 
 def _executed(path: Path) -> Mapping[str, Any]:
-    try:
+    if not path.is_file():
+        path.open().close()  # raises the error of the system
+    with running_foreign(lambda what: TargetError(f"{path}: found Python that fails: {what}")):
         return runpy.run_path(str(path))
-    except OSError:
-        raise
-    except Exception as error:
-        raise TargetError(f"{path}: found Python that fails: {type(error).__name__}: {error}") from error
 
 
 def _from_python(path: Path) -> Target:
