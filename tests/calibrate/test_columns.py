@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zeropoint.calibrate.columns import DataError, folder_columns, npz_columns
+from zeropoint.calibrate.columns import DataError, folder_columns, npy_column, npz_columns
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.npy"])
@@ -37,3 +37,24 @@ def test_a_small_file_cannot_ask_for_gigabytes_by_the_size_of_its_dictionary(siz
     else:
         with pytest.raises(DataError, match=r"x\.npy: found an LZMA dictionary of .*, expected up to 64 MiB"):
             npz_columns(path)
+
+
+@pytest.mark.parametrize("rows", [4, 6, 10**12])
+def test_a_member_of_another_size_than_its_header_says_is_refused_before_a_row_is_read(
+    rows: int, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones((5, 4), np.float32))
+    data = (tmp_path / "x.npy").read_bytes().replace(b"(5, 4), }" + b" " * 12, f"({rows}, 4), }}".ljust(21).encode())
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", data)
+    with pytest.raises(DataError, match=rf"x\.npy has 80 bytes of elements, its header says {16 * rows}\)"):
+        npz_columns(tmp_path / "x.npz")
+
+
+def test_samples_without_elements_have_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.empty((1_000_000, 0), np.float32))
+    assert npy_column(path).shape == (1_000_000, 0)
+    np.save(path, np.empty((10**15, 0), np.float32))
+    with pytest.raises(DataError, match="a shape without elements, expected sizes up to 1000000"):
+        npy_column(path)

@@ -78,6 +78,10 @@ class ArrayColumn:
         return self.array
 
 
+MOST_EMPTY = 1_000_000
+"""The largest size in a shape without elements, which a file of any size can state."""
+
+
 @dataclass(frozen=True)
 class Header:
     """The header of a .npy."""
@@ -104,7 +108,16 @@ class Header:
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({error})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
+        if header.bytes == 0 and max(header.shape, default=0) > MOST_EMPTY:
+            raise DataError(
+                f"{name}: found {header.shape}, a shape without elements, expected sizes up to {MOST_EMPTY}"
+            )
         return header
+
+    @property
+    def bytes(self) -> int:
+        """The size of the elements in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -205,10 +218,13 @@ def npz_columns(path: Path) -> dict[str, Column]:
     _check_regular(path)
     with _reading(path), zipfile.ZipFile(path) as archive:
         _check_dictionaries(archive)
-        for member in archive.namelist():
+        for member in archive.infolist():
+            name = member.filename
             with archive.open(member) as stream:
-                header = Header.read(stream, f"{path}: {member}")
-            columns[member.removesuffix(".npy")] = NpzColumn(path, member, header)
+                header = Header.read(stream, f"{path}: {name}")
+                if (size := member.file_size - stream.tell()) != header.bytes:
+                    raise EOFError(f"{name} has {size} bytes of elements, its header says {header.bytes}")
+            columns[name.removesuffix(".npy")] = NpzColumn(path, name, header)
     return columns
 
 
