@@ -15,14 +15,14 @@ only move whole values (reshapes, padding, concatenation) stay as they are: `lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.codegen.dot_forms import name_dot_forms
@@ -48,7 +48,7 @@ from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe
-from zeropoint.ir.native import KernelOp, YieldOp
+from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -326,10 +326,10 @@ class _Grouping:
             inputs = [self._seen_through(value)[0] for value in match.inputs]
         else:
             inputs = [self.value(value) for value in match.inputs]
-        ops = sorted(_between(match), key=lambda op: self.values.order[op])
+        ops = sorted(match.ops(), key=self.values.order.__getitem__)
         declined = self._reasons(ops) if match.kind in FALLBACKS else []
         types = [value.type for value in match.results]
-        kernel = KernelOp(match.kind, inputs, (), types, _body(match, ops), declined=declined, row=match.row)
+        kernel = KernelOp(match.kind, inputs, (), types, match.body(ops), declined=declined, row=match.row)
         self._insert(kernel, root)
         if match.found is not None:
             self.found[kernel.body.block] = match.found
@@ -371,35 +371,3 @@ class _Grouping:
                 return self.value(value), self._lying[value]
             self._seen[value] = self._insert(op.clone({op.operand: source}), op).results[0], found
         return self._seen[value]
-
-
-def _between(match: Match) -> set[Operation]:
-    """The ops that compute the results of a match from its inputs, and their constants."""
-    found: set[Operation] = set()
-    waiting = [value for value in match.results]
-    while waiting:
-        value = waiting.pop()
-        if value in match.inputs or isinstance(value, BlockArgument):
-            continue
-        assert isinstance(value, OpResult)
-        if value.op not in found:
-            found.add(value.op)
-            waiting += _read_by(value.op)
-    return found
-
-
-def _read_by(op: Operation) -> Iterator[SSAValue]:
-    """The values of an op's block that the op and the ops in its regions read."""
-    for inner in op.walk():
-        for operand in inner.operands:
-            if isinstance(operand, OpResult) and operand.op.parent is op.parent:
-                yield operand
-
-
-def _body(match: Match, ops: list[Operation]) -> Region:
-    block = Block(arg_types=[value.type for value in match.inputs])
-    mapping: dict[SSAValue, SSAValue] = dict(zip(match.inputs, block.args, strict=True))
-    for op in ops:
-        block.add_op(op.clone(mapping))
-    block.add_op(YieldOp([mapping[value] for value in match.results]))
-    return Region(block)

@@ -21,9 +21,9 @@ ISA = "native.isa"
 """Module attribute set by `group`: the instruction set that the kernels are for."""
 
 CHANNEL = "native.channel_dimension"
-IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
-"""The attributes of images with channels after the batch, and at the end."""
 """Module attribute set by `group`: the channel dimension of images."""
+IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
+"""Its values for images with channels after the batch, and at the end."""
 
 
 class Values:

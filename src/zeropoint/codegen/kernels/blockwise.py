@@ -13,7 +13,7 @@ Source: `numerics/blockwise.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,27 +130,14 @@ class Blocks:
         # The rounding term is added once, to the sum over all blocks.
         start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
         without = bias + stored.sum(axis=0)  # the inner arithmetic takes off what the starts do already
+        pack: Callable[..., bytes] = self.inner.pack  # each has its own type of output
         parts: list[bytes] = []
         for count, covered in groups:
-            inner = np.frombuffer(self._inner(isa, [(count, covered)], weights, without, output), np.uint8)
+            inner = np.frombuffer(pack(isa, [(count, covered)], weights, without, output), np.uint8)
             channels = covered[:, self.inner.order(isa, count)]
             wide = [_apart(numbers, channels) for numbers in (start, *factors)]
             parts.append(side_by_side(inner.reshape(len(covered), -1), *wide).tobytes())
         return b"".join(parts)
-
-    def _inner(
-        self,
-        isa: InstructionSet,
-        groups: Groups,
-        weights: AnyArray,
-        bias: IntArray,
-        output: Requantization | FloatArray,
-    ) -> bytes:
-        if isinstance(self.inner, Integers):
-            assert isinstance(output, Requantization)
-            return self.inner.pack(isa, groups, weights, bias, output)
-        assert not isinstance(output, Requantization)
-        return self.inner.pack(isa, groups, weights, bias, output)
 
 
 def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]:

@@ -16,16 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
-from zeropoint.codegen.kernels.elements import (
-    Body,
-    Total,
-    combined,
-    folded,
-    identity,
-    is_function,
-    is_identity,
-    width_inside,
-)
+from zeropoint.codegen.kernels.combining import combined, folded, identity, is_identity, placed
+from zeropoint.codegen.kernels.elements import Body, Total, is_function, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -322,9 +314,7 @@ class _Emitter:
         while rest := size - whole:
             # The remainder in powers of two, each shifted to the parts that its elements belong to.
             count, first = 1 << (rest.bit_length() - 1), whole % PARTIALS
-            order = [n - first if first <= n < first + count else count for n in range(PARTIALS)]
-            part = value(count, whole)
-            part = f.shuffle(part, filled(part.type, reduction.identity), order)
+            part = placed(f, value(count, whole), first, PARTIALS, reduction.identity)
             wide, whole = self._combined(reduction, wide, part), whole + count
         return [wide, totals[1]]
 

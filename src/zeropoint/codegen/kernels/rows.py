@@ -17,21 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
-from zeropoint.codegen.kernels.elements import (
-    Body,
-    Gather,
-    Number,
-    Read,
-    Reduce,
-    Requantize,
-    Scalar,
-    combined,
-    folded,
-    identity,
-    is_identity,
-    is_ordered,
-    width_inside,
-)
+from zeropoint.codegen.kernels.combining import combined, folded, identity, is_identity, is_ordered, placed
+from zeropoint.codegen.kernels.elements import Body, Gather, Number, Read, Reduce, Requantize, Scalar, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -314,10 +301,8 @@ class _Emitter:
             part = values if some == lanes(values.type) else f.shuffle(values, None, range(start, start + some))
             if some < count:
                 # Missing elements are the identity.
-                first = (place + start) % count
                 same = identity(_of(reduction).op, reduction.type, reduction.signed)
-                order = [n - first if first <= n < first + some else some for n in range(count)]
-                part = f.shuffle(part, filled(part.type, same), order)
+                part = placed(f, part, (place + start) % count, count, same)
             total = self._both(reduction, total, part)
         return total
 

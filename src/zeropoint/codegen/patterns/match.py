@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from zeropoint.codegen.values import Values
-from zeropoint.ir.native import KernelOp
+from zeropoint.ir.native import KernelOp, YieldOp
 from zeropoint.ir.program import Program
 
 
@@ -24,6 +24,37 @@ class Match:
     """For a kernel of rows, the dimension of the result that rows run along."""
     found: object = None
     """The pattern's own data about the ops, for `layout` and `schedule`."""
+
+    def ops(self) -> set[Operation]:
+        """The ops that compute the results from the inputs, and their constants."""
+        found: set[Operation] = set()
+        waiting = list(self.results)
+        while waiting:
+            value = waiting.pop()
+            if value in self.inputs or isinstance(value, BlockArgument):
+                continue
+            assert isinstance(value, OpResult)
+            if value.op not in found:
+                found.add(value.op)
+                waiting += _read_by(value.op)
+        return found
+
+    def body(self, ops: Iterable[Operation]) -> Region:
+        """A copy of the ops, in the given order, as the body of a kernel."""
+        block = Block(arg_types=[value.type for value in self.inputs])
+        mapping: dict[SSAValue, SSAValue] = dict(zip(self.inputs, block.args, strict=True))
+        for op in ops:
+            block.add_op(op.clone(mapping))
+        block.add_op(YieldOp([mapping[value] for value in self.results]))
+        return Region(block)
+
+
+def _read_by(op: Operation) -> Iterator[SSAValue]:
+    """The values of an op's block that the op and the ops in its regions read."""
+    for inner in op.walk():
+        for operand in inner.operands:
+            if isinstance(operand, OpResult) and operand.op.parent is op.parent:
+                yield operand
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
+from zeropoint.codegen.kernels.combining import is_ordered
 from zeropoint.codegen.kernels.elements import (
     Elementwise,
     Narrow,
@@ -25,7 +26,6 @@ from zeropoint.codegen.kernels.elements import (
     Scalar,
     Total,
     What,
-    is_ordered,
 )
 from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest, Order, Reduction

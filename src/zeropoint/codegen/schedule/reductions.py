@@ -9,7 +9,8 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.elements import Total, identity
+from zeropoint.codegen.kernels.combining import identity
+from zeropoint.codegen.kernels.elements import Total
 from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError

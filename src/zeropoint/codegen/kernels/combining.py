@@ -1,0 +1,61 @@
+"""Combining elements in a reduction: one more element, all of a vector, and the elements that change nothing."""
+
+from __future__ import annotations
+
+import math
+
+from zeropoint.codegen.kernels.elements import Elementwise, Scalar, apply
+from zeropoint.codegen.kernels.scalars import FLOATS, filled
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, lanes
+
+
+def combined(f: Function, op: str, like: Scalar, left: Value, right: Value) -> Value:
+    """Combine two values of the type of `like` by an elementwise op."""
+    return apply(f, Scalar(Elementwise(op), like.type, (0, 1), like.signed), [like, like], [left, right])
+
+
+def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
+    """Combine all elements of a vector: its two halves first, and so on."""
+    count = lanes(total.type)
+    while count > 1:
+        count //= 2
+        # By halves, which is log2(n) steps. Only for ops whose order does not matter (`is_ordered`).
+        low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
+        total = combined(f, op, like, low, high)
+    return total
+
+
+def placed(f: Function, part: Value, first: int, count: int, number: float) -> Value:
+    """A vector of `count` elements: those of `part` from place `first` on, `number` elsewhere."""
+    some = lanes(part.type)
+    order = [n - first if first <= n < first + some else some for n in range(count)]
+    return f.shuffle(part, filled(part.type, number), order)
+
+
+def is_ordered(op: str, type_: str) -> bool:
+    """Whether the order of a reduction matters: for rounded sums and products (`zeropoint.numerics.sums`)."""
+    return type_ in FLOATS and op in ("add", "multiply")
+
+
+def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
+    """Whether a number is the identity element of `op`; for float sums +0 is not, because -0 + +0 = +0."""
+    same = identity(op, type_, signed)
+    # The sign is part of the test: a float sum that starts from +0 is +0 for a row of -0, one that starts from -0 is
+    # -0.
+    return number == same and math.copysign(1, number) == math.copysign(1, same)
+
+
+def identity(op: str, type_: str, signed: bool) -> float:
+    """The identity element of `op`; for float sums it is -0, for maximum and minimum an infinity."""
+    if op in ("add", "or", "xor"):
+        return -0.0 if type_ in FLOATS else 0
+    if op == "multiply":
+        return 1
+    bits = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}.get(type_)
+    if bits is None:
+        return float("-inf") if op == "maximum" else float("inf")
+    if op == "and":
+        return -1 if bits > 1 else 1
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed and bits > 1 else (0, (1 << bits) - 1)
+    return low if op == "maximum" else high
