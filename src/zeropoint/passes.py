@@ -154,22 +154,25 @@ def _state_statistics(program: Program, file: str = "") -> Program:
     return calibrate.state_ranges(program, read_statistics(file))
 
 
-def _group(program: Program, isa: str = "avx2") -> Program:
-    from zeropoint.codegen.group import group  # loading LLVM's library is slow
+def _known(isa: str) -> str:
+    """The name of an instruction set. Raises ValueError for an unknown one."""
     from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 
     if isa not in INSTRUCTION_SETS:
         raise ValueError(f"found instruction set '{isa}', expected one of: {', '.join(INSTRUCTION_SETS)}")
-    return group(program, isa=isa)
+    return isa
+
+
+def _group(program: Program, isa: str = "avx2") -> Program:
+    from zeropoint.codegen.group import group  # loading LLVM's library is slow
+
+    return group(program, isa=_known(isa))
 
 
 def _choose_dot_forms(program: Program, isa: str = "avx2") -> Program:
-    from zeropoint.codegen.dot_forms import choose_dot_forms  # loading LLVM's library is slow
-    from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+    from zeropoint.codegen.dot_forms import choose_dot_forms
 
-    if isa not in INSTRUCTION_SETS:
-        raise ValueError(f"found instruction set '{isa}', expected one of: {', '.join(INSTRUCTION_SETS)}")
-    return choose_dot_forms(program, isa)
+    return choose_dot_forms(program, _known(isa))
 
 
 def _layout(program: Program) -> Program:

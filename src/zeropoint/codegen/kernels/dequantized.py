@@ -22,6 +22,7 @@ from zeropoint.codegen.llvm.types import Value, constant, vector
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 
 WORD = 32
+"""Bits of a word of packed weights."""
 
 
 @dataclass(frozen=True)

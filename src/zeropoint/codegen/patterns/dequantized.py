@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
+from zeropoint.codegen.kernels.dequantized import WORD
 from zeropoint.ir.dequantized import stored_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
@@ -19,7 +20,6 @@ from zeropoint.numerics.arrays import FloatArray, IntArray
 
 WIDTHS = (2, 4, 8)
 """The widths in bits at which native code stores weights."""
-WORD = 32
 
 
 @dataclass(frozen=True, eq=False)
