@@ -11,7 +11,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
 // CHECK-NEXT:  %[[Q:.*]] = stablehlo.constant dense<{{.*}}> : tensor<4x2xi4>
 // CHECK-NEXT:  %[[F:.*]] = stablehlo.convert %[[Q]] : (tensor<4x2xi4>) -> tensor<4x2xf32>
 // CHECK-NEXT:  %[[B:.*]] = stablehlo.reshape %[[F]] : (tensor<4x2xf32>) -> tensor<2x2x2xf32>
-// CHECK-NEXT:  %[[C:.*]] = stablehlo.constant dense<{{.*}}5.{{0*}}e-1, 2.5e-1], [2.{{0*}}e+00, 4.{{0*}}e+00{{.*}}> : tensor<2x2xf32>
+// CHECK-NEXT:  %[[C:.*]] = stablehlo.constant dense<{{.*}}5.{{0*}}e-01, 2.5{{0*}}e-01], [2.{{0*}}e+00, 4.{{0*}}e+00{{.*}}> : tensor<2x2xf32>
 // CHECK-NEXT:  %[[S:.*]] = stablehlo.broadcast_in_dim %[[C]], dims = [0, 2] : (tensor<2x2xf32>) -> tensor<2x2x2xf32>
 // CHECK-NEXT:  %[[M:.*]] = stablehlo.multiply %[[B]], %[[S]]
 // CHECK-NEXT:  %[[W:.*]] = stablehlo.reshape %[[M]] : (tensor<2x2x2xf32>) -> tensor<4x2xf32>
