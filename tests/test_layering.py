@@ -60,6 +60,7 @@ TOP = {
     "pipeline",
     "progress",
     "quantization",
+    "sensitivities",
     "specializations",
     "specialize",
     "split_composites",

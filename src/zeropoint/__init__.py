@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from zeropoint.calibrate import Images, Progress
     from zeropoint.frontend.constants import Constant
     from zeropoint.model import Model
-    from zeropoint.pipeline import Sensitivities
     from zeropoint.report.agreement import Comparison
+    from zeropoint.sensitivities import Sensitivities
     from zeropoint.specializations import Specializations
 
 __all__ = [

@@ -27,7 +27,7 @@ from zeropoint.calibrate import (
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
 from zeropoint.correct.effort import some
-from zeropoint.correct.sensitivity import Sensitivity, ranked, sensitivities, sensitivity_table
+from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales, demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
@@ -52,7 +52,7 @@ from zeropoint.passes import (
 )
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
-from zeropoint.report.tables import preformatted
+from zeropoint.sensitivities import Sensitivities
 from zeropoint.solve import MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -351,21 +351,6 @@ def _budgeted(
     made, spent = search.run(calibrated, repr(options), work)
     integer = budget.record(made.integer, spent)
     return replace(made, propagated=budget.record(made.propagated, spent), integer=integer, spent=spent)
-
-
-class Sensitivities(list[Sensitivity]):
-    """The sensitivity of every kernel, in program order."""
-
-    def __str__(self) -> str:
-        return sensitivity_table(self)
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
-
-    @property
-    def ranked(self) -> Sensitivities:
-        """The kernels that cost most first."""
-        return Sensitivities(ranked(self))
 
 
 def sensitivity(

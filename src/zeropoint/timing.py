@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.codegen.runtime.profiling import StepTime
-from zeropoint.report.tables import preformatted, rendered
+from zeropoint.report.tables import preformatted, text_table
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,15 @@ class Timing:
 
     def __str__(self) -> str:
         """A table: name, kernel, microseconds, share of the total, operations per nanosecond."""
-        from rich import box  # heavy, needed only here
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE, title=f"{1e6 * self.seconds:.1f} us, one thread")
-        for column in ("name", "kernel", "us", "%", "Gop/s"):
-            table.add_column(column, justify="left" if column in ("name", "kernel") else "right")
+        figures = "us", "%", "Gop/s"
+        rows: list[tuple[str, ...]] = []
         whole = self.seconds or 1.0
         for step in self.steps:
             speed = 1e-9 * step.operations / step.seconds if step.seconds else 0.0
             share = 100 * step.seconds / whole
-            table.add_row(step.name, step.kernel, f"{1e6 * step.seconds:.2f}", f"{share:.1f}", f"{speed:.1f}")
-        return rendered(table)
+            rows.append((step.name, step.kernel, f"{1e6 * step.seconds:.2f}", f"{share:.1f}", f"{speed:.1f}"))
+        title = f"{1e6 * self.seconds:.1f} us, one thread"
+        return text_table(("name", "kernel", *figures), rows, title=title, right=figures)
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))

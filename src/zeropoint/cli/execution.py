@@ -206,6 +206,7 @@ def compare(
     from zeropoint.frontend import load_model
     from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model
+    from zeropoint.report.tables import folded
 
     if layers and engine == "native":
         fail("found --layers with --engine native, expected --engine auto, which sees inner values")
@@ -221,4 +222,4 @@ def compare(
     check_loops(first.program, second.program)
     source = samples(data_source(data, preprocess), first.inputs)
     result = compare(first, second, source, layers=layers, mask=mask, progress=progress())
-    click.echo(result.json() if as_json else result.table())
+    click.echo(result.json() if as_json else folded(result.table()))

@@ -62,6 +62,7 @@ def explain(
         _explain_native(load_model(model, dict(shapes), dict(constants)), value, as_json)
         return
     from zeropoint.model import Model
+    from zeropoint.report.tables import folded
     from zeropoint.targets import target as named_target
 
     try:
@@ -74,7 +75,7 @@ def explain(
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:
-        click.echo(str(found))
+        click.echo(folded(str(found)))
 
 
 def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
@@ -97,12 +98,13 @@ def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
 
     from zeropoint.frontend import load_model
     from zeropoint.report.explain import range_details, range_table, reaches
+    from zeropoint.report.tables import folded
 
     found = reaches(load_model(model), value)
     if as_json:
         click.echo(json.dumps([reach.record() for reach in found], indent=2))
     else:
-        click.echo(range_table(found) if value is None else range_details(found))
+        click.echo(range_table(found) if value is None else folded(range_details(found)))
 
 
 @click.command()
@@ -110,10 +112,10 @@ def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
 @reports_errors
 def targets(name: str | None) -> None:
     """List the targets, or the kernel table of one."""
-    from zeropoint.report.tables import target_list, target_table
+    from zeropoint.report.tables import folded, target_list, target_table
     from zeropoint.targets import target
 
     try:
-        click.echo(target_list() if name is None else target_table(target(name)))
+        click.echo(folded(target_list(), indent=13) if name is None else target_table(target(name)))
     except ValueError as error:
         fail(str(error))

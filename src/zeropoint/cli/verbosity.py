@@ -59,7 +59,9 @@ def verbosity_options(command: CommandT) -> CommandT:
 def say(text: str) -> None:
     """Print a line about what was done, unless `-q` is given. Results are printed by `click.echo`."""
     if _QUIET not in click.get_current_context().meta:
-        click.echo(text)
+        from zeropoint.report.tables import folded
+
+        click.echo(folded(text))
 
 
 def progress() -> Progress:

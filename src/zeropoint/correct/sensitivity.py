@@ -153,25 +153,3 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:
     """Sorted by descending exact loss if known, then by descending first-order share of the noise at the outputs."""
     return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.at_outputs))
-
-
-def sensitivity_table(found: Sequence[Sensitivity]) -> str:
-    """A text table with a row per kernel: SQNR in dB, share of the noise at the outputs, and gains in dB.
-
-    The three SQNRs are those of total, inherited and added noise. The shares are among the kernels of the table.
-    """
-    titles = ("kernel", "of", "SQNR", "inherited", "added", "at outputs", "16 bits gain", "8 bits lose")
-    rows: list[tuple[str, ...]] = [titles]
-    every = sum(one.at_outputs for one in found if isfinite(one.at_outputs)) or 1.0
-    for one in found:
-        exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
-        shares = (f"{decibels(1.0, share):.2f}" for share in (one.total, one.inherited, one.added))
-        share = f"{100 * one.at_outputs / every:.1f} %"
-        rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", exact))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines: list[str] = []
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        padded = (text.ljust(width) if n < 2 else text.rjust(width) for n, (text, width) in enumerate(cells))
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)

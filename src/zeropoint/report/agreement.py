@@ -14,7 +14,7 @@ from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, is_counted
 from zeropoint.report.counts import Ops
-from zeropoint.report.tables import preformatted, rendered
+from zeropoint.report.tables import preformatted, text_table
 
 
 class ComparisonError(Error, ValueError):
@@ -122,17 +122,13 @@ def agreement_table(
     samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement], parts: Sequence[Agreement] = ()
 ) -> str:
     """A text table with SQNR, cosine, greatest error and top-1 agreement of each value."""
-    from rich import box  # heavy, and only needed here
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, title=f"{samples} samples")
-    for column in ("value", "SQNR dB", "cosine", "max error", "top-1 agreement"):
-        table.add_column(column, justify="left" if column == "value" else "right")
-    for kind, rows in (("output", outputs), ("part", parts), ("layer", layers)):
-        for row in rows:
+    value, *figures_of = "value", "SQNR dB", "cosine", "max error", "top-1 agreement"
+    rows: list[tuple[str, ...]] = []
+    for kind, group in (("output", outputs), ("part", parts), ("layer", layers)):
+        for row in group:
             top1 = "-" if row.top1 is None else f"{100 * row.top1:.2f} %"
             figures = [f"{row.sqnr:.2f}", f"{row.cosine:.6f}", f"{row.max_error:.4g}", top1]
             if row.equal is not None:
                 figures = ["-", "-", "-", f"{100 * row.equal:.2f} % equal"]
-            table.add_row(f"{kind} {row.name}", *figures)
-    return rendered(table)
+            rows.append((f"{kind} {row.name}", *figures))
+    return text_table((value, *figures_of), rows, title=f"{samples} samples", right=figures_of)

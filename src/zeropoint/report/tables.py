@@ -3,27 +3,89 @@
 from __future__ import annotations
 
 import html
+import os
 import shutil
 import sys
+import textwrap
 from collections import Counter
+from collections.abc import Collection, Sequence
 from io import StringIO
-from typing import Any
 
 from zeropoint.targets import TARGETS, Target, port_text, relation_text, target
 
-LEAST_WIDTH = 60
-"""Columns of a table on a very narrow terminal; lines wrap instead of words."""
+LEAST_WIDTH, LEAST_COLUMN = 60, 9
+"""Characters of a line, and on average of a column, below which the rows of a wider table become blocks of lines."""
 
 
-def rendered(table: Any, width: int = 120) -> str:
-    """A rich table as plain text, as wide as the terminal if standard output is one, else `width`."""
+def line_width(without_terminal: int) -> int:
+    """The characters of a line: those of `COLUMNS` or of the terminal; else, as in a pipe, `without_terminal`."""
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
+        return without_terminal
+    return max(shutil.get_terminal_size((without_terminal, 24)).columns, 20)
+
+
+def text_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str | None = None,
+    right: Collection[str] = (),
+    width: int = 120,
+) -> str:
+    """A table as plain text, as wide as the terminal; `width` characters if there is none. Long cells are folded.
+
+    The columns in `right` are aligned to the right. On a terminal too narrow for columns, each row is a block: its
+    first cell, and a line for each other cell that is not empty.
+    """
+    from rich import box  # heavy, and only needed here
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
+    width = line_width(width)
+    table = Table(box=box.SIMPLE, title=title)
+    for name in columns:
+        table.add_column(name, overflow="fold", justify="right" if name in right else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
     stream = StringIO()
-    shown = shutil.get_terminal_size((width, 24)).columns if sys.stdout.isatty() else width
     # Plain text: in a notebook, rich would write escape sequences.
-    Console(file=stream, width=max(shown, LEAST_WIDTH), force_jupyter=False, color_system=None).print(table)
+    console = Console(file=stream, width=width, force_jupyter=False, color_system=None)
+    if console.measure(table, options=console.options.update(width=10**6)).maximum > width:
+        if width < max(LEAST_WIDTH, LEAST_COLUMN * len(columns)):
+            return _blocks(columns, rows, title, width)
+        table.collapse_padding, table.pad_edge = True, False
+    console.print(table)
     return stream.getvalue().rstrip("\n")
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None, width: int) -> str:
+    """A table without columns: its rows as blocks of lines."""
+    label = max(map(len, columns[1:]), default=0)
+    blocks = [] if title is None else [[title]]
+    for name, *cells in rows:
+        lines = [
+            f"  {column:{label}s}  {'; '.join(cell.splitlines())}"
+            for column, cell in zip(columns[1:], cells, strict=True)
+            if cell
+        ]
+        blocks.append([name, *lines])
+    return "\n\n".join(folded("\n".join(block), width, indent=label + 4) for block in blocks)
+
+
+def folded(text: str, width: int | None = None, indent: int | None = None) -> str:
+    """The text with lines of at most `width` characters (by default, the terminal's), broken between words.
+
+    The rest of a line is indented by `indent`, by default two more than the line. Words that are longer are broken.
+    """
+    width = line_width(sys.maxsize) if width is None else width
+    lines: list[str] = []
+    for line in text.splitlines():
+        further = len(line) - len(line.lstrip()) + 2 if indent is None else indent
+        hanging = " " * min(further, width // 2)
+        wrapped = textwrap.wrap(line, width, subsequent_indent=hanging, break_on_hyphens=False)
+        lines += wrapped if len(line) > width else [line]
+    return "\n".join(lines)
 
 
 def preformatted(text: str) -> str:
@@ -58,20 +120,19 @@ def _parts(item: tuple[str, int]) -> tuple[str, str, int]:
 
 def target_table(target: Target) -> str:
     """The kernel table of a target, in the syntax of its file, and which rows were checked."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, title=f"{target.name}: {target.description} (profile {target.profile})")
-    for column in ("kernel", "inputs", "output", "relation", "accumulator", "checked"):
-        table.add_column(column, overflow="fold")
+    columns = "kernel", "inputs", "output", "relation", "accumulator", "checked"
+    rows: list[tuple[str, ...]] = []
     for row in target.rows:
         accumulator = "" if row.accumulator_bits is None else f"i{row.accumulator_bits}"
-        table.add_row(
-            row.kernel,
-            ", ".join(port_text(rule) for rule in row.inputs),
-            ", ".join(port_text(rule) for rule in row.outputs),
-            relation_text(row.relation),
-            f"{accumulator} {row.intermediate}".strip(),
-            row.checked.partition(":")[0] or "-",
+        rows.append(
+            (
+                row.kernel,
+                ", ".join(port_text(rule) for rule in row.inputs),
+                ", ".join(port_text(rule) for rule in row.outputs),
+                relation_text(row.relation),
+                f"{accumulator} {row.intermediate}".strip(),
+                row.checked.partition(":")[0] or "-",
+            )
         )
-    return f"{rendered(table, width=140)}\n{checked_text(target)}"
+    title = f"{target.name}: {target.description} (profile {target.profile})"
+    return f"{text_table(columns, rows, title=title, width=140)}\n{folded(checked_text(target))}"

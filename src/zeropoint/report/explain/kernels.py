@@ -10,7 +10,7 @@ from zeropoint.ir.locations import location_text
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.report.tables import rendered
+from zeropoint.report.tables import text_table
 
 WIDTH = 140
 
@@ -43,12 +43,5 @@ def _kernel(op: KernelOp) -> NativeKernel:
 
 def native_table(kernels: list[NativeKernel]) -> str:
     """A text table with one row per kernel."""
-    from rich import box  # heavy, and only needed here
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    for column in ("kernel", "name", "ops", "not by"):
-        table.add_column(column, overflow="fold")
-    for kernel in kernels:
-        table.add_row(kernel.kind, kernel.name, ", ".join(kernel.ops), "\n".join(kernel.declined))
-    return rendered(table, WIDTH)
+    rows = [(kernel.kind, kernel.name, ", ".join(kernel.ops), "\n".join(kernel.declined)) for kernel in kernels]
+    return text_table(("kernel", "name", "ops", "not by"), rows, width=WIDTH)

@@ -23,7 +23,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ops_of, ranges_of
 from zeropoint.report.explain.read import ExplanationError
-from zeropoint.report.tables import rendered
+from zeropoint.report.tables import text_table
 
 WIDTH = 140
 WEIGHT_MAX = 127
@@ -142,12 +142,8 @@ def _bias(program: Program, op: Operation) -> Array:
 
 def range_table(found: Sequence[Reach]) -> str:
     """A text table with a row per op: the channel with the greatest bound, and how many weight scales grew."""
-    from rich import box  # heavy, and only needed here
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    for column in ("value", "op", "numbers", "channels", "worst", "bound", "bits", "of", "headroom", "weight scale"):
-        table.add_column(column, overflow="fold")
+    columns = "value", "op", "numbers", "channels", "worst", "bound", "bits", "of", "headroom", "weight scale"
+    rows: list[tuple[str, ...]] = []
     for reach in found:
         at = reach.worst
         grown = [factor for factor in reach.grown if factor > 1]
@@ -155,8 +151,8 @@ def range_table(found: Sequence[Reach]) -> str:
         several = len(reach.bound) > 1
         cells = (str(len(reach.bound)) if several else "", str(at) if several else "", _bound(reach.bound[at]))
         bits = (str(reach.bits[at]), str(reach.width), str(reach.headroom[at]))
-        table.add_row(reach.name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale)
-    return rendered(table, WIDTH)
+        rows.append((reach.name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale))
+    return text_table(columns, rows, width=WIDTH)
 
 
 def range_details(found: Sequence[Reach]) -> str:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from zeropoint.ir.annotations import Fact, Salience
 from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
-from zeropoint.report.tables import rendered
+from zeropoint.report.tables import text_table
 
 WIDTH = 140
 BECAUSE: Mapping[Salience, str] = {
@@ -26,15 +26,8 @@ _RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
 
 def value_table(values: Sequence[Value]) -> str:
     """Every value with its type and the fact that decided it."""
-    from rich import box  # heavy, and only needed here
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    for column in ("value", "kernel", "type", "because"):
-        table.add_column(column, overflow="fold")
-    for value in values:
-        table.add_row(value.name, value.kind, short(value.type), short(_decisive(value)))
-    return rendered(table, WIDTH)
+    rows = [(value.name, value.kind, short(value.type), short(_decisive(value))) for value in values]
+    return text_table(("value", "kernel", "type", "because"), rows, width=WIDTH)
 
 
 def _decisive(value: Value) -> str:

@@ -1,0 +1,37 @@
+"""The sensitivities of a network's kernels as a list whose text is a table."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from zeropoint.correct.sensitivity import Sensitivity, ranked
+from zeropoint.numerics.noise import decibels
+from zeropoint.report.tables import preformatted, text_table
+
+
+class Sensitivities(list[Sensitivity]):
+    """The sensitivity of every kernel, in program order."""
+
+    @property
+    def ranked(self) -> Sensitivities:
+        """The kernels that cost most first."""
+        return Sensitivities(ranked(self))
+
+    def __str__(self) -> str:
+        """A table: SQNRs of total, inherited and added noise in dB, share of the noise at the outputs, gains in dB.
+
+        The shares are among the kernels of the list.
+        """
+        names = "kernel", "of"
+        figures = "SQNR", "inherited", "added", "at outputs", "16 bits gain", "8 bits lose"
+        every = sum(one.at_outputs for one in self if isfinite(one.at_outputs)) or 1.0
+        rows: list[tuple[str, ...]] = []
+        for one in self:
+            exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
+            shares = (f"{decibels(1.0, share):.2f}" for share in (one.total, one.inherited, one.added))
+            share = f"{100 * one.at_outputs / every:.1f} %"
+            rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", exact))
+        return text_table((*names, *figures), rows, right=figures)
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
