@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import zeropoint as zp
+from zeropoint.cli import main
 from zeropoint.codegen.runtime.native import NativeEngine
 from zeropoint.ir.text import resource_arrays
 from zeropoint.options import Options
@@ -66,6 +68,51 @@ def test_native_code_and_files_give_the_same_values(both: zp.Specializations, tm
         array = rows(1, length)
         for other in (loaded, both.native()):
             np.testing.assert_array_equal(other(array)["y"], both(array)["y"])
+
+
+def test_a_folder_is_loaded_as_specializations(both: zp.Specializations, tmp_path: Path) -> None:
+    both.save(tmp_path / "models")
+    loaded = zp.load(tmp_path / "models")
+    assert repr(loaded) == repr(both)
+    assert repr(zp.load(str(tmp_path / "models"))) == repr(both)
+    with pytest.raises(zp.Error, match="found shapes, constants or an example with a folder"):
+        zp.load(tmp_path / "models", {"x": (1, 6)})
+    with pytest.raises(zp.Error, match="found a folder, expected one model"):
+        zp.quantize(tmp_path / "models", rows(2, 6))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(zp.Error, match=r"found no .mlir files, expected a folder"):
+        zp.load(tmp_path / "empty")
+
+
+def test_a_dict_a_file_and_samples_of_several_shapes_are_data(both: zp.Specializations, tmp_path: Path) -> None:
+    six, nine = rows(3, 6), rows(3, 9)
+    expected = both.models[1](nine)["y"]
+    np.savez(tmp_path / "data.npz", x=nine)
+    for data in (
+        {"x": nine, "label": 1},
+        tmp_path / "data.npz",
+        [(row, 0) for row in nine],
+        lambda: ({"x": r} for r in nine),
+    ):
+        np.testing.assert_array_equal(both(data)["y"], expected)
+    with pytest.raises(zp.Error, match="found outputs 'y' of shapes 6 and 9, which cannot be stacked"):
+        both([six, nine])
+    with pytest.raises(zp.Error, match="found 'z'; expected 'x'"):
+        both({"z": nine})
+
+
+def test_specializations_are_compared_over_samples_of_all_shapes(both: zp.Specializations, tmp_path: Path) -> None:
+    floats = zp.Specializations([zp.load(network(length)) for length in (6, 9)])
+    both.save(tmp_path / "models")
+    data = [rows(2, 6), rows(3, 9), rows(1, 6)]
+    found = zp.compare(floats, both, data)
+    assert found.samples == 6
+    assert found.outputs[0].sqnr > 30
+    assert zp.compare(floats, tmp_path / "models", iter(data)) == found
+    one = zp.compare(floats, both, data[1])
+    assert one == zp.compare(floats.models[1], both, data[1]) == zp.compare(network(9), both.models[1], data[1])
+    with pytest.raises(zp.Error, match="found shapes for a comparison of specializations"):
+        zp.compare(network(6), both, data, shapes={"x": (1, 6)})
 
 
 def test_models_that_are_not_of_one_network_are_refused(both: zp.Specializations) -> None:
@@ -195,3 +242,14 @@ def test_weights_that_a_folder_does_not_share_are_not_read(tmp_path: Path) -> No
 def test_a_search_of_widths_is_refused_for_several_shapes() -> None:
     with pytest.raises(zp.Error, match=r"found least_sqnr or budget .* with several shapes, expected none"):
         batches(1, 2, least_sqnr=30.0)
+
+
+def test_the_command_compares_a_folder(both: zp.Specializations, tmp_path: Path) -> None:
+    both.save(tmp_path / "models")
+    (tmp_path / "net.mlir").write_text(network(9))
+    np.savez(tmp_path / "data.npz", x=rows(4, 9))
+    command = ["compare", str(tmp_path / "net.mlir"), str(tmp_path / "models"), "--data", str(tmp_path / "data.npz")]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert "4 samples" in done.output
+    assert "found --shape with a folder of programs" in CliRunner().invoke(main, [*command, "--shape", "x=1x9"]).output

@@ -80,17 +80,25 @@ def load(
     *,
     constants: Mapping[str, Constant] | None = None,
     example: Any = None,
-) -> Model:
+) -> Model | Any:  # a model, except for a folder
     """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
     or what `jax.jit(f).lower(...)` returns.
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models.
     `constants` turns inputs into constants, `{"sr": 16000}`, a number or an array. `example` holds the inputs for
-    tracing a `torch.nn.Module`. Raises ModelError with one line: what was found and what was expected.
+    tracing a `torch.nn.Module`. A folder that `Specializations.save` wrote gives `Specializations`. Raises ModelError
+    with one line: what was found and what was expected.
     """
     from zeropoint.frontend.sources import load_source
     from zeropoint.model import Model
 
+    if _is_folder(model):
+        from zeropoint.errors import OptionError
+        from zeropoint.specializations import Specializations
+
+        if shapes or constants or example is not None:
+            raise OptionError(f"{model}: found shapes, constants or an example with a folder, expected none of them")
+        return Specializations.load(model)
     return Model(load_source(model, shapes, constants, example))
 
 
@@ -201,6 +209,11 @@ def quantize(
     return Model(result.integer, result)
 
 
+def _is_folder(model: Any) -> bool:
+    """Whether a model is given as the path of a folder: programs of one network for several shapes."""
+    return isinstance(model, str | Path) and "\n" not in str(model) and "{" not in str(model) and Path(model).is_dir()
+
+
 def _loaded(
     model: Any,
     data: Any,
@@ -212,9 +225,11 @@ def _loaded(
     data."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
-    from zeropoint.frontend import DynamicShapes
+    from zeropoint.frontend import DynamicShapes, ModelError
     from zeropoint.model import Model
 
+    if _is_folder(model):
+        raise ModelError(f"{model}: found a folder, expected one model")
     if isinstance(model, Model):
         if shapes or constants or example is not None:
             raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
@@ -241,20 +256,30 @@ def compare(
 
     `mask` names an input that is 0 at padding, which is left out. Both are a Model or anything that `load` accepts.
     `shapes`, `constants` and `example` are those of the reference.
-    Without them,
-    its dynamic dimensions are those of the model, and a PyTorch module is traced with zeros in the shapes of the
-    model's inputs.
+    Without them, its dynamic dimensions are those of the model, and a PyTorch module is traced with zeros in the shapes
+    of the model's inputs.
+
+    `model` may also be `Specializations`, or a folder of them. Each sample is then run by the model whose shapes it
+    fits, the reference is loaded for these shapes, and the figures are over all samples.
 
     Raises ComparisonError if inputs or outputs differ in name or type, DataError if the data does not match the inputs.
     """
     from zeropoint.calibrate import display, samples
     from zeropoint.comparison import compare as run
+    from zeropoint.comparison import compare_all, paired
+    from zeropoint.errors import OptionError
     from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model
     from zeropoint.options import check_arguments
+    from zeropoint.specializations import Specializations
 
     check_arguments(layers=layers, mask=mask, progress=progress)
-    model = model if isinstance(model, Model) else load(model)
+    model = model if isinstance(model, Model | Specializations) else load(model)
+    if isinstance(model, Specializations):
+        if shapes:
+            raise OptionError("found shapes for a comparison of specializations, expected none: their shapes are used")
+        pairs = paired(load(reference) if _is_folder(reference) else reference, model, data, constants, example)
+        return compare_all(pairs, layers=layers, mask=mask, progress=display(progress))
     if isinstance(reference, Model):
         reference = _loaded(reference, data, shapes, constants, example)
     else:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from zeropoint.calibrate import DataError, samples
+from zeropoint.calibrate.batches import batch_of
+from zeropoint.calibrate.calls import data_of
 from zeropoint.calibrate.columns import as_array
+from zeropoint.calibrate.data import holds_items
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
+from zeropoint.calibrate.items import arrays_of
 from zeropoint.errors import OptionError
-from zeropoint.frontend import load_model
+from zeropoint.frontend import ModelError, load_model
 from zeropoint.ir.arguments import InputError
 from zeropoint.ir.files import save_programs
 from zeropoint.ir.outputs import OutputError, made_folder
@@ -58,11 +63,32 @@ class Specializations:
         if twice is not None:
             raise OptionError(f"found two models for {_show(twice)}, expected one for each combination of shapes")
 
+    @property
+    def inputs(self) -> list[Port]:
+        """Names and types of the inputs of the first model; in others, shapes differ."""
+        return self.models[0].inputs
+
+    @property
+    def outputs(self) -> list[Port]:
+        """Names and types of the outputs of the first model; in others, shapes differ."""
+        return self.models[0].outputs
+
     def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
         """The outputs of the model that the arrays fit, as a call of that model returns them.
 
-        Raises InputError if no model has inputs of these shapes.
+        A single argument may also be data as `zp.quantize` takes it: a dict, a path, `zp.Images`, or an iterable of
+        samples or batches, whose shapes may differ. Outputs are stacked.
+
+        Raises InputError if no model has inputs of these shapes, or if outputs cannot be stacked because their shapes
+        differ; DataError for data that does not match the inputs.
         """
+        if isinstance(named := arrays[0] if len(arrays) == 1 and not inputs else None, Mapping):
+            given = cast("Mapping[str, Any]", named)
+            if all(port.name in given for port in self.inputs):
+                return self(**{port.name: given[port.name] for port in self.inputs})
+        if (data := data_of(arrays, inputs, self.inputs)) is not None:
+            parts = [model.run_samples(samples(part, model.inputs, fill=True)) for model, part in self.parts_of(data)]
+            return {port.name: _joined(port.name, [part[port.name] for part in parts]) for port in self.outputs}
         given = self._given(arrays, inputs)
         batches = self._by_batch(given)
         count = next(iter(given.values())).shape[0] if batches else 0
@@ -80,8 +106,29 @@ class Specializations:
         known = "; ".join(_show(shapes_of(model)) for model in self.models)
         raise InputError(f"found arrays of shapes {_show(shapes)}, expected those of a specialization: {known}")
 
+    def parts_of(self, data: Any) -> list[tuple[Model, Any]]:
+        """Parts of some data in their order, each with the model that runs it: every item of an iterable by its shapes.
+
+        Files, folders, images, arrays and dicts of arrays are one part, for the model of the smallest batch that takes
+        it. Raises DataError if no model does, InputError for an item of other shapes.
+        """
+        if holds_items(data):
+            items = cast("Iterable[object]", data() if callable(data) else data)
+            found = [arrays_of(item, self.inputs, f"data: item {number}") for number, item in enumerate(items)]
+            return [(self.fitting(**arrays), [arrays]) for arrays in found]
+        refused: DataError | None = None
+        for model in sorted(self.models, key=lambda model: batch_of(model.inputs)):
+            try:
+                samples(data, model.inputs, fill=True)
+            except DataError as error:
+                refused = refused or error
+            else:
+                return [(model, data)]
+        assert refused is not None
+        raise refused
+
     def _given(self, arrays: tuple[Any, ...], inputs: Mapping[str, Any]) -> dict[str, Array]:
-        names = [port.name for port in self.models[0].inputs]
+        names = [port.name for port in self.inputs]
         return {name: as_array(value) for name, value in {**dict(zip(names, arrays, strict=False)), **inputs}.items()}
 
     def _by_batch(self, given: Mapping[str, Array]) -> dict[int, Model]:
@@ -152,14 +199,28 @@ class Specializations:
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
-        """The models that `save` wrote. Raises ModelError for files that are no programs, OptionError for none."""
-        return Specializations([Model(load_model(path)) for path in sorted(Path(folder).glob("*.mlir"))])
+        """The models that `save` wrote. Raises ModelError for files that are no programs and a folder without any."""
+        if not (paths := sorted(Path(folder).glob("*.mlir"))):
+            raise ModelError(f"{folder}: found no .mlir files, expected a folder that Specializations.save wrote")
+        return Specializations([Model(load_model(path)) for path in paths])
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))
 
     def __repr__(self) -> str:
         return f"Specializations({'; '.join(_show(shapes_of(model)) for model in self.models)})"
+
+
+def _joined(name: str, parts: list[Array]) -> Array:
+    """The outputs of parts of the data in one array. Raises InputError if they have different shapes."""
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        found = " and ".join(_sizes(shape) for shape in sorted(shapes)[:2])
+        raise InputError(
+            f"found outputs '{name}' of shapes {found}, which cannot be stacked, expected data of one shape; run the "
+            f"samples of each shape in a call of their own"
+        )
+    return np.concatenate(parts)
 
 
 def _in_parts(given: Mapping[str, Array], count: int, batches: Mapping[int, Model]) -> dict[str, Array]:

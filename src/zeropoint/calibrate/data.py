@@ -82,6 +82,14 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     return stream
 
 
+def holds_items(source: Any) -> bool:
+    """Whether a source yields samples or batches one by one; a file, a folder, images, a dict and an array do not."""
+    is_listed = isinstance(source, tuple | list) and bool(cast("Sequence[Any]", source))
+    if is_listed and all(map(_is_path, cast("Sequence[Any]", source))):
+        return False
+    return not (isinstance(source, Images | Mapping) or _is_path(source) or is_array(cast("Any", source)))
+
+
 def _is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 

@@ -14,7 +14,7 @@ from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.refusals import fail, reports_errors
-from zeropoint.cli.shape_sets import run_set
+from zeropoint.cli.shape_sets import compare_set, run_set
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
@@ -197,7 +197,8 @@ def compare(
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
-    A file that zeropoint exported (.tflite, .onnx) runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions
+    MODEL may be a folder of programs for several shapes: each sample is run by the one that it fits. A file that
+    zeropoint exported (.tflite, .onnx) runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions
     of REFERENCE are those of MODEL, unless --shape overrides them. --constant fixes inputs of REFERENCE that MODEL does
     not have.
     """
@@ -210,6 +211,13 @@ def compare(
 
     if layers and engine == "native":
         fail("found --layers with --engine native, expected --engine auto, which sees inner values")
+    if model.is_dir():
+        if shapes:
+            fail(f"{model}: found --shape with a folder of programs, expected none: their shapes are used")
+        given = data_source(data, preprocess)
+        result = compare_set(reference, model, given, dict(constants), engine, threads, layers=layers, mask=mask)
+        click.echo(result.json() if as_json else folded(result.table()))
+        return
     runtime = runtime_of(model, layers)
     if runtime is None:
         second = _engine(Model(load_model(model, dict(shapes))), engine, threads)

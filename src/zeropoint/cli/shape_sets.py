@@ -1,4 +1,4 @@
-"""Folders of programs for several shapes: `quantize --shape x=1..8x128 -o FOLDER`, `run FOLDER`."""
+"""Folders of programs for several shapes: `quantize --shape x=1..8x128 -o FOLDER`, `run FOLDER`, `compare`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,38 @@ def quantize_set(
         say(line)
 
 
+def _loaded(folder: Path, engine: str, threads: int) -> Any:
+    """The programs of a folder, run by the engine of that name."""
+    from zeropoint.specializations import Specializations
+
+    models = Specializations.load(folder)
+    check_loops(*(model.program for model in models.models))
+    if threads != 1 and engine != "native":
+        fail(f"found --threads {threads} with --engine {engine}, expected --engine native")
+    if engine == "native":
+        return models.native(threads=threads)
+    return Specializations([model.interpreted() for model in models.models]) if engine == "interp" else models
+
+
+def compare_set(
+    reference: Path,
+    folder: Path,
+    source: Any,
+    constants: dict[str, Any],
+    engine: str,
+    threads: int,
+    *,
+    layers: bool,
+    mask: str | None,
+) -> Any:
+    """The agreement of the programs of a folder with a reference; each sample selects a program by its shape."""
+    from zeropoint.comparison import compare_all, paired
+
+    pairs = paired(reference, _loaded(folder, engine, threads), source, constants)
+    check_loops(*(first.program for first, _, _ in pairs))
+    return compare_all(pairs, layers=layers, mask=mask, progress=progress())
+
+
 def run_set(folder: Path, inputs: Path, engine: str, threads: int) -> dict[str, Any]:
     """The outputs of the programs of a folder for the arrays of an .npz: each array selects a program by its shape.
 
@@ -63,18 +95,10 @@ def run_set(folder: Path, inputs: Path, engine: str, threads: int) -> dict[str, 
 
     from zeropoint.calibrate import DataError
     from zeropoint.errors import reading
-    from zeropoint.specializations import Specializations
 
     if inputs.suffix != ".npz":
         fail(f"{inputs}: found no .npz for a folder of programs, expected one with an array for each input")
-    models = Specializations.load(folder)
-    check_loops(*(model.program for model in models.models))
-    if engine == "native":
-        models = models.native(threads=threads)
-    elif engine == "interp":
-        models = Specializations([model.interpreted() for model in models.models])
-    if threads != 1 and engine != "native":
-        fail(f"found --threads {threads} with --engine {engine}, expected --engine native")
+    models = _loaded(folder, engine, threads)
     names = [port.name for port in models.models[0].inputs]
     with reading(inputs, DataError), np.load(inputs) as found:
         missing = [name for name in names if name not in found]
