@@ -19,7 +19,8 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.text import parse_program
-from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.pipeline import Options, Quantization, quantize, sensitivity
+from zeropoint.report.explain import explain
 
 DATA = 12
 PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
@@ -220,3 +221,27 @@ def test_kernels_of_one_op_have_names_of_their_own() -> None:
     observed = set(made.calibration.observations)
     assert observed <= {"x", "gru", "gru_1", "gru_2"}  # the same names; those of fixed ranges are not observed
     assert {fact.name for fact in facts_of(made.integer.module, BUDGET)} <= {"gru", "gru_1", "gru_2", "gru, gru_2"}
+
+
+def test_explain_finds_a_kernel_by_the_name_that_summaries_print() -> None:
+    random = np.random.default_rng(3)
+    data = [{"x": random.normal(0, 1, (1, 8)).astype(np.float32)} for _ in range(8)]
+    made = quantize(parse_program(REPEATED), data, Options("litert", effort="none"))
+    for program in (made.propagated, made.quantized, made.integer):
+        kernels = {value.shown_name: value.kind for value in explain(program).values}
+        assert kernels == {"x": "input", "gru": "fully_connected", "gru_1": "tanh", "gru_2": "fully_connected"}
+        (one,) = explain(program, "gru_1").values
+        assert one.kind == "tanh"
+        assert one.made_from == ("gru",)
+        assert one.read_by == ("gru_2",)
+        assert len(explain(program, "gru").values) == 3
+
+
+def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:
+    random = np.random.default_rng(3)
+    data = [{"x": random.normal(0, 1, (1, 8)).astype(np.float32)} for _ in range(8)]
+    found = sensitivity(parse_program(REPEATED), data, Options("litert", effort="none"), exact=True)
+    assert [(one.name, one.op) for one in found] == [("gru", "gru"), ("gru_1", "gru"), ("gru_2", "gru")]
+    losses = [one.exact_loss for one in found]
+    assert None not in losses
+    assert len(set(losses)) == 3

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 
 from zeropoint.budget import Budget, Spent, Step, regions_of, widened
-from zeropoint.budget.steps import kernel_key, wide_storage
+from zeropoint.budget.steps import region_names, wide_storage
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
@@ -103,19 +103,22 @@ def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Ar
 
 def narrow_losses(
     program: Program, target: Target, samples: Sequence[Sample], decide: Decide, engine: Engine | None = None
-) -> dict[str, float]:
-    """For every kernel that the target has in two widths, by name: the loss at the outputs in dB if only it is narrow.
+) -> dict[tuple[str, str], float]:
+    """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
+
+    The keys are the kernel's unique name and its kind.
 
     `program` is fused and has its statistics; `decide` quantizes it. All other kernels are wide.
     """
     runs = engine or ReferenceEngine()
     reference = runs.prepare(program)
     expected = [reference(sample) for sample in samples]
-    steps: dict[int, Step] = {}
-    for index, region in enumerate(regions_of(program)):
+    steps: dict[tuple[str, str], Step] = {}
+    for index, (region, name) in enumerate(zip(regions_of(program), region_names(program), strict=True)):
         storage = wide_storage(region, target)
         if storage is not None:
-            steps[index] = Step((kernel_key(region)[0],), (index,), f"i{storage.type.width}", 0.0, 0, 0)
+            key = name.partition("#")[0], region.logical_kernel.data
+            steps[key] = Step((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
 
     def sqnr(wide: Collection[Step]) -> float:
         run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False), target)))
@@ -123,4 +126,4 @@ def narrow_losses(
 
     best = sqnr(steps.values())
     # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
-    return {one.name: best - sqnr([other for other in steps.values() if other is not one]) for one in steps.values()}
+    return {key: best - sqnr([other for other in steps.values() if other is not one]) for key, one in steps.items()}

@@ -53,6 +53,7 @@ from zeropoint.solve import (
     wanted_statistics,
 )
 from zeropoint.solve.bound_masks import bound_masks
+from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.split_channels import split_channels
 from zeropoint.solve.split_joins import split_joins
 from zeropoint.split_composites import split_composites
@@ -201,6 +202,7 @@ CALIBRATED_PASSES = (
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
     Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
+    Pass(name_kernels, "state the names of kernels that share the name of one op"),
 )
 """Use the statistics of calibration."""
 DECIDING_PASSES = (

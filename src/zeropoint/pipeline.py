@@ -383,4 +383,4 @@ def sensitivity(
 
     judged = masked(ReferenceEngine(), options.mask)
     losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide, judged)
-    return Sensitivities(replace(one, exact_loss=losses.get(one.name)) for one in found)
+    return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)

@@ -115,7 +115,7 @@ class Noise(Protocol):
     """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and its kernel."""
 
     @property
-    def name(self) -> str: ...
+    def op(self) -> str: ...
     @property
     def kernel(self) -> str: ...
     @property
@@ -132,7 +132,7 @@ def steps_of(
     """
     noise: dict[tuple[str, str], float] = {}
     for one in found:
-        key = one.name, one.kernel
+        key = one.op, one.kernel
         # By name and kernel, not by position: propagation has split and added regions in the program that was measured.
         noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
     places: dict[tuple[str, str], list[int]] = {}

@@ -31,6 +31,7 @@ from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.methods import Platform, Samples
 from zeropoint.correct.walk import Step, Value, Walk, fitting
 from zeropoint.interp import masks_of, unpadded
+from zeropoint.ir.annotations import unique_name
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -44,12 +45,14 @@ BYTE = 8
 class Sensitivity:
     """The sensitivity of one kernel: noise/signal ratios at its result, and gains in dB.
 
+    `op` is the name of the op of the original model, `name` that of the kernel: `gru_8` if the op became several.
     `wide_gain` is the first-order gain of a 16-bit result at the kernel, 0 if it is wider than 8 bits already.
     `exact_loss` is the loss at the network's outputs if only this kernel is narrow, without corrections; None if not
     requested, or if the target has the kernel in one width only.
     """
 
     name: str
+    op: str
     kernel: str
     total: float
     inherited: float
@@ -145,9 +148,9 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
     if kind is not None and kind.is_per_layer and kind.storage.type.width <= BYTE:
         rounding = min(sums.inside * kind.scale**2 / 12, sums.added)
     gain = decibels(sums.total, max(sums.total - rounding, 0.0)) if sums.total > 0 else 0.0
-    name = location_text(region.location) or region.logical_kernel.data
+    op = location_text(region.location) or region.logical_kernel.data
     shares = sums.total / power, sums.inherited / power, sums.added / power
-    return Sensitivity(name, region.logical_kernel.data, *shares, gain)
+    return Sensitivity(unique_name(region) or op, op, region.logical_kernel.data, *shares, gain)
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:

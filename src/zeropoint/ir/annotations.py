@@ -54,6 +54,9 @@ DOT_FORM = "zeropoint.dot_form"
 """On a contraction of 8-bit integers: the form in which its products are added (`numerics.dot_forms`)."""
 FUNCTION = "zeropoint.function"
 """On a region of the kernel `elementwise_unary`: the name of its function, if it has one: gelu, hard_swish."""
+UNIQUE_NAME = "zeropoint.unique_name"
+"""On a region whose op became several kernels: a name that no other kernel has, `gru_8`. As a fact of that name, also
+on the op that produces its output."""
 COMPOSITE = "zeropoint.composite"
 """On a region that computes a part of a user's composite: the composite's kernel."""
 FLOAT_REASON = "zeropoint.float_reason"
@@ -98,6 +101,14 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
 def is_wide(value: SSAValue) -> bool:
     """Whether the integers of a quantized value have 64 bits (`ACCUMULATOR`)."""
     return isinstance(value.owner, Operation) and ACCUMULATOR in value.owner.attributes
+
+
+def unique_name(op: Operation) -> str | None:
+    """The name that a region, or the op that produces its output, has besides its location; None without one."""
+    found = op.attributes.get(UNIQUE_NAME)
+    if isinstance(found, StringAttr):
+        return found.data
+    return next((fact.value for fact in facts_of(op) if fact.name == "unique name"), None)
 
 
 def own_profile(op: Operation) -> str | None:

@@ -39,6 +39,7 @@ from zeropoint.ir.annotations import (
     facts_of,
     own_profile,
     state_facts,
+    unique_name,
 )
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dataflow_order import dataflow_order
@@ -111,14 +112,16 @@ def _any_kernel(kernel: Kernel) -> list[SSAValue]:
     return elementwise.encased_results(kernel, reason if own else None)
 
 
-def _covered(region: QuantizeRegionOp) -> Fact:
-    """A fact with the logical kernel of a region and the names of the model's ops that it covers."""
+def _covered(region: QuantizeRegionOp) -> list[Fact]:
+    """Facts: the logical kernel of a region with the names of the model's ops that it covers, and its unique name."""
     names = dict.fromkeys(location_text(op.location) for op in dataflow_order(region.body.block))
     function = region.attributes.get(FUNCTION)
     kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
     whole = region.attributes.get(COMPOSITE)
     kernel += f" of {whole.data}" if isinstance(whole, StringAttr) else ""
-    return Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
+    covered = Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
+    name = unique_name(region)
+    return [covered] if name is None else [covered, Fact("unique name", name, "default", "")]
 
 
 @dataclass
@@ -178,7 +181,8 @@ class _Materialization:
             name = facts_name(number)
             is_new = result not in kernel.given
             if is_new and name in region.attributes and isinstance(result.owner, Operation):
-                state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region, name)])
+                stated = *_covered(region), *facts_of(region, DEMANDS), *facts_of(region, name)
+                state_facts(result.owner, stated)
 
     def release(self, region: QuantizeRegionOp) -> None:
         """Redirect the float users of a region's results to their dequantized values, and erase the region."""

@@ -36,8 +36,8 @@ class Explanation:
 
     def of(self, name: str) -> Explanation:
         """The part about the values and ops with a name of the original model; empty for an unknown name."""
-        values = tuple(value for value in self.values if name == value.name or name in value.names)
-        known = {name, *(value.name for value in values)}
+        values = tuple(value for value in self.values if name in (value.name, *value.names, value.unique_name))
+        known = {name, *(value.shown_name for value in values)}
         return Explanation(
             values,
             tuple(rescale for rescale in self.rescales if rescale.value in known or known & set(rescale.read_by)),
@@ -51,7 +51,7 @@ class Explanation:
 
     def names(self) -> list[str]:
         """Every name that `of` accepts, in program order."""
-        found = [name for value in self.values for name in (value.name, *value.names)]
+        found = [name for value in self.values for name in (value.shown_name, value.name, *value.names)]
         return list(dict.fromkeys([*found, *(op.name for op in self.float_ops), *(one.value for one in self.missing)]))
 
     def record(self) -> dict[str, Any]:

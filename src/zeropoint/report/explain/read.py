@@ -29,6 +29,7 @@ from zeropoint.ir.annotations import (
     facts_name,
     facts_of,
     listed_facts,
+    unique_name,
 )
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
@@ -73,8 +74,13 @@ class _Names:
         return _Names(inputs, {op: index for index, op in enumerate(program.entry.ops)})
 
     def name(self, value: SSAValue) -> str:
-        """The name of an input or of an op, with the number of the result if it has several: `split#1`."""
-        return self.inputs[value] if isinstance(value.owner, Block) else value_name(value)
+        """The name of an input, the unique name of a kernel, or the name of an op.
+
+        It has the number of the result if there are several: `split#1`.
+        """
+        if isinstance(value.owner, Block):
+            return self.inputs[value]
+        return unique_name(value.owner) or value_name(value)
 
     def position(self, value: SSAValue) -> tuple[int, int]:
         """Arguments by their index, then results in program order."""
@@ -122,7 +128,7 @@ def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact
     facts = facts_of(op)
     if not facts or facts[0].name != "kernel":
         return op.name, (), tuple(facts)
-    kernel = facts.pop(0)
+    kernel, *facts = [fact for fact in facts if fact.name != "unique name"]
     return kernel.value, tuple(kernel.source.split(", ")) if kernel.source else (), tuple(facts)
 
 
@@ -189,7 +195,8 @@ def _values(program: Program, known: _Names) -> Iterator[Value]:
         for result in op.results if region else op.results[:1]:
             kind, names, facts = _facts(op, result.index)
             readers = _nearest(_results(result), _results, known)
-            yield Value(known.name(result), kind, names, _type(result, facts), facts, makers, readers)
+            name, own = value_name(result), unique_name(op) or ""
+            yield Value(name, kind, names, _type(result, facts), facts, makers, readers, own)
 
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:

@@ -23,6 +23,13 @@ class Value:
     facts: tuple[Fact, ...]
     made_from: tuple[str, ...]
     read_by: tuple[str, ...]
+    unique_name: str = ""
+    """A name that no other kernel has, if the op became several kernels: `gru_8`."""
+
+    @property
+    def shown_name(self) -> str:
+        """The unique name, or else the name."""
+        return self.unique_name or self.name
 
 
 @dataclass(frozen=True)

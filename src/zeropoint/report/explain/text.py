@@ -26,7 +26,7 @@ _RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
 
 def value_table(values: Sequence[Value]) -> str:
     """Every value with its type and the fact that decided it."""
-    rows = [(value.name, value.kind, short(value.type), short(_decisive(value))) for value in values]
+    rows = [(value.shown_name, value.kind, short(value.type), short(_decisive(value))) for value in values]
     return text_table(("value", "kernel", "type", "because"), rows, width=WIDTH)
 
 
@@ -63,7 +63,7 @@ _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 def value_text(value: Value) -> str:
     """A value: its type, its kernel, its readers, and its chain of facts."""
-    lines = [f"{value.name}: {value.type}"]
+    lines = [f"{value.shown_name}: {value.type}"]
     covers = ", ".join(f"'{name}'" for name in value.names)
     made = "an input" if value.kind == "input" else f"kernel {value.kind}" + (f", of {covers}" if covers else "")
     rows = [("made by", made), ("from", ", ".join(value.made_from)), ("read by", ", ".join(value.read_by))]
