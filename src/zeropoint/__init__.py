@@ -211,7 +211,12 @@ def quantize(
 
 def _is_folder(model: Any) -> bool:
     """Whether a model is given as the path of a folder: programs of one network for several shapes."""
-    return isinstance(model, str | Path) and "\n" not in str(model) and "{" not in str(model) and Path(model).is_dir()
+    if not isinstance(model, str | Path):
+        return False
+    try:
+        return Path(model).is_dir()
+    except (OSError, ValueError):  # no path, such as a long text; what loads the model says so
+        return False
 
 
 def _loaded(
