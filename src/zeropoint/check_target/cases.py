@@ -13,7 +13,7 @@ ROWS_OF_IMAGE = (12, 11)
 ROWS = (90, 7)
 NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
 SHARES = {"scale": 1 / 256}
-"""Of functions between 0 and 1."""
+"""The scale of functions with results between 0 and 1."""
 
 CASES: Mapping[str, tuple[Case, ...]] = {
     "convolution": (Case("Conv", (IMAGE,), "QLinearConv", weight=(5, 3, 3, 3), bias=True, scale=0.06),),
@@ -32,7 +32,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
     "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
     "subtract": (Case("Sub", (IMAGE, IMAGE)),),
-    # The scale at which LiteRT's kernel divides; with those of the extreme zero points, one does, and one does not.
+    # LiteRT's kernel divides at this scale. Of the two scales for extreme zero points, it divides at one only.
     "divide": (Case("Div", (IMAGE, ROWS_OF_IMAGE), scale=0.01, nonzero=True),),
     "maximum": (Case("Max", (IMAGE, IMAGE)),),
     "minimum": (Case("Min", (IMAGE, IMAGE)),),
@@ -68,7 +68,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
     "flatten": (Case("Flatten", (IMAGE,)),),
     "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
-    # A slice backwards is our importer's reverse.
+    # Our importer makes a reverse of a slice with a negative step.
     "reverse": (Case("Slice", (IMAGE,), others=([-1], [-100], [2], [-1])),),
     "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
     "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),

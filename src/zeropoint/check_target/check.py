@@ -75,7 +75,7 @@ class Finding:
 def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
     """The findings for the rows of a built-in target, in the order of its table; for `kernels` alone, if any are named.
 
-    Raises CheckError for a target whose files no runtime here runs, or whose runtime is not installed.
+    Raises CheckError if no runtime takes the files of the target, or if it is not installed.
     """
     table, found = target(name), runtimes_of(name)
     if not found:
@@ -109,7 +109,7 @@ def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Find
 
 
 def _form(row: KernelRow) -> str:
-    """The storage of the row's weights, whose kernel is to run."""
+    """`u8` or `i8`: the storage of the row's weights, which selects the kernel that is run."""
     return "u8" if len(row.inputs) > 1 and not row.inputs[1].storage.type.signed else "i8"
 
 
@@ -120,7 +120,7 @@ def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_po
 
 def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, variant: str) -> Finding:
     try:
-        # With the target's own profile, rows have theirs.
+        # Without a profile here, a row's own profile replaces that of the target.
         profile = None if runtime.profile == table.profile else runtime.profile
         options = Options(target=table.name, profile=profile)
         result = quantize(load_onnx_model(made.proto, {}), None, options)

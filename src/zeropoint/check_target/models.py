@@ -1,7 +1,7 @@
 """Models of one op with the parameters of a row: QDQ in ONNX, which runtimes read and our own stages take.
 
 Integers, scales and zero points are drawn by the rules of the row from a separate generator, so a row always has the
-same model. Scales have 8 bits: their products are exact in f32, where runtimes and we multiply in another order.
+same model. Scales have 8 significant bits, so their products are exact in f32, in any order of the multiplications.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale, Signature, port_text
 
 OPSET, IR_VERSION = 21, 10
-"""The first that quantizes to 16 bits, and the version of its files."""
+"""The first opset that quantizes to 16 bits, and the IR version of its files."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def row_id(row: KernelRow) -> str:
 
 
 def generator(row: KernelRow) -> np.random.Generator:
-    """The row's own."""
+    """A random generator whose seed depends on the row alone."""
     return np.random.default_rng(zlib.crc32(row_id(row).encode()))
 
 
 def short(random: np.random.Generator, about: float, size: int | None = None) -> Any:
-    """Scales of 8 bits."""
+    """Scales of 8 significant bits, between 1 and 2 times a power of two near `about`; an array of `size`, or one."""
     unit = 2.0 ** np.floor(np.log2(about) - 7)
     return random.integers(128, 256, size) * unit
 

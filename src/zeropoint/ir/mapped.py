@@ -1,8 +1,8 @@
 """Memory-mapped weights: pages that were read are given back to the system.
 
 A pass reads each weight once, but the pages of a mapped file stay in the process's memory until the system needs them.
-So of the arrays that were read, only the last `RECENT` bytes stay. Giving pages back is always safe: whoever still
-holds the array reads them again from the file, which the system usually still has in its cache.
+So of the arrays that were read, only the last `RECENT` bytes stay. Giving pages back is always safe: later reads of the
+array read them again from the file, which the system usually still has in its cache.
 """
 
 from __future__ import annotations

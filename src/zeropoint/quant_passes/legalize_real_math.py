@@ -11,7 +11,7 @@ becomes
 %2 = stablehlo.maximum %1, (broadcast of 0.0) : tensor<2x4xf32>
 ```
 So a float program that is written in real math ops is quantized as any other. Real math ops on quantized values stay:
-`lower` makes integers of them. Those that a profile computes in floats become StableHLO at its end, with their reason.
+`lower` makes them integer ops. If a profile computes one in floats, it becomes StableHLO there, with the reason.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Matrix products and convolutions as linalg named ops; other forms as `linalg.generic`.
 
-A constant operand is transposed here, so that the named op has the layout that it is named after. Named ops extend
+A constant operand is transposed here to the layout of the named op. Named ops extend
 their operands as signed integers, so products of unsigned ones are generics.
 """
 

@@ -1,7 +1,7 @@
 """Elementwise StableHLO and fxpmath ops on one element: a table from op to function.
 
-Where arith leaves open what StableHLO or our interpreter defines (shifts by the width or more, division by 0, floats
-out of range), a comparison replaces the result, unless constants show that it cannot happen.
+arith leaves some results undefined that StableHLO or our interpreter defines: shifts by the width or more, division by
+0, floats out of range. A comparison replaces them, unless constants show that they cannot occur.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _float_kind(kind: Kind) -> Emit:
 
 
 def _shift(kind: Kind) -> Emit:
-    """All bits are shifted out by the width and more; then an arithmetic shift leaves the sign in every bit."""
+    """A shift by the width or more gives 0; an arithmetic right shift then gives the sign in every bit."""
 
     def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
         amounts, width = constant_elements(op.rhs, source.weights), scalar_type(op, op.lhs).bitwidth
@@ -121,7 +121,7 @@ def _division(kind: Kind) -> Emit:
         divisors = constant_elements(made.rhs if isinstance(made, hlo.MaximumOp) else op.rhs, source.weights)
         if divisors is not None and (divisors > 0).all():
             return ops.emit(kind, x, y)
-        # By 1 instead of 0 and -1, for which the quotient or its negation is x, and the remainder 0.
+        # Divides by 1 instead of 0 and -1: the quotient is then x, or its negation, and the remainder 0.
         none = ops.compare("eq", y, 0)
         is_minus = none if ops.unsigned else ops.compare("eq", y, -1)
         divided = ops.emit(kind, x, ops.select(is_minus, ops.of(1, y), ops.select(none, ops.of(1, y), y)))

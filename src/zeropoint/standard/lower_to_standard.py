@@ -92,7 +92,7 @@ _ON_STORAGE = (
 )
 """Ops on quantized values that cast them, or only move storage integers."""
 KEPT = frozenset((*LOWERINGS, *ELEMENTWISE)) - {hlo.ReduceOp, hlo.ReduceWindowOp}
-"""Ops that `expand` leaves alone, because they have a form. It makes reductions those of one type."""
+"""Ops that `expand` keeps, because they have a standard form. Reductions become ones of a single type."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
@@ -100,7 +100,7 @@ def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), branches, sorts, scatters, dynamic shapes but of elementwise ops.
+    arithmetic (run `integer-program` first), branches, sorts, scatters, dynamic shapes, except of elementwise ops.
     Quantized types of arguments and results become their storage, as `strip-func-quant-types` does; unsigned integers
     become signless ones with the same bits.
     """

@@ -112,7 +112,7 @@ def _surrounded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], 
 def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], interior: Shape) -> SSAValue:
     """A number between elements: dimension n becomes n x 1, is padded to n x (1 + interior), and merged again.
 
-    An insertion with strides says the same, but IREE 3.13 computes it wrongly.
+    A strided insertion would be one op, but IREE 3.13 computes it wrongly.
     """
     given = shape_of(value)
     kept = [max(n + (n - 1) * between, 0) for n, between in zip(given, interior, strict=True)]
@@ -154,7 +154,7 @@ def lower_transpose(std: Standard, op: hlo.TransposeOp) -> SSAValue:
 
 
 def lower_pad(std: Standard, op: hlo.PadOp) -> SSAValue:
-    """`tensor.pad`; padding between elements is an insertion with strides."""
+    """`tensor.pad`, and padding between elements (`_spread`)."""
     edges = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
     low, high, interior = (array_values(found, ()) for found in edges)
     return padded(std, std.value(op.operand), lambda: std.scalar(op.padding_value), (low, high, interior))

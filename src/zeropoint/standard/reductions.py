@@ -30,7 +30,7 @@ def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
 
 
 def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) -> Block:
-    """The op's body on scalars. Its arguments are the element, those that are not read, and the total."""
+    """The op's body on scalars. The first argument is the element, the last one the total; others are not read."""
     element = scalar_type(op, op.results_[0])
     block = Block(arg_types=[element] * arguments)
     body = Body(0, op.location, block)
@@ -50,7 +50,7 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
 
 
 def lower_reduce(std: Standard, op: hlo.ReduceOp) -> SSAValue:
-    """`linalg.reduce` into a tensor filled with the initial value. Raises LoweringError if the body's order counts."""
+    """`linalg.reduce` into a tensor filled with the initial value. Raises LoweringError if the order matters."""
     if body_op(op.body) is None and isinstance(scalar_type(op, op.results_[0]), IntegerType):
         raise std.refuse(op, "found a body of several ops, whose result depends on the order; expected a single op")
     dimensions = DenseArrayBase.from_list(i64, sorted(array_values(op.dimensions, ())))

@@ -196,7 +196,7 @@ class ScalarArithmetic(Arithmetic):
     def saturated(self, x: SSAValue, element: IntegerType, *, unsigned: bool) -> SSAValue:
         """A float truncated to an integer type, and clamped to its range; NaN is 0.
 
-        fptosi leaves open what becomes of floats out of range, so that a comparison replaces its result.
+        The result of fptosi is poison for floats out of range, so a comparison replaces it.
         """
         width: int = element.width.data
         low, high = (0, 1 << width) if unsigned else (-(1 << (width - 1)), 1 << (width - 1))

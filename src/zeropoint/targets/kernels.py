@@ -141,7 +141,7 @@ class MultiplierAccumulatorScale:
 Specs = list[QuantizedType | None]
 QuantFunction = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
 """`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`: sets the types that it can derive in the two lists,
-and returns the indices that it set. For what it sees at each port, see `zeropoint.solve.functions`."""
+and returns the indices that it set. `zeropoint.solve.functions` describes the types that it gets."""
 
 
 @dataclass(frozen=True)

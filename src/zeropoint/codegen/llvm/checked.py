@@ -1,7 +1,7 @@
 """The builder of the debug build: a check in front of every load and store.
 
 ```
-  %place = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, which would let LLVM believe that it is
+  %place = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, from which LLVM could infer that it is
   %address = ptrtoint ptr %place to i64
   %end = add i64 %address, 64
   %under = icmp ult i64 %address, %low

@@ -52,7 +52,7 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
 def serve() -> None:
     """Compile modules from standard input and write each object to standard output when it is ready."""
     texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
-    # Any row will do: compiling needs only triple, cpu and features, as the text already contains the steps.
+    # The steps of the row are not used: the text has them already. Compiling needs triple, cpu and features.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
     for made in compiled(texts, isa, form):
         pickle.dump(made, sys.stdout.buffer)

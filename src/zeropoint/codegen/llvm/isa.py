@@ -94,7 +94,7 @@ class InstructionSet:
         result = vector(2 * width, "i16")
         if self.pack_words is not None and width == self.width:
             return f.call(result, self.pack_words, low, high)
-        # In the order of the x86 instruction also without it, so that all machines have the same layout of packed data.
+        # Machines without the x86 instruction use its order, too, so that packed data has one layout.
         joined = f.shuffle(low, high, _lane_order(width, 4))
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 

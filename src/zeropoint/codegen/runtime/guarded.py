@@ -110,7 +110,7 @@ class GuardedSlot(Slot):
         return zeros
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
-        self._workers.use(side.arena.address, side.weights.address)  # which also stops using the other side
+        self._workers.use(side.arena.address, side.weights.address)  # the other side is no longer used
         given = [side.holding(value) for value in values]
         results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
         side.clear()

@@ -166,7 +166,7 @@ class Expression:
         """Append a scalar and return its number; an equal scalar is reused. A string names an elementwise op."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
         scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
-        # The loops of a reduction have their own scalars: one computed there is not known outside.
+        # The loops of a reduction have their own scalars, which are not available outside of them.
         key = (self._inside, scalar)
         if key not in self._known:
             part = self._parts[self._inside]

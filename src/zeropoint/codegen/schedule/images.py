@@ -13,7 +13,7 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.affine import QuantizeBehaviour
 
 BLOCK = 64
-"""Pixels of a row at least, where an image is cut into rows of our own."""
+"""The minimum number of pixels of a row, where an image is cut into rows for threads to share."""
 
 
 def schedule_quantize(body: Body) -> None:
