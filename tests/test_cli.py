@@ -153,7 +153,7 @@ def refused(command: str, stdin: str | None = None) -> str:
 BAD_MODELS = {
     "missing.onnx": "missing.onnx: no such file, expected a model file",
     "folder": "folder: found a directory, expected a model file",
-    "data.npz": "data.npz: found suffix '.npz', expected one of: .mlir, .onnx",
+    "data.npz": "data.npz: found suffix '.npz', expected one of: .mlir, .mlirbc, .onnx, .tflite",
     "truncated.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "foreign.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "empty.onnx": "found 0 bytes without a graph, expected an ONNX file",
