@@ -14,7 +14,7 @@ builtin.module attributes {zeropoint.corrections = [{name = "closed_form", salie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -218,24 +218,24 @@ def correct(
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
     exact = reference if reference is not None else program
-    trial = _Trial(program, parts, platform, progress, Judge(exact, some(parts.held), platform.programs))
-    before = trial.judge.noise(program)
+    held = some(parts.held)
+    # One run for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
+    # samples take part in the figures, so that a hard one is not left out.
+    judge = Judge(exact, [*held, *(parts.fitted if parts.apart else ())], platform.programs)
+    trial = _Trial(program, parts, platform, progress, judge, len(held))
+    before = judge.noise(program)
     best, attempts = trial.best(names, before)
     made, again = trial.refitted(best) if refit else (best.program, 0)
-    first, last = (Figures(noise.sqnr, noise.sqnr) for noise in (before, best.noise))
+    first, last = (trial.figures(noise) for noise in (before, best.noise))
     count = len(parts.fitted) if parts.apart else 0
-    if count:
-        # All of them, so that the two parts make up the samples that took part: a hard one must not be in neither.
-        fitted = Judge(exact, parts.fitted, platform.programs)
-        first = replace(first, calibration=fitted.sqnr(program))
-        last = first if best.method is None else replace(last, calibration=fitted.sqnr(best.program))
-    figures = (first, last, tuple(attempts), best.method, equalized, count, trial.judge.counts, again)
+    figures = (first, last, tuple(attempts), best.method, equalized, count, judge.counts, again)
     return _recorded(made, Corrections(effort, parts.judges, *figures))
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A program, the method that made it (None: no correction), and its noise on the samples that judge."""
+    """A program, the method that made it (None: no correction), and its noise: on the samples held back, then on the
+    fitted ones."""
 
     program: Program
     method: str | None
@@ -251,6 +251,13 @@ class _Trial:
     platform: Platform
     progress: Progress
     judge: Judge
+    held: int
+    """How many of the judge's samples were held back; they come first."""
+
+    def figures(self, noise: Noise) -> Figures:
+        """The figures of both parts."""
+        held = noise[: self.held].sqnr
+        return Figures(noise[self.held :].sqnr if self.parts.apart else held, held)
 
     @cached_property
     def biased(self) -> Program:
@@ -273,9 +280,10 @@ class _Trial:
         attempts: list[Attempt] = []
         for name in names:
             found = self.fit(name, self.parts.fitted)
-            attempts.append(Attempt(name, found.noise.sqnr))
+            held = found.noise[: self.held]
+            attempts.append(Attempt(name, held.sqnr))
             # Strictly better: on a tie, the earlier and simpler method stays, or none at all.
-            if found.noise.is_less(least.noise):
+            if held.is_less(least.noise[: self.held]):
                 least = found
         return least, attempts
 
@@ -289,7 +297,8 @@ class _Trial:
             return best.program, 0
         again = self.fit(best.method, self.parts.every)
         # The samples held back are fitted now, so that more noise on them can only be a loss.
-        return (best.program, 0) if again.noise.mean > best.noise.mean else (again.program, used[0])
+        worse = again.noise[: self.held].mean > best.noise[: self.held].mean
+        return (best.program, 0) if worse else (again.program, used[0])
 
 
 def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:
