@@ -53,7 +53,9 @@ from zeropoint.solve import (
     wanted_statistics,
 )
 from zeropoint.solve.bound_masks import bound_masks
+from zeropoint.solve.bound_terms import bound_terms
 from zeropoint.solve.name_kernels import name_kernels
+from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.solve.split_channels import split_channels
 from zeropoint.solve.split_joins import split_joins
 from zeropoint.split_composites import split_composites
@@ -200,8 +202,10 @@ ASKING_PASSES = (Pass(_instrument, "insert requests for statistics where ranges 
 """Request statistics, before calibration."""
 CALIBRATED_PASSES = (
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
+    Pass(bound_terms, "raise terms far below a relu to the least that it still hides"),
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
     Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
+    Pass(scale_parts, "scale operands of a concatenation to like sizes if contractions undo their sizes"),
     Pass(name_kernels, "state the names of kernels that share the name of one op"),
 )
 """Use the statistics of calibration."""

@@ -22,7 +22,7 @@ blocks move into the weights behind them, if only contractions read the layer no
 Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and
 at least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
 channel, so there p = 1. For other readers, p is the one of `POWERS` with the least expected error of their results
-(`_expected_noise`), and nothing is done where f = 1 has less.
+(`solve/equalizable.py`), and nothing is done where f = 1 has less.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et
 al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
@@ -30,7 +30,6 @@ al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
@@ -39,13 +38,12 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.correct.channel_statistics import state_channels
-from zeropoint.ir.annotations import EQUALIZED, PINNED
+from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -57,6 +55,17 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.equalizable import (
+    bounds_of,
+    expected_noise,
+    input_axis,
+    matrix_of,
+    own_array,
+    own_contraction,
+    readers_of,
+    replace_constant,
+    spread_factors,
+)
 
 LEAST = 1 / 32
 """The least factor: a channel is stretched by five bits at most."""
@@ -66,8 +75,6 @@ images cut EfficientNet-Lite0 in float down to 12 dB."""
 POWERS = (0.25, 0.5, 0.75, 1.0)
 BALANCED = 0.5
 """The exponent for readers whose error is not estimated: convolutions in groups."""
-DEVIATIONS = 3.0
-"""The greatest magnitude of a channel is taken for that many of its standard deviations."""
 UNEVEN = 1.0
 """Channels are equalized if they use, on average, at least this many bits less than the channel of greatest
 magnitude."""
@@ -87,21 +94,21 @@ class Site:
     @staticmethod
     def of(maker: QuantizeRegionOp, weights: Weights) -> Site | None:
         """The site behind a region; None if its channels cannot be scaled, or not all readers take the scale."""
-        made, bounds = _contraction(maker, weights), Bounds()
+        made, bounds = own_contraction(maker, weights), Bounds()
         if made is None:
             axis = _normalized_axis(maker, weights)
         else:
-            axis, found = output_channel_axis(made), _bounds(maker, weights)
+            axis, found = output_channel_axis(made), bounds_of(maker, weights)
             # Only clamps that commute with positive factors: none, relu, or a relu with an upper bound, which `factors`
             # watches.
             if found is None or found.low not in (-inf, 0.0) or not found.high > 0 or (found.low and found.high < inf):
                 return None
             bounds = found
         value = maker.results[0]
-        readers = list(_readers(value))
+        readers = list(readers_of(value))
         regions = [reader for reader in readers if isinstance(reader, QuantizeRegionOp)]
         # A reader that does not take the inverse factors would see other numbers.
-        if not readers or len(regions) < len(readers) or any(_input_axis(one, weights) != axis for one in regions):
+        if not readers or len(regions) < len(readers) or any(input_axis(one, weights) != axis for one in regions):
             return None
         return None if axis is None else Site(maker, value, tuple(regions), axis, bounds.high)
 
@@ -127,70 +134,14 @@ class Site:
         # Depthwise weights have a scale per channel, so they take any factor without loss.
         if all(_is_depthwise(reader) for reader in self.readers):
             return by(1.0)
-        matrices = [_matrix(reader, weights) for reader in self.readers]
+        matrices = [matrix_of(reader, weights) for reader in self.readers]
         known = [matrix for matrix in matrices if matrix is not None]
         if len(known) < len(matrices):
             return by(BALANCED)
         # All ones first: a tie leaves the program as it is.
         tried = [np.ones(magnitude.size), *map(by, POWERS)]
-        best = int(np.argmin([sum(_expected_noise(m, ranges, factors) for m in known) for factors in tried]))
+        best = int(np.argmin([sum(expected_noise(m, ranges, factors) for m in known) for factors in tried]))
         return tried[best] if best else None
-
-
-def _expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
-    """The expected noise/signal of a reader's results, to first order, if the value and the weights have 8 bits.
-
-    `matrix` has the weights (channels, taps, outputs). The value has one scale, weights have one per output; roundings
-    are independent, of variance scale^2 / 12.
-    """
-    squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
-    low, high = (ranges / factors[:, None]).T
-    scaled = matrix * factors[:, None, None]
-    # As `asymmetric` chooses it: the range includes 0.
-    step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
-    steps = np.abs(scaled).max(axis=(0, 1)) / 127
-    noise = step**2 * np.square(scaled).sum() + np.square(steps).sum() * matrix.shape[1] * (squares / factors**2).sum()
-    signal = 12 * (squares * np.square(matrix).sum(axis=(1, 2))).sum()
-    return float(noise / signal) if signal else 0.0
-
-
-def _matrix(region: QuantizeRegionOp, weights: Weights) -> Array | None:
-    """The weights of a reader, (input channels, taps, outputs); None if they are in groups."""
-    weight, op = _own(region.inputs[1], weights), region.body.block.first_op
-    assert weight is not None
-    if isinstance(op, DotGeneralOp):
-        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        return weights_by_channel(weight, axis)[:, None].astype(np.float64)
-    assert isinstance(op, ConvolutionOp)
-    if op.feature_group_count.value.data != 1:
-        return None
-    layout = op.dimension_numbers.data
-    ends = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
-    moved = np.moveaxis(weight, ends, (0, -1))
-    return moved.reshape(moved.shape[0], -1, moved.shape[-1]).astype(np.float64)
-
-
-def _readers(value: SSAValue) -> Iterator[Operation]:
-    for use in value.uses:
-        if isinstance(use.operation, StatisticsOp | StatisticsRefOp):
-            yield from _readers(use.operation.res)
-        else:
-            yield use.operation
-
-
-def _contraction(region: QuantizeRegionOp, weights: Weights) -> Contraction | None:
-    """The contraction of a float region, if its constants are its own to change."""
-    first = region.body.block.first_op
-    arguments = region.body.block.args
-    if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (*arguments[:2],):
-        return None
-    if isinstance(first, ConvolutionOp) and first.batch_group_count.value.data != 1:
-        return None
-    if not all(isinstance(spec, AnyFloat) for spec in (*region.input_specs, *region.output_specs)):
-        return None  # a demand of the model or the user
-    if any(_own(value, weights) is None for value in region.inputs[1:]) or weight_channel_axis(first) is None:
-        return None
-    return first
 
 
 def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
@@ -202,7 +153,7 @@ def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
         return None
     (dimensions,) = axes
     users = [_user(argument) for argument in block.args[1:]]
-    arrays = [_own(value, weights) for value in region.inputs[1:]]
+    arrays = [own_array(value, weights) for value in region.inputs[1:]]
     channels = [shape_of(region.results[0])[axis] for axis in dimensions]
     steps = all(isinstance(user, AddOp | MultiplyOp) for user in users)
     fit = all(array is not None and [array.size] == channels for array in arrays)
@@ -220,35 +171,6 @@ def _user(value: SSAValue) -> Operation | None:
     return None
 
 
-def _own(value: SSAValue, weights: Weights) -> Array | None:
-    pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
-    return None if pinned else constant_array(value, weights)
-
-
-def _bounds(region: QuantizeRegionOp, weights: Weights) -> Bounds | None:
-    """The clamps of a contraction with at most one bias per channel; None if it has other ops."""
-    bounds = Bounds()
-    _, *others, _ = region.body.block.ops
-    for op in others:
-        if not isinstance(op, AddOp | BroadcastInDimOp) and op.operands and not bounds.then(op, weights):
-            return None
-    added = sum(isinstance(op, AddOp) for op in others)
-    biases = [shape_of(value) for value in region.inputs[2:]]
-    return bounds if added == len(biases) <= 1 and all(len(shape) == 1 for shape in biases) else None
-
-
-def _input_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
-    """The channel dimension of the value that a contraction reads; None if it cannot take factors."""
-    op = _contraction(region, weights)
-    if isinstance(op, ConvolutionOp):
-        return op.dimension_numbers.data.input_feature_dimension
-    if op is None:
-        return None
-    dimensions = op.dot_dimension_numbers.data
-    contracted = tuple(dimensions.lhs_contracting_dimensions)
-    return contracted[0] if len(contracted) == 1 and not dimensions.lhs_batching_dimensions else None
-
-
 def _is_depthwise(region: QuantizeRegionOp) -> bool:
     op = region.body.block.first_op
     if not isinstance(op, ConvolutionOp):
@@ -256,26 +178,9 @@ def _is_depthwise(region: QuantizeRegionOp) -> bool:
     return shape_of(op.rhs)[op.dimension_numbers.data.kernel_input_feature_dimension] == 1
 
 
-def _spread(region: QuantizeRegionOp, factors: Array) -> Array:
-    """The factors of a reader's input channels, in a shape that broadcasts to its weight."""
-    op = region.body.block.first_op
-    shape = shape_of(region.inputs[1])
-    if isinstance(op, DotGeneralOp):
-        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        return factors.reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
-    assert isinstance(op, ConvolutionOp)
-    layout, groups = op.dimension_numbers.data, op.feature_group_count.value.data
-    features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
-    by_group = np.repeat(factors.reshape(groups, shape[features]), shape[outputs] // groups, axis=0)
-    if outputs > features:
-        # The kernel's dimensions are in the order of the layout, not of (groups, features).
-        by_group = by_group.T
-    return by_group.reshape([size if dim in (features, outputs) else 1 for dim, size in enumerate(shape)])
-
-
 def _greatest_read(region: QuantizeRegionOp, weights: Weights) -> Array:
     """The greatest |weight| that reads each input channel."""
-    weight = _own(region.inputs[1], weights)
+    weight = own_array(region.inputs[1], weights)
     op = region.body.block.first_op
     assert weight is not None
     if isinstance(op, DotGeneralOp):
@@ -293,30 +198,21 @@ def _sizes(weight: Array, *dims: int) -> tuple[int, ...]:
     return tuple(weight.shape[dim] for dim in dims)
 
 
-def _replace(region: QuantizeRegionOp, index: int, array: Array, weights: Weights) -> None:
-    before = region.inputs[index].owner
-    assert isinstance(before, Operation) and region.parent is not None
-    # A new constant: others may read the old one.
-    made = constant_op(array.astype(np.float32), weights, location=before.location)
-    region.parent.insert_op_before(made, region)
-    region.operands[index] = made.output
-
-
 def _scale(site: Site, factors: Array, weights: Weights) -> None:
     """Divide the maker's channels by the factors, and multiply the readers' weights by them."""
-    made = _contraction(site.maker, weights)
+    made = own_contraction(site.maker, weights)
     axis = None if made is None else weight_channel_axis(made)
     for index, value in enumerate(site.maker.inputs[1:], start=1):
-        array = _own(value, weights)
+        array = own_array(value, weights)
         assert array is not None
         shape = [-1 if array.ndim == 1 or dim == axis else 1 for dim in range(array.ndim)]
         shape = array.shape if made is None else shape
         # In f64, rounded to f32 once, so that maker and readers have factors whose product is 1 up to that rounding.
-        _replace(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
+        replace_constant(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
     for reader in site.readers:
-        weight = _own(reader.inputs[1], weights)
+        weight = own_array(reader.inputs[1], weights)
         assert weight is not None
-        _replace(reader, 1, weight.astype(np.float64) * _spread(reader, factors), weights)
+        replace_constant(reader, 1, weight.astype(np.float64) * spread_factors(reader, factors), weights)
 
 
 def sites(program: Program) -> list[Site]:

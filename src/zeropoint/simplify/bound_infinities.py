@@ -11,8 +11,9 @@ becomes
 %0 = stablehlo.add %x, %mask
 %1 = stablehlo.logistic %0                                            0 in both
 ```
-So a mask before a gate becomes the bias of a kernel, which needs finite numbers. Masks of a softmax are bounded by the
-scores (`solve/bound_masks.py`).
+So a mask before a gate, a relu or a soft plus becomes the bias of a kernel, which needs finite numbers. Before a relu,
+the number is raised further (`solve/bound_terms.py`). Masks of a softmax are bounded by the scores
+(`solve/bound_masks.py`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
+    AbsOp,
     AddOp,
     BroadcastInDimOp,
     ExponentialOp,
     LogisticOp,
+    MaximumOp,
+    MinimumOp,
+    NegateOp,
     ReshapeOp,
     TanhOp,
     TransposeOp,
@@ -41,8 +46,6 @@ from zeropoint.simplify.statements import rewrite
 
 FAR = -1e9
 """Far below every score, as exporters write masks that are finite."""
-SATURATING = ExponentialOp | LogisticOp | TanhOp
-"""Functions with the same result at -1e9 and at -inf."""
 MOVES = ReshapeOp | TransposeOp
 
 
@@ -55,7 +58,7 @@ class BoundInfinities(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter, /) -> None:
         """Replace the constant of a sum of floats that only saturating functions read."""
-        if not isinstance(element_of(op.result), AnyFloat) or not _saturates(op.result):
+        if not isinstance(element_of(op.result), AnyFloat) or not _saturates(op.result, self.weights):
             return
         for index, value in enumerate(op.operands):
             made = self._bounded(value)
@@ -84,13 +87,23 @@ class BoundInfinities(RewritePattern):
         return [constant, wide]
 
 
-def _saturates(value: SSAValue) -> bool:
-    """Whether only functions with the same result at -1e9 and at -inf read a value."""
+def _saturates(value: SSAValue, weights: Weights, sign: int = -1) -> bool:
+    """Whether only functions with the same result at 1e9 and at inf, of the given sign, read a value."""
     readers = [use.operation for use in value.uses]
-    return bool(readers) and all(
-        _saturates(reader.results[0]) if isinstance(reader, MOVES) else isinstance(reader, SATURATING)
-        for reader in readers
-    )
+    return bool(readers) and all(_is_flat(reader, weights, sign) for reader in readers)
+
+
+def _is_flat(reader: Operation, weights: Weights, sign: int) -> bool:
+    """Whether an op, with what follows it, has the same result for an operand of 1e9 and of inf."""
+    if isinstance(reader, MOVES):
+        return _saturates(reader.results[0], weights, sign)
+    if isinstance(reader, AbsOp | NegateOp):
+        return _saturates(reader.result, weights, 1 if isinstance(reader, AbsOp) else -sign)
+    if isinstance(reader, MaximumOp | MinimumOp):
+        numbers = [splat_value(one, weights) for one in reader.operands]
+        is_bound = any(number is not None and abs(number) < -FAR for number in numbers)
+        return is_bound and sign == (-1 if isinstance(reader, MaximumOp) else 1)
+    return isinstance(reader, LogisticOp | TanhOp) or (isinstance(reader, ExponentialOp) and sign < 0)
 
 
 def bound_infinities(program: Program) -> Program:

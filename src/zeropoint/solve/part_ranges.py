@@ -19,6 +19,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.element_parts import MOVES
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionOp, DotGeneralOp, SelectOp
+from zeropoint.ir.tensors import Array
 from zeropoint.solve.amplification import amplified
 from zeropoint.solve.divided import Divided
 from zeropoint.solve.leaves import known_range, observed, span
@@ -85,8 +86,14 @@ def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
         return None
     cut = divided.operand_cut(1)
     array = array if cut is None else np.take(array, cut.chosen, cut.axis)
+    low, high = weighted_range(array, axis, ranges[0])
+    bias = ranges[2] if len(ranges) == 3 else (0.0, 0.0)
+    return low + bias[0], high + bias[1]
+
+
+def weighted_range(array: Array, axis: int, span: Range) -> Range:
+    """The sums of weights, with output channels along `axis`, times values in a range or 0."""
     filters = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).astype(np.float64)
     up, down = np.maximum(filters, 0).sum(1), np.minimum(filters, 0).sum(1)
-    low, high = min(ranges[0][0], 0.0), max(ranges[0][1], 0.0)
-    bias = ranges[2] if len(ranges) == 3 else (0.0, 0.0)
-    return float((up * low + down * high).min()) + bias[0], float((up * high + down * low).max()) + bias[1]
+    low, high = min(span[0], 0.0), max(span[1], 0.0)
+    return float((up * low + down * high).min()), float((up * high + down * low).max())

@@ -1,0 +1,123 @@
+"""Raise the very negative numbers of a constant that is added before a relu to the least that the relu still hides.
+
+```mlir
+%b = stablehlo.constant dense<[0.5, -1.0e9]> : tensor<2xf32>
+%0 = "quant.region"(%x, %w, %b) ({ dot_general, add, maximum with 0 })       x * w in [-6, 6] for every x in its range
+```
+becomes
+```mlir
+%b = stablehlo.constant dense<[0.5, -6.375]> : tensor<2xf32>
+```
+A kernel that adds -1e9 needs a scale for it: every other number is 0 at this scale. Let L be the lower bound of the
+clamp, and H the greatest sum of the other terms: by the ranges of the region's operands, and by the weights of a
+contraction. Then all terms below L - H give L. The margin is for the rounding of operands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, ConvolutionOp, DotGeneralOp, MaximumOp
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.divided import is_cuttable
+from zeropoint.solve.leaves import known_range
+from zeropoint.solve.part_ranges import weighted_range
+from zeropoint.solve.parts import Range, is_open
+from zeropoint.targets import Target
+
+MARGIN = 1 / 16
+"""The margin, as a part of the range of the other terms: 16 steps of 8 bits."""
+FAR = 4.0
+"""A constant is left alone unless it has numbers this many times further below the clamp than needed: two bits."""
+
+
+def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) -> None:
+    """Raise the constants of a region's sums."""
+    for index, argument in enumerate(region.body.block.args):
+        value = region.inputs[index]
+        array = constant_array(value, weights)
+        if array is None or not array.size or array.dtype.kind != "f" or not is_cuttable(value):
+            continue
+        sums = [use.operation for use in _spread(argument).uses]
+        if len(sums) != 1 or not isinstance(sums[0], AddOp) or not array.min() < 0:
+            continue
+        ranges = {inner: known_range(outer, weights, target) for inner, outer in _pairs(region)}
+        least = _least(sums[0], _spread(argument), ranges, region, weights)
+        if least is None or array.min() >= FAR * min(least, 0.0) or np.isnan(array).any() or array.max() == np.inf:
+            continue
+        made = constant_op(np.maximum(array, np.float32(least)), weights, location=region.location)
+        assert region.parent is not None
+        region.parent.insert_op_before(made, region)
+        region.operands[index] = made.results[0]
+
+
+def _pairs(region: QuantizeRegionOp) -> list[tuple[SSAValue, SSAValue]]:
+    return list(zip(region.body.block.args, region.inputs, strict=True))
+
+
+def _spread(value: SSAValue) -> SSAValue:
+    """A value, or what broadcasts it."""
+    uses = [use.operation for use in value.uses]
+    return uses[0].result if len(uses) == 1 and isinstance(uses[0], BroadcastInDimOp) else value
+
+
+Ranges = dict[SSAValue, Range | None]
+
+
+def _least(op: Operation, term: SSAValue, ranges: Ranges, region: QuantizeRegionOp, weights: Weights) -> float | None:
+    """The number below which a term of a sum does not show behind the clamp that reads it; None without a clamp."""
+    high = margin = 0.0
+    value: SSAValue = term
+    while True:
+        if isinstance(op, AddOp):
+            (other,) = [one for one in op.operands if one is not value] or [value]
+            span = _range(other, ranges, region, weights)
+            if span is None:
+                return None
+            high, margin, value = high + span[1], margin + MARGIN * (span[1] - span[0]), op.result
+        elif isinstance(op, MaximumOp):
+            low = next((number for one in op.operands if (number := splat_value(one, weights)) is not None), None)
+            return None if low is None else low - high - margin
+        elif isinstance(op, ClampOp):
+            low = splat_value(op.min, weights)
+            return None if low is None else low - high - margin
+        else:
+            return None
+        readers = [use.operation for use in value.uses]
+        if len(readers) != 1:
+            return None
+        op = readers[0]
+
+
+def _range(value: SSAValue, ranges: Ranges, region: QuantizeRegionOp, weights: Weights) -> Range | None:
+    """The range of a value inside of a region."""
+    if value in ranges:
+        return ranges[value]
+    op = value.op if isinstance(value, OpResult) else None
+    if isinstance(op, BroadcastInDimOp):
+        return _range(op.operand, ranges, region, weights)
+    if isinstance(op, AddOp):
+        one, other = (_range(operand, ranges, region, weights) for operand in op.operands)
+        return None if one is None or other is None else (one[0] + other[0], one[1] + other[1])
+    outer = dict(_pairs(region))
+    if isinstance(op, ConvolutionOp | DotGeneralOp) and op.rhs in outer:
+        axis, array = weight_channel_axis(op), constant_array(outer[op.rhs], weights)
+        span = _range(op.lhs, ranges, region, weights)
+        return None if axis is None or array is None or span is None else weighted_range(array, axis, span)
+    return None
+
+
+def bound_terms(program: Program, target: Target) -> Program:
+    """A copy of the calibrated program whose constants before a relu are not lower than needed."""
+    program = program.clone()
+    for op in list(program.entry.ops):
+        if isinstance(op, QuantizeRegionOp) and is_open(op):
+            _bound_region(op, program.weights, target)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,138 @@
+"""Contractions whose channels can be scaled, and the expected error of their results at given factors.
+
+Factors f of the channels of a value divide it, and multiply the weights that read it: the results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import Contraction, weight_channel_axis, weights_by_channel
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.weights import Weights
+
+DEVIATIONS = 3.0
+"""The greatest magnitude of a channel is taken for that many of its standard deviations."""
+
+
+def expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
+    """The expected noise/signal of a reader's results, to first order, if the value and the weights have 8 bits.
+
+    `matrix` has the weights (channels, taps, outputs). The value has one scale, weights have one per output; roundings
+    are independent, of variance scale^2 / 12.
+    """
+    squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
+    low, high = (ranges / factors[:, None]).T
+    scaled = matrix * factors[:, None, None]
+    # As `asymmetric` chooses it: the range includes 0.
+    step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
+    steps = np.abs(scaled).max(axis=(0, 1)) / 127
+    noise = step**2 * np.square(scaled).sum() + np.square(steps).sum() * matrix.shape[1] * (squares / factors**2).sum()
+    signal = 12 * (squares * np.square(matrix).sum(axis=(1, 2))).sum()
+    return float(noise / signal) if signal else 0.0
+
+
+def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
+    """The weights of a reader, (input channels, taps, outputs); None if they are in groups."""
+    weight, op = own_array(region.inputs[1], weights), region.body.block.first_op
+    assert weight is not None
+    if isinstance(op, DotGeneralOp):
+        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
+        return weights_by_channel(weight, axis)[:, None].astype(np.float64)
+    assert isinstance(op, ConvolutionOp)
+    if op.feature_group_count.value.data != 1:
+        return None
+    layout = op.dimension_numbers.data
+    ends = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
+    moved = np.moveaxis(weight, ends, (0, -1))
+    return moved.reshape(moved.shape[0], -1, moved.shape[-1]).astype(np.float64)
+
+
+def own_contraction(region: QuantizeRegionOp, weights: Weights) -> Contraction | None:
+    """The contraction of a float region, if its constants are its own to change."""
+    first = region.body.block.first_op
+    arguments = region.body.block.args
+    if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (*arguments[:2],):
+        return None
+    if isinstance(first, ConvolutionOp) and first.batch_group_count.value.data != 1:
+        return None
+    if not all(isinstance(spec, AnyFloat) for spec in (*region.input_specs, *region.output_specs)):
+        return None  # a demand of the model or the user
+    if any(own_array(value, weights) is None for value in region.inputs[1:]) or weight_channel_axis(first) is None:
+        return None
+    return first
+
+
+def own_array(value: SSAValue, weights: Weights) -> Array | None:
+    """A constant that is free to change."""
+    pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
+    return None if pinned else constant_array(value, weights)
+
+
+def bounds_of(region: QuantizeRegionOp, weights: Weights) -> Bounds | None:
+    """The clamps of a contraction with at most one bias per channel; None if it has other ops."""
+    bounds = Bounds()
+    _, *others, _ = region.body.block.ops
+    for op in others:
+        if not isinstance(op, AddOp | BroadcastInDimOp) and op.operands and not bounds.then(op, weights):
+            return None
+    added = sum(isinstance(op, AddOp) for op in others)
+    biases = [shape_of(value) for value in region.inputs[2:]]
+    return bounds if added == len(biases) <= 1 and all(len(shape) == 1 for shape in biases) else None
+
+
+def input_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
+    """The channel dimension of the value that a contraction reads; None if it cannot take factors."""
+    op = own_contraction(region, weights)
+    if isinstance(op, ConvolutionOp):
+        return op.dimension_numbers.data.input_feature_dimension
+    if op is None:
+        return None
+    dimensions = op.dot_dimension_numbers.data
+    contracted = tuple(dimensions.lhs_contracting_dimensions)
+    return contracted[0] if len(contracted) == 1 and not dimensions.lhs_batching_dimensions else None
+
+
+def spread_factors(region: QuantizeRegionOp, factors: Array) -> Array:
+    """The factors of a reader's input channels, in a shape that broadcasts to its weight."""
+    op = region.body.block.first_op
+    shape = shape_of(region.inputs[1])
+    if isinstance(op, DotGeneralOp):
+        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
+        return factors.reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
+    assert isinstance(op, ConvolutionOp)
+    layout, groups = op.dimension_numbers.data, op.feature_group_count.value.data
+    features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
+    by_group = np.repeat(factors.reshape(groups, shape[features]), shape[outputs] // groups, axis=0)
+    if outputs > features:
+        # The kernel's dimensions are in the order of the layout, not of (groups, features).
+        by_group = by_group.T
+    return by_group.reshape([size if dim in (features, outputs) else 1 for dim, size in enumerate(shape)])
+
+
+def replace_constant(region: QuantizeRegionOp, index: int, array: Array, weights: Weights) -> None:
+    """Give a region another constant."""
+    before = region.inputs[index].owner
+    assert isinstance(before, Operation) and region.parent is not None
+    # A new constant: others may read the old one.
+    made = constant_op(array.astype(np.float32), weights, location=before.location)
+    region.parent.insert_op_before(made, region)
+    region.operands[index] = made.output
+
+
+def readers_of(value: SSAValue) -> Iterator[Operation]:
+    """The ops that read a value, also behind statistics."""
+    for use in value.uses:
+        if isinstance(use.operation, StatisticsOp | StatisticsRefOp):
+            yield from readers_of(use.operation.res)
+        else:
+            yield use.operation

@@ -1,0 +1,92 @@
+"""Contractions that undo the sizes of a concatenation's operands read operands of like size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from networks import Network
+from solve.uneven_joins import a_maximum_pool, a_relu, a_transpose, convolved, joined, network, quantized, sqnr
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import EQUALIZED
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import shape_of, with_shape
+
+
+def undone(net: Network, value: SSAValue, ratio: float = 100.0) -> SSAValue:
+    """A convolution whose weights are greater for the small channels."""
+    net.name = f"undone{len(list(net.function.body.block.ops))}"
+    weight = net.random.normal(0, 0.3, (8, 8, 1, 1)) / np.repeat([ratio, 1.0], 4).reshape(1, -1, 1, 1)
+    result = with_shape(value, [1, 8, *shape_of(value)[2:]])
+    return net.insert(ConvolutionOp(value, net.constant(weight), result, ConvolutionLayout.channels_first(2)))
+
+
+def parts(net: Network, value: SSAValue, ratio: float = 100.0) -> list[SSAValue]:
+    return [convolved(net, value, 4, ratio), convolved(net, value, 4)]
+
+
+def directly(net: Network, value: SSAValue) -> list[SSAValue]:
+    return [undone(net, joined(net, parts(net, value)))]
+
+
+def behind_a_pool(net: Network, value: SSAValue) -> list[SSAValue]:
+    return [undone(net, a_maximum_pool(net, joined(net, parts(net, value))))]
+
+
+def two_convolutions(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, parts(net, value))
+    return [undone(net, both), undone(net, both)]
+
+
+def of_kernels_that_commute(net: Network, value: SSAValue) -> list[SSAValue]:
+    moved = [a_transpose(net, a_relu(net, part)) for part in parts(net, value)]
+    return [undone(net, joined(net, moved))]
+
+
+def a_small_part_that_others_read(net: Network, value: SSAValue) -> list[SSAValue]:
+    """Then the great one is scaled down."""
+    great, small = parts(net, value)
+    return [undone(net, joined(net, [great, small])), convolved(net, small, 4)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [directly, behind_a_pool, two_convolutions, of_kernels_that_commute, a_small_part_that_others_read],
+)
+def test_a_contraction_that_undoes_sizes_keeps_the_small_part(
+    make: Callable[[Network, SSAValue], list[SSAValue]],
+) -> None:
+    program = network(make)
+    assert sqnr(quantized(program, "cpu"), program, is_native=False) > 29  # 7 or less with one scale
+
+
+def scaled(program: Program) -> int:
+    return sum(EQUALIZED in op.attributes for op in program.entry.ops)
+
+
+def test_the_float_program_computes_the_same_numbers() -> None:
+    program = network(directly)
+    made = quantized(program, "cpu").calibrated
+    assert scaled(made) == 1
+    x = {"x0": np.random.default_rng(3).normal(size=(1, 8, 6, 6)).astype(np.float32)}
+    np.testing.assert_allclose(Interpreter(made)(x)["y0"], Interpreter(program)(x)["y0"], rtol=1e-5, atol=1e-5)
+
+
+def test_operands_keep_their_sizes_if_nothing_is_gained() -> None:
+    def even(net: Network, value: SSAValue) -> list[SSAValue]:
+        return [undone(net, joined(net, parts(net, value, 1.0)), 1.0)]
+
+    def kept(net: Network, value: SSAValue) -> list[SSAValue]:
+        """The small part hardly counts."""
+        return [undone(net, joined(net, parts(net, value)), 1.0)]
+
+    def read_elsewhere(net: Network, value: SSAValue) -> list[SSAValue]:
+        both = joined(net, parts(net, value))
+        return [undone(net, both), a_relu(net, both)]
+
+    for make in (even, kept, read_elsewhere):
+        assert not scaled(quantized(network(make), "cpu").calibrated)
