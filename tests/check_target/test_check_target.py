@@ -22,6 +22,7 @@ from zeropoint.targets import target
         ("onnxruntime", "onnxruntime", "add"),
         ("litert", "ai_edge_litert", "max_pool"),
         ("litert", "ai_edge_litert", "divide"),
+        ("litert", "ai_edge_litert", "softmax"),
     ],
 )
 def test_every_model_of_a_row_is_equal(name: str, package: str, kernel: str) -> None:

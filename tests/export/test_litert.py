@@ -16,8 +16,10 @@ from networks import Case, cases
 from oracle.litert import evaluate, evaluate_by_default
 from property_cases import some
 from zeropoint.cli import main
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.model import litert_model
+from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
@@ -45,6 +47,26 @@ def test_the_demo_in_litert_gives_our_bytes(digits: Quantization) -> None:
     for image in images(12):
         (found,) = evaluate(content, image.transpose(0, 2, 3, 1))
         np.testing.assert_array_equal(found, predict({"image": image})["probabilities"])
+
+
+def test_functions_of_words_give_our_bytes() -> None:
+    random = np.random.default_rng(0)
+    weights = [
+        onnx.numpy_helper.from_array(random.normal(0, spread, shape).astype(np.float32), name)
+        for name, spread, shape in (("w", 1, (8, 40)), ("v", 2, (40, 30)))
+    ]
+    ops = ["Tanh", "LeakyRelu", "Gelu", "Exp", "Abs", "Sigmoid"]
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["0"])]
+    nodes += [onnx.helper.make_node(op, [str(index)], [str(index + 1)]) for index, op in enumerate(ops)]
+    nodes += [onnx.helper.make_node("MatMul", ["6", "v"], ["7"]), onnx.helper.make_node("Softmax", ["7"], ["y"])]
+    ports = [onnx.helper.make_tensor_value_info(name, 1, (60, size)) for name, size in (("x", 8), ("y", 30))]
+    graph = onnx.helper.make_graph(nodes, "words", ports[:1], ports[1:], weights)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    data = [{"x": random.normal(size=(60, 8)).astype(np.float32)} for _ in range(4)]
+    result = quantize(load_onnx_model(model, {}), data, Options(target="litert-16x8"))
+    (found,) = evaluate(litert_model(result.propagated), data[0]["x"])
+    np.testing.assert_array_equal(found, Interpreter(result.quantized)(data[0])["y"])
+    np.testing.assert_array_equal(found, NativeProgram(result.integer)(data[0])["y"])
 
 
 def test_the_model_s_own_layout_takes_the_model_s_own_images(digits: Quantization) -> None:

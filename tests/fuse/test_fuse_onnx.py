@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from zeropoint.frontend import load_model
+from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import FUNCTION
 from zeropoint.ir.program import Program
@@ -149,3 +150,22 @@ func.func @main(%x: {kind}) -> {kind} {{
     for made in TARGETS:
         if made not in APART.get(name, ()):
             assert names(fuse(composite, target(made))) == [name], made
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kernels"),
+    [
+        ("Tanh", "LeakyRelu", ["tanh", "leaky_relu"]),
+        ("LeakyRelu", "Gelu", ["leaky_relu", "gelu"]),
+        ("Tanh", "Gelu", ["tanh", "gelu"]),
+    ],
+)
+def test_one_function_after_another_is_two_kernels_where_no_table_holds_both(
+    first: str, second: str, kernels: list[str]
+) -> None:
+    nodes = [helper.make_node(first, ["x"], ["0"]), helper.make_node(second, ["0"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ROWS) for name in "xy"]
+    graph = helper.make_graph(nodes, "two", ports[:1], ports[1:])
+    program = load_onnx_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), {})
+    found = fuse(simplify(program), target("litert")).entry.ops
+    assert [op.logical_kernel.data for op in found if isinstance(op, QuantizeRegionOp)] == kernels

@@ -8,8 +8,10 @@ import pytest
 from oracle.litert import Port, evaluate, model, run
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
+from zeropoint.numerics.interpolation import interpolated
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import divides, quotient_table
+from zeropoint.numerics.litert_words import interpolation_table, whole_table
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 
@@ -201,3 +203,50 @@ def test_means_divide_the_count_into_the_multiplier(axes: tuple[int, ...], dtype
         (found,) = evaluate(model("MEAN", ("ReducerOptions", {}), ports, [result], 2), stored)
         multiplier = mean_multiplier(scale / out, stored.size // sums.size)
         np.testing.assert_array_equal(found, requantize(sums, multiplier, shift, limits.min, limits.max))
+
+
+WORDS = {
+    "abs": ("ABS", None, lambda x: abs(x)),
+    "exp": ("EXP", None, np.exp),
+    "gelu": ("GELU", ("GeluOptions", {"approximate": False}), lambda x: 1.9544997),
+    "leaky_relu": ("LEAKY_RELU", ("LeakyReluOptions", {"alpha": f32(0.137)}), lambda x: f32(0.137) * x),
+    "log": ("LOG", None, np.log),
+    "logistic": ("LOGISTIC", None, None),
+    "rsqrt": ("RSQRT", None, None),
+    "sqrt": ("SQRT", None, None),
+    "tanh": ("TANH", None, None),
+    "tanh gelu": ("GELU", ("GeluOptions", {"approximate": True}), lambda x: 1.9545977),
+}
+
+
+@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 0.00037, 0.0000613])
+@pytest.mark.parametrize("name", WORDS)
+def test_functions_of_all_words(name, scale):
+    op, options, at = WORDS[name]
+    # The kernels of roots refuse values without one.
+    least = {"sqrt": 0, "rsqrt": 1}.get(name, -32768)
+    x = np.arange(least, 32768).astype(np.int16)
+    wanted = 2.0**-15 if name in ("logistic", "tanh") else f32(0.000413)
+    ports = [Port(x.shape, "int16", (f32(each),), (0,)) for each in (scale, wanted)]
+    found = run(op, options, ports[:1], ports[1], x)
+    kernel = name.rpartition(" ")[2]
+    points = interpolation_table(kernel, f32(scale), wanted, at)
+    if points is None:
+        entries = whole_table(kernel, f32(scale), wanted, at)
+        assert entries is not None
+        assert np.array_equal(found, entries[least + 32768 :])
+    else:
+        assert np.array_equal(found, interpolated(x, points))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_factors_of_fixed_point_functions_are_computed_in_f32(seed):
+    random = np.random.default_rng(seed)
+    x, slope = np.arange(-128, 128).astype(np.int8), f32(random.uniform(-0.3, 1.5))
+    kinds = [
+        AffineParameters(np.float32(2.0**p), int(z), -128, 127)
+        for p, z in zip(random.uniform(-9, -3, 2), random.integers(-128, 128, 2), strict=True)
+    ]
+    ports = [Port(x.shape, "int8", (float(kind.scale),), (int(kind.zero_point),)) for kind in kinds]
+    found = run("LEAKY_RELU", ("LeakyReluOptions", {"alpha": slope}), ports[:1], ports[1], x)
+    assert np.array_equal(found, function_table("leaky_relu", *kinds, lambda value: slope * value))

@@ -7,15 +7,8 @@ from collections.abc import Mapping
 from zeropoint.targets import KernelRow
 
 LITERT = "ai-edge-litert"
-TABLE = "it interpolates between the 513 points of a table; we compute in f32 and round once"
-FIXED = "it multiplies in fixed point; we round the real number once"
-BY_TABLE = ("exp", "gelu", "log", "logistic", "rsqrt", "softmax", "sqrt", "tanh")
-CAUSES: Mapping[tuple[str, str, int], str] = {
-    **{(LITERT, kernel, 16): TABLE for kernel in BY_TABLE},
-    (LITERT, "abs", 16): FIXED,
-    (LITERT, "leaky_relu", 16): FIXED,
-    (LITERT, "leaky_relu", 8): FIXED,
-}
+TABLE = "it interpolates between the 513 points of two tables; we compute in f32 and round once"
+CAUSES: Mapping[tuple[str, str, int], str] = {(LITERT, "softmax", 16): TABLE}
 """By package, logical kernel and width of the result."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
@@ -35,6 +36,8 @@ BINARY: dict[type[Operation], str] = {
     MultiplyOp: "multiply",
     SubtractOp: "subtract",
 }
+MOST_OPS = 24
+"""Of a function that a target names: none of `functions.py` has more."""
 NOT_NEGATIVE = (ComparisonDirection.GE, ComparisonDirection.GT)
 """The comparisons with 0 after which `select` takes x itself; at 0 both branches are 0."""
 
@@ -105,18 +108,18 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     latest: set[Operation] = {op}
     slice_ops: set[Operation] = set()
     joined: list[Operation] = []
-    count = 0  # length of the longest prefix of `joined` with one source
+    counts: list[int] = []  # lengths of the prefixes of `joined` with one source
     sources = _Sources(graph)
     while latest:
         slice_ops |= latest
         joined += latest
         if sources.grow(latest, slice_ops):
             # A diamond (`x * sigmoid(x)`) has two sources until both of its branches have joined.
-            count = len(joined)
+            counts.append(len(joined))
         latest = _absorb(latest, slice_ops, graph)
-    best = set(joined[:count])
-    if not best:
+    if not counts:
         return None
+    best = set(joined[: counts[-1]])
     source = _one_activation(best, graph)
     assert source is not None
     # A clamp after a sum is free in the sum's kernel; as a table it would be a kernel more.
@@ -127,12 +130,25 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     whole = function_match(graph.in_order(best), source, graph)
     if whole.kernel in graph.kernels:
         return whole
-    # The target has no kernel for the whole, but perhaps one for its last op.
-    if BINARY.get(type(op)) in graph.kernels:
-        return _one_bound(op, graph)
+    # The target has no kernel for the whole, but perhaps one for a function at its end, or for its last op.
+    parts = (_at_end(joined[:count], graph) for count in reversed(counts[:-1]) if count <= MOST_OPS)
+    part = next((part for part in parts if part is not None), None)
+    if part is not None or BINARY.get(type(op)) in graph.kernels:
+        return part or _one_bound(op, graph)
     alone = _one_activation({op}, graph)
     single = None if alone is None else function_match((op,), alone, graph)
     return single if single is not None and single.kernel in graph.kernels else whole
+
+
+def _at_end(ops: Sequence[Operation], graph: Graph) -> Match | None:
+    """The function of several ops that end a longer one, if the target has a kernel for it."""
+    source = _one_activation(set(ops), graph) if len(ops) > 1 else None
+    if source is None or not graph.is_float(source) or shape_of(source) != shape_of(ops[0].results[0]):
+        return None
+    if _bounds_a_sum(set(ops), source, graph):
+        return None
+    match = function_match(graph.in_order(set(ops)), source, graph)
+    return match if match.kernel in graph.kernels else None
 
 
 def _one_bound(op: Operation, graph: Graph) -> Match | None:

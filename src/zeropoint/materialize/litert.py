@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.functions import evaluate_chain
-from zeropoint.ir.fxpmath import TableOp
+from zeropoint.ir.fxpmath import InterpolateOp, TableOp
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -46,6 +46,7 @@ from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import binary, encased
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.litert_softmax import softmax
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
@@ -62,6 +63,7 @@ from zeropoint.materialize.storage import (
 )
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import quotient_table
+from zeropoint.numerics.litert_words import interpolation_table, whole_table
 from zeropoint.numerics.requantize import accumulator_limit
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -135,16 +137,35 @@ def _away(kernel: Kernel, total: SSAValue, half: SSAValue) -> SSAValue:
 
 
 def function(kernel: Kernel) -> SSAValue:
-    """A function of one 8-bit value, with the entries of the runtime's own table."""
+    """A function of one value, with the entries of the runtime's own table."""
     given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
-    if not isinstance(given, UniformQuantizedType) or not is_plain(kernel) or given.storage.type.width != 8:
+    if not isinstance(given, UniformQuantizedType) or not is_plain(kernel):
         return encased(kernel)
-    entries = function_table(_name(kernel), given.affine, wanted.affine, value_at(kernel))
+    if given.storage.type.width == 16:
+        return _function_of_words(kernel, given)
+    named = _name(kernel) not in POWERS_OF_TWO
+    entries = function_table(_name(kernel), given.affine, wanted.affine, value_at(kernel)) if named else None
     if entries is None or wanted.storage.type.width != 8:
         return encased(kernel)
     stored = stored_input(kernel)
     table = kernel.constant(entries.astype(np.int8))
     return expressed(kernel, kernel.insert(TableOp(stored, table, stored.type), kernel.region).result)
+
+
+def _function_of_words(kernel: Kernel, given: UniformQuantizedType) -> SSAValue:
+    """A function of a 16-bit value: the runtime interpolates, or has a result of its own for every integer."""
+    wanted = kernel.output_type
+    if given.zero_point or wanted.zero_point or wanted.storage != given.storage:
+        return encased(kernel)
+    scales = float(given.scale), float(wanted.scale)
+    points = interpolation_table(_name(kernel), *scales, value_at(kernel))
+    entries = whole_table(_name(kernel), *scales, value_at(kernel)) if points is None else points
+    if entries is None:
+        return encased(kernel)
+    stored = stored_input(kernel)
+    table = kernel.constant(entries.astype(np.int16))
+    made = TableOp(stored, table, stored.type) if points is None else InterpolateOp(stored, table, stored.type)
+    return expressed(kernel, kernel.insert(made, kernel.region).results[0])
 
 
 def divide(kernel: Kernel) -> SSAValue:
@@ -203,6 +224,8 @@ def value_at(kernel: Kernel) -> Callable[[float], float]:
     return at
 
 
+POWERS_OF_TWO = ("logistic", "tanh")
+"""Functions whose 8-bit results have such scales: a multiplication by the reciprocal is exact, as StableHLO divides."""
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "abs": function,
     "average_pool": average_pool,
@@ -213,9 +236,11 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "hard_swish": function,
     "leaky_relu": function,
     "log": function,
+    "logistic": function,
     "mean": mean,
     "rsqrt": function,
+    "softmax": softmax,
     "sqrt": function,
+    "tanh": function,
 }
-"""By logical kernel; `materialize` has the default for the others. Logistic and tanh need no own entry: their output
-scales are powers of two, so a multiplication by the reciprocal is exact."""
+"""By logical kernel; `materialize` has the default for the others."""

@@ -73,15 +73,20 @@ def _times(values: IntArray, real: float) -> IntArray:
     return multiply_by_quantized_multiplier(values, *quantize_multiplier(real))
 
 
-def _absolute(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
-    return _times(np.abs(values), float(given) / float(wanted))
+def fixed_point_absolute(
+    values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]
+) -> IntArray:
+    """|v| times the quotient of scales, which is rounded to f32."""
+    return _times(np.abs(values), float(given / wanted))
 
 
-def _leaky_relu(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
-    real = float(given) / float(wanted)
-    slope = float(np.float32(-at(-1.0)))
-    negative = np.sign(slope) * _times(values, abs(float(given) * slope / float(wanted)))
-    return np.where(values >= 0, _times(values, real), negative.astype(np.int64))
+def fixed_point_leaky_relu(
+    values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]
+) -> IntArray:
+    """Both factors are computed in f32."""
+    slope = np.float32(-at(-1.0))
+    negative = np.sign(slope).astype(np.int64) * _times(values, abs(float(given * slope / wanted)))
+    return np.where(values >= 0, _times(values, float(given / wanted)), negative)
 
 
 def _high_product(a: IntArray, b: int) -> IntArray:
@@ -197,12 +202,12 @@ def _gelu_of_either_kind(
 
 
 TABLES: Mapping[str, Rule] = {
-    "abs": _absolute,
+    "abs": fixed_point_absolute,
     "elu": _evaluated(_elu),
     "exp": _evaluated(functions.UNARY["exponential"]),
     "gelu": _gelu_of_either_kind,
     "hard_swish": _hard_swish,
-    "leaky_relu": _leaky_relu,
+    "leaky_relu": fixed_point_leaky_relu,
     "log": _evaluated(functions.UNARY["log"]),
     "logistic": _evaluated(functions.UNARY["logistic"]),
     "rsqrt": _reciprocal_root,

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from targets.confirmation import rows
-from targets.litert_built import Built, built, is_wide
+from targets.litert_built import Built, built
 from targets.litert_cases import CASES
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
@@ -74,6 +74,8 @@ def real_inputs(program: Program, made: Built) -> dict[str, np.ndarray]:
 
 NEED_DATA = {"l2_normalization", "prelu", "squared_difference", "topk"}
 """Kernels that fusion does not find: ops between operand and result have no types in the file."""
+INEXACT = {"divide", "sum"}
+"""Kernels that the exporter writes in another way, because LiteRT's are wrong for some scales."""
 
 
 @pytest.mark.parametrize("row", rows("litert"))
@@ -87,7 +89,7 @@ def test_an_operator_of_every_kernel_is_imported_and_gives_litert_s_integers(row
     outputs = list(Interpreter(program)(inputs).values())
     for theirs, mine, port in zip(made.run(), outputs, made.results, strict=True):
         stored = np.rint(mine / np.float32(port.scales[0])) + port.zero_points[0] if port.scales else mine
-        allowed = max(made.case.steps[is_wide(row)], 1 if row.kernel in NEED_DATA else 0)
+        allowed = 1 if row.kernel in NEED_DATA | INEXACT else 0
         assert np.abs(theirs.astype(np.int64) - stored.astype(np.int64)).max() <= allowed
 
 

@@ -1,0 +1,103 @@
+"""LiteRT's softmax of 16-bit scores: two tables that are interpolated, and shifts.
+
+```mlir
+%1 = "quant.region"(%0) ({ softmax }) {logical_kernel = "softmax"} : ... i16 to i16 at 1/32768
+```
+becomes, under a profile with LiteRT's kernels,
+```mlir
+%d = %0 - (reduce maximum(%0))                                    the stored scores, i32
+%s = "fxpmath.requantize"(%d, ...) {zero_point = 32767}           i16: -32768 is a distance of 10
+%e = "fxpmath.interpolate"(%s, %exponentials)                     15 fractional bits
+%t = reduce add(%e)                                               one number a row
+%z = count_leading_zeros(%t)
+%n = (%t * (1 << (%z - 1)) + 2^13 >> 14) - 2^15 - 2^16            i16: %t shifted to 1..2, less 1
+%r = "fxpmath.interpolate"(%n, %reciprocals)
+%1 = (%e * %r + (1 << (30 - %z))) >> (31 - %z)
+```
+The clamps that are emitted besides change no value. They state to range analysis what follows from the bounds of %t.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i16, i32, i64
+from xdsl.ir import SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.fxpmath import InterpolateOp, RequantizeOp
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.storage import is_plain
+from zeropoint.materialize.words import Words
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.litert_words import EXPONENTIALS, GREATEST, LARGEST_DISTANCE, LEAST, RECIPROCALS
+from zeropoint.numerics.multiplier import quantize_multiplier
+from zeropoint.numerics.requantize import RequantizeBehaviour
+
+ONE = 1 << 15
+MOST_TERMS = 1 << 15
+"""Of a row, so that the sum of exponentials has at most 30 bits."""
+
+
+def softmax(kernel: Kernel) -> SSAValue:
+    """Softmax of 16-bit scores over one dimension; any other follows StableHLO."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
+    axes, given = array_values(op.dimensions), element_of(kernel.values[kernel.arguments[0]])
+    shape = shape_of(op.inputs[0])
+    if (
+        len(kernel.arguments) != 1
+        or op.inputs[0] is not kernel.arguments[0]
+        or not isinstance(given, UniformQuantizedType)
+        or not is_plain(kernel)
+        or (given.storage.type.width, given.zero_point) != (16, 0)
+        or (kernel.output_type.storage.type.width, kernel.output_type.zero_point) != (16, 0)
+        or kernel.output_type.scale != 1 / ONE
+        or len(axes) != 1
+        or shape[axes[0]] > MOST_TERMS
+    ):
+        return encased(kernel)
+    run, (axis,) = Words(kernel), axes
+    scores = run.stored(kernel.arguments[0])
+    greatest = run.along(run.reduced(hlo.MaximumOp, scores, axis), scores, axis)
+    distance = _distances(run, run.minimum(run.subtract(scores, greatest), 0), given.scale)
+    exponentials = run.converted(_interpolated(run, distance, EXPONENTIALS), i32)
+    # The greatest score adds the last exponential.
+    total = run.maximum(run.reduced(hlo.AddOp, exponentials, axis), int(EXPONENTIALS[-1]))
+    zeros = run.clamped(run.leading_zeros(total), 2, 17)
+    factor = run.along(run.converted(_reciprocals(run, total, zeros), i32), scores, axis)
+    half = run.clamped(run.raised(1, run.subtract(30, zeros)), 1 << 13, 1 << 28)
+    product = run.add(run.multiply(exponentials, factor), run.along(half, scores, axis))
+    shares = run.shifted(product, run.along(run.subtract(31, zeros), scores, axis))
+    return run.quantized(run.clamped(shares, 0, GREATEST))
+
+
+def _distances(run: Words, differences: SSAValue, scale: float) -> SSAValue:
+    """Differences of scores as i16: 0 is 32767, and -10 and below are -32768."""
+    mantissa, exponent = quantize_multiplier(scale / (LARGEST_DISTANCE / 65535.0))
+    parts = [run.kernel.constant(np.array([part], np.int32)) for part in (mantissa, exponent)]
+    made = RequantizeOp(
+        differences,
+        parts[0],
+        parts[1],
+        with_element(differences, i16),
+        behaviour=RequantizeBehaviour.FIXED32_DOUBLE.value,
+        zero_point=GREATEST,
+        storage_min=LEAST,
+        storage_max=GREATEST,
+    )
+    return run.insert(made)
+
+
+def _interpolated(run: Words, stored: SSAValue, points: IntArray) -> SSAValue:
+    return run.insert(InterpolateOp(stored, run.kernel.constant(points.astype(np.int16)), stored.type))
+
+
+def _reciprocals(run: Words, total: SSAValue, zeros: SSAValue) -> SSAValue:
+    """2^(45 - zeros) / total, nearly, as i16."""
+    power = run.clamped(run.raised(1, run.subtract(zeros, 1)), 2, ONE << 1)
+    raised = run.multiply(run.converted(total, i64), run.converted(power, i64))
+    shifted = run.add(run.rounded(raised, 14), -ONE - (ONE << 1))
+    return _interpolated(run, run.converted(run.clamped(shifted, LEAST, GREATEST), i16), RECIPROCALS)
