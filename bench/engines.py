@@ -6,6 +6,7 @@ the copying around it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -24,12 +25,12 @@ class Ready:
     output: Callable[[], np.ndarray]
 
 
-def zeropoint_native(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+def zeropoint_native(path: Path, threads: int, feed: Feed) -> Ready:
     """Our native code: of the integer program, or of the float network."""
     import zeropoint
     from zeropoint.codegen.llvm.machine import CodegenError
 
-    model = zeropoint.load(engine_file(name, engine))
+    model = zeropoint.load(path)
     try:
         native = model.native(threads=threads)
     except CodegenError as error:
@@ -43,7 +44,7 @@ def zeropoint_native(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     return Ready(step, lambda: np.asarray(results[port.name], np.float32))
 
 
-def onnxruntime(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+def onnxruntime(path: Path, threads: int, feed: Feed) -> Ready:
     """onnxruntime's CPU provider, inputs and the output bound once."""
     import onnxruntime as ort
 
@@ -51,8 +52,7 @@ def onnxruntime(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    path = str(engine_file(name, engine))
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     [port] = session.get_outputs()
     result = ort.OrtValue.ortvalue_from_numpy(session.run([port.name], feed)[0])
     binding = session.io_binding()
@@ -62,7 +62,7 @@ def onnxruntime(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     return Ready(lambda: session.run_with_iobinding(binding), result.numpy)
 
 
-def openvino(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+def openvino(path: Path, threads: int, feed: Feed) -> Ready:
     """OpenVINO's CPU plugin for latency; the hint keeps float ops in f32, else they are bf16 where that is fast."""
     import openvino as ov
 
@@ -73,18 +73,18 @@ def openvino(name: str, engine: str, threads: int, feed: Feed) -> Ready:
         "INFERENCE_PRECISION_HINT": "f32",
         "ENABLE_CPU_PINNING": False,  # the worker has pinned the process already
     }
-    compiled = ov.Core().compile_model(engine_file(name, engine), "CPU", options)
+    compiled = ov.Core().compile_model(path, "CPU", options)
     request = compiled.create_infer_request()
     for key, value in feed.items():
         request.set_tensor(key, ov.Tensor(value))
     return Ready(request.infer, lambda: np.array(request.get_output_tensor().data))
 
 
-def litert(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+def litert(path: Path, threads: int, feed: Feed) -> Ready:
     """LiteRT with XNNPACK; images enter as NHWC, and as i8 where the file is quantized."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(str(engine_file(name, engine)), num_threads=threads)
+    interpreter = Interpreter(str(path), num_threads=threads)
     interpreter.allocate_tensors()
     [signature] = interpreter.get_signature_list().values()
     details = {entry["index"]: entry for entry in interpreter.get_input_details()}
@@ -92,7 +92,7 @@ def litert(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     if len(signature["inputs"]) != len(feed):
         raise SkippedError(f"found {len(signature['inputs'])} inputs in LiteRT's file, expected {len(feed)}")
     for entry, value in zip(order, feed.values(), strict=True):
-        interpreter.set_tensor(entry["index"], _litert_input(entry, value))
+        interpreter.set_tensor(entry["index"], litert_input(entry, value))
     [result] = interpreter.get_output_details()
 
     def output() -> np.ndarray:
@@ -103,7 +103,7 @@ def litert(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     return Ready(interpreter.invoke, output)
 
 
-def _litert_input(entry: dict, value: np.ndarray) -> np.ndarray:
+def litert_input(entry: dict, value: np.ndarray) -> np.ndarray:
     """`value` in the layout and type that the input `entry` has."""
     if value.ndim == 4:
         value = np.ascontiguousarray(value.transpose(0, 2, 3, 1))
@@ -113,7 +113,7 @@ def _litert_input(entry: dict, value: np.ndarray) -> np.ndarray:
     return value.astype(entry["dtype"])
 
 
-LOADERS: dict[str, Callable[[str, str, int, Feed], Ready]] = {
+LOADERS: dict[str, Callable[[Path, int, Feed], Ready]] = {
     "zeropoint": zeropoint_native,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
@@ -134,6 +134,6 @@ def load(name: str, engine: str, threads: int, feed: Feed) -> Ready:
         script = "models/to_litert.py" if library == "litert" else "prepare.py"
         raise SkippedError(f"found no {path.name}, made by bench/{script}")
     try:
-        return LOADERS[library](name, engine, threads, feed)
+        return LOADERS[library](path, threads, feed)
     except ImportError as error:
         raise SkippedError(f"{error}; expected the packages of the extra 'bench'") from None
