@@ -185,7 +185,7 @@ _DICTIONARY = 64 << 20
 
 
 def _check_dictionaries(archive: zipfile.ZipFile) -> None:
-    """Raise DataError for a member by LZMA that asks for more memory than common tools do."""
+    """Raise DataError for an LZMA member that needs more memory than common tools do."""
     for member in archive.infolist():
         if member.compress_type != zipfile.ZIP_LZMA or archive.fp is None:
             continue

@@ -49,7 +49,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     """The samples of a `Source` for a program with these inputs, as an iterable that restarts on each iteration.
 
     Every sample has an array of each input's shape and dtype; floats of other widths are converted. `len` of the result
-    is the number of samples if the source knows it. Files, folders and dicts of arrays are read and checked completely
+    is the number of samples if the source has it. Files, folders and dicts of arrays are read and checked completely
     up front. An iterable is checked item by item and never held in memory. An iterator can be consumed only once; a
     function is called for each iteration.
 

@@ -15,7 +15,7 @@ from zeropoint.cli.refusals import REFUSED, refused, tell
 INTERRUPTED = 130
 """128 + SIGINT, as shells report a process that Ctrl-C ended."""
 NO_READER = 141
-"""128 + SIGPIPE: nobody reads the output any more."""
+"""128 + SIGPIPE: the reader of the output has closed the pipe."""
 
 
 class _Interrupted(Exception):

@@ -27,7 +27,7 @@ IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
 
 
 class Values:
-    """The values of one block of a program; `has` tells which are computed already."""
+    """The values of one block of a program; `has` says which are computed already."""
 
     def __init__(self, program: Program, block: Block, has: Callable[[SSAValue], bool]):
         self.program = program

@@ -163,7 +163,7 @@ def _reduce(op: ReduceOp, run: Rewriting) -> Permuted | None:
     reduced = array_values(op.dimensions)
     kept = [dimension for dimension in range(len(source.order)) if dimension not in reduced]
     order = tuple(kept.index(dimension) for dimension in source.order if dimension not in reduced)
-    # StableHLO wants them in ascending order.
+    # StableHLO requires ascending order.
     dimensions = sorted(source.order.index(dimension) for dimension in reduced)
     result = permuted_type(op.results[0], order)
     value = run.again(op, [source.value, *map(run.same, op.init_values)], result, dimensions=i64_array(dimensions))

@@ -47,7 +47,7 @@ RESHAPE, SHAPE_OF = "tensor.reshape", "shape.shape_of"
 
 
 class UnrankedInputs(ModelError):
-    """Inputs whose rank nobody gave, with their names and types, in the file or text `source`."""
+    """Inputs of unknown rank, with their names and types, in the file or text `source`."""
 
     def __init__(self, names: Sequence[str], types: Sequence[Attribute], source: str = ""):
         self.names, self.types = tuple(names), tuple(types)

@@ -338,7 +338,7 @@ def _naming(op: Operation) -> Generator[None]:
     try:
         yield
     except LoweringError as error:
-        # An inner op knows its place better than the one around it.
+        # The place of an inner op is more precise than that of the op around it.
         error.op = error.op or op
         raise
     except ValueError as error:

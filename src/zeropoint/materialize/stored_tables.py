@@ -49,7 +49,7 @@ def table_of(region: QuantizeRegionOp) -> GatherOp | None:
 
 
 def store_table(region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Replace a float gather from a constant by one from integers, in place, if a recipe wants it. Returns whether."""
+    """Replace a float gather from a constant by one from integers, in place, if a recipe says so. Returns whether."""
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     op = table_of(region)
     if op is None or not FLOAT_ACTIVATIONS.items() <= demands.items():

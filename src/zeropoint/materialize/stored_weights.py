@@ -63,7 +63,7 @@ def weights_of(region: QuantizeRegionOp) -> tuple[ConvolutionOp | DotGeneralOp, 
 def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
     """Replace the weights of a float kernel by stored ones that are dequantized, in place.
 
-    Returns the reason why they stay float, None if they do not or if no recipe wants it.
+    Returns the reason why they stay float, None if they do not or if no recipe requires it.
     """
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     found = weights_of(region)

@@ -254,7 +254,7 @@ def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> 
 
 
 def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
-    """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself asks for it."""
+    """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself requires it."""
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("wants", str(wanted), "user", source)])

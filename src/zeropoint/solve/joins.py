@@ -187,7 +187,7 @@ def _only_for_floats(
 ) -> list[QuantizeRegionOp] | None:
     """The kernels that hand a result on to its float readers, unchanged.
 
-    None if an integer kernel reads it, or if a recipe or a pinned type asks for quantization.
+    None if an integer kernel reads it, or if a recipe or a pinned type requires quantization.
     """
     behind: dict[QuantizeRegionOp, None] = {}
     pending = [kernel]

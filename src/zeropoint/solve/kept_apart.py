@@ -149,7 +149,7 @@ class KeptApart:
 
 
 def is_fixed(kernel: Kernel, constraints: Constraints) -> bool:
-    """Whether a recipe or a pinned type asks for quantization of a kernel."""
+    """Whether a recipe or a pinned type requires quantization of a kernel."""
     values = [*kernel.region.inputs, *kernel.region.outputs]
     pinned = any(known.pinned for known in map(constraints.get, values) if known is not None)
     return bool(kernel.demands) or pinned

@@ -37,7 +37,7 @@ from zeropoint.targets import SameScale
 
 @dataclass(eq=False)
 class Edge:
-    """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port wants."""
+    """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port needs."""
 
     value: SSAValue
     port: Port

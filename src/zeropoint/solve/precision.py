@@ -37,7 +37,7 @@ _ROUNDING = 1 + 1e-9
 
 
 def coarser(scale: float, wanted: float) -> bool:
-    """Whether a scale costs a reader that wants `wanted` more than half a bit."""
+    """Whether a scale costs a reader that needs `wanted` more than half a bit."""
     return scale > TOLERANCE * wanted * _ROUNDING
 
 

@@ -189,7 +189,7 @@ class _Settlement:
         kernel.region.parent.insert_op_after(made, kernel.region)
         for use in uses:
             use.operation.operands[use.index] = made.outputs[0]
-        # A reader that wants the kernel's own type takes the value before the rescale.
+        # A reader that takes the kernel's own type takes the value before the rescale.
         self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
         self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
         self.specs.graph.made.add(made.outputs[0])
@@ -202,7 +202,7 @@ class _Settlement:
         return not cuts_off(own, output) and not any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
 
     def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: Kernel, index: int) -> SSAValue:
-        """The value with the type that a port wants: itself or a rescaled copy, reused if there is one."""
+        """The value with the type that a port needs: itself or a rescaled copy, reused if there is one."""
         if self.specs.graph.is_quantized_by_readers(value):
             return value
         own = self.specs.value_class(value).parameters()

@@ -26,7 +26,7 @@ from zeropoint.solve.termination import NoProgress
 
 @dataclass(frozen=True)
 class Collision:
-    """Two sets of nodes that cannot have one type, and what each side wants."""
+    """Two sets of nodes that cannot have one type, and the type that each side needs."""
 
     first: list[int]
     second: list[int]

@@ -101,7 +101,7 @@ def _of(i: Scalar) -> Reduce:
 class Sweeps:
     """The scalars of a body by the sweep that computes them.
 
-    `wide` tells for each scalar whether it differs between elements; `known` is the number of successive reductions
+    `wide` says for each scalar whether it differs between elements; `known` is the number of successive reductions
     after which it can be computed. `needed` lists the scalars that each sweep computes, `kept` those that a later sweep
     also needs. Scalars that are the same in all rows are computed ahead: `before` lists them, `ahead` those that rows
     need, `numbers_before` the ones that they read and that do not differ between elements either.

@@ -68,7 +68,7 @@ ABIS: Mapping[str, Abi] = {
     "riscv64": Abi("+m,+a,+f,+d,+c", "lp64d"),  # rv64gc, as Linux distributions
     "wasm32": Abi(),
 }
-"""The architectures that code is made for. LLVM knows more; their float steps would call a run-time library."""
+"""The architectures that code is made for. LLVM has more; their float steps would call a run-time library."""
 
 
 def check_triple(triple: str) -> None:

@@ -121,7 +121,7 @@ class ModelBuilder:
     def _code(self, op: str, version: int) -> Any:
         code = schema().OperatorCodeT()
         code.builtinCode = getattr(schema().BuiltinOperator, op)
-        # Newer operators have PLACEHOLDER_FOR_GREATER_OP_CODES here, as the schema asks.
+        # Newer operators have PLACEHOLDER_FOR_GREATER_OP_CODES here, as the schema requires.
         code.deprecatedBuiltinCode = min(code.builtinCode, LEGACY_CODES)
         code.version = version
         return code

@@ -140,7 +140,7 @@ _ORDERS = (ComparisonDirection.LT, ComparisonDirection.GT)
 
 
 def _differ(op: CompareOp, order: CompareOp) -> bool:
-    """Whether `op` asks if the floats of `order` differ, so that -0 and 0 do not."""
+    """Whether `op` tests if the floats of `order` differ, where -0 equals 0."""
     plain = op.compare_type is None or op.compare_type.data is ComparisonType.FLOAT
     return plain and op.comparison_direction.data is ComparisonDirection.NE and set(op.operands) == set(order.operands)
 
