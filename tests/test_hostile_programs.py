@@ -138,6 +138,17 @@ PROGRAMS = {
       }}, {{ "stablehlo.return"(%x) : (tensor<4xf32>) -> () }}) : (tensor<i1>) -> tensor<4xf32>
       return %r : tensor<4xf32>
     }}""",
+    "too many dimensions": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.constant dense<1.0> : tensor<{"1x" * 65}f32>
+      %1 = stablehlo.reshape %0 : (tensor<{"1x" * 65}f32>) -> tensor<f32>
+      %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<4xf32>
+      %3 = stablehlo.add %x, %2 : tensor<4xf32>
+      return %3 : tensor<4xf32>
+    }}""",
+    "processes that start themselves": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "interpreter.run_parallel"(%x) <{{programs = [[@main]]}}> : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
     "no main": "func.func @a() { return }\nfunc.func @b() { return }",
     "two of one name": "func.func @main() { return }\nfunc.func @main() { return }",
     "empty": "",

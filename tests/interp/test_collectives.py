@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 
 import numpy as np
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.interp import ExecutionError, Interpreter, execute
+from zeropoint.interp import ExecutionError, Interpreter, UnsupportedError, execute
 from zeropoint.interp.processes import Grid
+from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
 
@@ -46,6 +49,56 @@ def reducing(op: str, attributes: str, result: str = "tensor<2x2xi32>") -> str:
 COLUMN, ROW = "[[@f], [@f], [@f], [@f]]", "[[@f, @f, @f, @f]]"
 SQUARE = "[[@f, @f], [@f, @f]]"
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>"
+
+
+def grids(*functions: str) -> str:
+    """@main and functions that each run processes of the next one twice; the last ones compute."""
+    pair = "() -> (tensor<i32>, tensor<i32>)"
+    runs = (
+        f"""func.func {"" if name == "main" else "private "}@{name}() -> tensor<i32> {{
+          %r:2 = "interpreter.run_parallel"() <{{programs = [[@{called}], [@{called}]]}}> : {pair}
+          return %r#0 : tensor<i32>
+        }}"""
+        for name, called in itertools.pairwise(functions)
+    )
+    leaf = """func.func private @leaf() -> tensor<i32> {
+      %0 = stablehlo.constant dense<1> : tensor<i32>
+      return %0 : tensor<i32>
+    }"""
+    return "\n".join((*runs, leaf))
+
+
+def test_processes_that_start_themselves_are_refused() -> None:
+    program = parse_program(grids("main", "main"))
+    with pytest.raises(UnsupportedError, match="found a function that calls itself; expected no recursion"):
+        Interpreter(program)
+    with pytest.raises(RecursionInProgram, match="found functions that call themselves"):
+        check_calls(program)
+
+
+@pytest.mark.parametrize("functions", [("main", "f", "g", "f"), ("main", "f", "leaf")], ids=["a circle", "an end"])
+def test_processes_that_start_processes_are_refused(functions: tuple[str, ...]) -> None:
+    with pytest.raises(UnsupportedError, match="found processes that start processes, expected one grid"):
+        Interpreter(parse_program(grids(*functions)))
+
+
+def test_more_processes_than_the_machine_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        if len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        real(thread)
+
+    real = threading.Thread.start
+    sums = reducing("all_reduce", "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(ExecutionError, match="found 4 processes, expected up to 3, which this machine runs"):
+        run_on_grid(sums, COLUMN, values(4))
+    for thread in started:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_all_reduce_on_one_process_is_the_operand():

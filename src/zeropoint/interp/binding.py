@@ -49,7 +49,7 @@ class Scope(Protocol):
         ...
 
     def function(self, name: str) -> Body:
-        """A function of the module, on a sequence of its arguments."""
+        """A function of the module as a process, on a sequence of its arguments."""
         ...
 
     def argument_count(self, name: str) -> int:

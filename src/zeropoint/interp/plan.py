@@ -137,12 +137,14 @@ class PlanBuilder:
         self._outer = outer
         self._outer_values = values
         self._captured = captured
+        self.is_process: bool = outer is not None and outer.is_process
+        """Whether the steps are those of a parallel process."""
 
     def lay(self, block: Block, arguments: Sequence[int]) -> tuple[int, ...]:
         """Append the steps of a block. Returns the slots of its terminator's operands."""
         terminator = block.last_op
         assert terminator is not None
-        if block in self._open:
+        if self._is_open(block):
             self._refuse(terminator, "found a function that calls itself; expected no recursion")
             return tuple(self._new() for _ in terminator.operands)
         self._open.append(block)
@@ -152,6 +154,10 @@ class PlanBuilder:
                 values.update(zip(op.results, self._append(op, values), strict=True))
         self._open.pop()
         return tuple(self._slot(value, values) for value in terminator.operands)
+
+    def _is_open(self, block: Block) -> bool:
+        """Whether the steps of a block are being appended, here or around this builder."""
+        return block in self._open or (self._outer is not None and self._outer._is_open(block))
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Plan:
         """The plan of the appended steps. Raises UnsupportedError if an op has no semantics."""
@@ -277,7 +283,10 @@ class _BoundScope:
 
     def function(self, name: str) -> Body:
         block = function_body(self._builder.functions, name)
+        if self._builder.is_process:
+            raise UnsupportedError("found processes that start processes, expected one grid")
         inner = PlanBuilder(self._builder.program, self._builder)
+        inner.is_process = True
         arguments = inner.arguments(block)
         return inner.finish(arguments, inner.lay(block, arguments)).run
 

@@ -117,8 +117,14 @@ class Grid:
             threading.Thread(target=copy_context().run, args=(work, index, process, program), daemon=True)
             for index, (process, program) in enumerate(programs)
         ]
-        for thread in threads:
-            thread.start()
+        for number, thread in enumerate(threads):
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system's limit; those that wait for others end as well
+                with self._changed:
+                    self._broken = f"found {len(threads)} processes, expected up to {number}, which this machine runs"
+                    self._changed.notify_all()
+                raise ExecutionError(self._broken) from error
         for thread in threads:
             thread.join()
         if errors:

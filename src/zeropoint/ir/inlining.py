@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.errors import Error
@@ -49,9 +50,18 @@ def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Ope
     return [
         (op, part.string_value())
         for op in function.walk()
-        for part in (*op.properties.values(), *op.attributes.values())
-        if isinstance(part, SymbolRefAttr) and part.string_value() in functions
+        for part in _symbols((*op.properties.values(), *op.attributes.values()))
+        if part.string_value() in functions
     ]
+
+
+def _symbols(attributes: Iterable[Attribute]) -> Iterator[SymbolRefAttr]:
+    """The symbols among attributes, and in lists of them."""
+    for attribute in attributes:
+        if isinstance(attribute, SymbolRefAttr):
+            yield attribute
+        elif isinstance(attribute, ArrayAttr):
+            yield from _symbols(cast("ArrayAttr[Attribute]", attribute))
 
 
 def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], around: tuple[str, ...]) -> int:

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.errors import Error
 from zeropoint.ir.mapped import RECENT_PAGES, mapping
-from zeropoint.ir.tensors import Array, booleans, dtype_element, element_dtype, element_of
+from zeropoint.ir.tensors import Array, UnheldType, booleans, dtype_element, element_dtype, element_of
 
 INLINE_ELEMENTS = 64
 """The largest number of elements that a constant inside the IR may have."""
@@ -119,14 +119,22 @@ def _shaped(array: Array, use: DenseResourceAttr) -> Array:
         )
     if expected.kind == "b":
         array = _booleans(array)
-    return array.reshape(shape)
+    return _in_shape(array, shape)
+
+
+def _in_shape(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array in a shape, which has as many elements. Raises UnheldType for a rank that NumPy has not."""
+    try:
+        return array.reshape(shape)
+    except ValueError as error:
+        raise UnheldType(f"found a constant of rank {len(shape)}, expected one that NumPy holds: {error}") from error
 
 
 def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:
     """The read-only array of an inline `dense<...>`, without a Python object per element."""
     dtype = element_dtype(attribute.type.element_type)
     array = np.frombuffer(attribute.data.data, dtype)
-    return (_booleans(array) if dtype.kind == "b" else array).reshape(attribute.type.get_shape())
+    return _in_shape(_booleans(array) if dtype.kind == "b" else array, attribute.type.get_shape())
 
 
 def _booleans(array: Array) -> Array:
