@@ -75,3 +75,10 @@ def test_an_error_of_verification_names_the_innermost_op() -> None:
         verify(program.module)
     assert error.value.op is add
     assert "\n" not in str(error.value)
+
+
+def test_a_program_whose_values_are_named_by_numbers_can_be_cloned_and_printed() -> None:
+    # As exporters name them, and so as our files do: 363 becomes %_363.
+    text = "func.func @main(%_5: tensor<2xf32>) -> tensor<2xf32> {\n  %_363 = stablehlo.add %_5, %_5 : tensor<2xf32>\n"
+    program = parse_program(text + "  func.return %_363 : tensor<2xf32>\n}")
+    assert print_program(program.clone()) == print_program(program)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from xdsl.context import Context
@@ -22,7 +23,7 @@ from xdsl.dialects.builtin import (
     UnregisteredAttr,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span, Token
@@ -221,6 +222,13 @@ class ProgramParser(_LocationParser):
         # An op's place is the place of its name, which is the next token.
         self._op_starts.append(self._current_token.span.start)
         return results
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        for value in values:
+            # xDSL cuts a number off the end, which leaves nothing of `_363`, and then refuses to copy that name.
+            if not value.name_hint:
+                value.name_hint = None
 
     def _place(self, position: int) -> Place:
         line = bisect_right(self._line_starts, position)
