@@ -35,6 +35,7 @@ from zeropoint.report.counts import Ops, count_ops, counted
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
+from zeropoint.solve import wanted_statistics
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -372,7 +373,7 @@ def _asking(program: Program, target: Target) -> Program:
     """A float program fused into kernels, with their statistics requests, and reasons for kernels that stay float."""
     if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
         program = fuse(simplify(program), target)
-    program = name_kernels(instrument(program))
+    program = name_kernels(instrument(program, asks=wanted_statistics(target)))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data not in target.by_kernel:
             reason = f"target {target.name} has no kernel '{op.logical_kernel.data}'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 
 from zeropoint.correct.sensitivity import Sensitivity, ranked
@@ -10,21 +11,30 @@ from zeropoint.report.tables import preformatted, text_table
 
 
 class Sensitivities(list[Sensitivity]):
-    """The sensitivity of every kernel, in program order."""
+    """The sensitivity of every kernel, in program order.
+
+    `total` is the noise/signal at the outputs that shares in the table refer to, by default that of the listed kernels.
+    """
+
+    def __init__(self, found: Iterable[Sensitivity] = (), *, total: float | None = None):
+        super().__init__(found)
+        every = sum(one.at_outputs for one in self if isfinite(one.at_outputs))
+        self.total = every if total is None else total
 
     @property
     def ranked(self) -> Sensitivities:
         """The kernels that cost most first."""
-        return Sensitivities(ranked(self))
+        return Sensitivities(ranked(self), total=self.total)
+
+    def worst(self, count: int) -> Sensitivities:
+        """The `count` kernels that cost most; their shares are still those of all kernels."""
+        return Sensitivities(ranked(self)[:count], total=self.total)
 
     def __str__(self) -> str:
-        """A table: SQNRs of total, inherited and added noise in dB, share of the noise at the outputs, gains in dB.
-
-        The shares are among the kernels of the list.
-        """
+        """A table: SQNRs of total, inherited and added noise in dB, share of the noise at the outputs, gains in dB."""
         names = "kernel", "of"
         figures = "SQNR", "inherited", "added", "at outputs", "16 bits gain", "8 bits lose"
-        every = sum(one.at_outputs for one in self if isfinite(one.at_outputs)) or 1.0
+        every = self.total or 1.0
         rows: list[tuple[str, ...]] = []
         for one in self:
             exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"

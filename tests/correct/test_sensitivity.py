@@ -74,6 +74,16 @@ def test_what_outputs_lose_exactly_is_most_for_the_kernels_on_both_sides_of_the_
     assert {one.name for one in ranked(kernels)[:2]} == {kernels[1].name, kernels[2].name}
 
 
+def test_the_worst_kernels_have_the_shares_of_all() -> None:
+    kernels = found(None)
+    assert isinstance(kernels, Sensitivities)
+    every, (worst,) = kernels.ranked, kernels.worst(1)
+    assert worst == every[0]
+    share = f"{100 * worst.at_outputs / sum(one.at_outputs for one in kernels):.1f} %"
+    assert share in str(kernels.worst(1))
+    assert share != "100.0 %"
+
+
 def test_the_table_has_a_row_for_each_kernel() -> None:
     kernels = found(None)
     head, _, *rows = [line.split() for line in str(Sensitivities(kernels)).splitlines() if line.strip()]

@@ -139,6 +139,12 @@ def test_a_program_without_statistics_names_the_tensors_and_the_ops() -> None:
     assert "no statistics for 6 values, calibrate the program:\n  'x0' (input), 'stem' (add)," in text
 
 
+def test_a_float_model_names_the_values_that_calibration_observes_for_the_target() -> None:
+    program = network()
+    observed = quantize(program, SAMPLES, Options(target="onnxruntime", effort="none")).calibration.observations
+    assert {one.value for one in Model(program).explain(target="onnxruntime").missing} == set(observed)
+
+
 def test_a_float_model_says_what_a_target_has_no_kernel_for() -> None:
     found = Model(network()).explain(target="onnxruntime")
     assert ("stablehlo.sine", "wave") in [(op.op, op.name) for op in found.float_ops]

@@ -67,10 +67,8 @@ def sensitivity(
     import json
 
     from zeropoint.calibrate import samples
-    from zeropoint.correct.sensitivity import ranked
     from zeropoint.options import Options, check_options
     from zeropoint.pipeline import sensitivity
-    from zeropoint.sensitivities import Sensitivities
 
     options = Options(target, observer=observer, effort=effort, mask=mask)
     check_options(options)
@@ -78,5 +76,5 @@ def sensitivity(
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
     found = sensitivity(program, samples(source, program.inputs), options, exact=exact, progress=progress())
-    listed = found if worst is None else ranked(found)[:worst]
-    click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else str(Sensitivities(listed)))
+    listed = found if worst is None else found.worst(worst)
+    click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else str(listed))

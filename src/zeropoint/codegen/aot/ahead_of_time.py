@@ -106,7 +106,7 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
     for prefix, program in programs.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", prefix, flags=re.ASCII):
             raise CodegenError(
-                f"found the name '{prefix}', expected a C identifier that functions begin with; name one"
+                f"found the name '{prefix}', expected a C identifier, the prefix of the functions; give one with --name"
             )
         graph = steps_of(program, isa, weights)
         arena = plan(graph)
