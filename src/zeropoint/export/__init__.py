@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import AnyFloat, Float32Type
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.weights_only import refuse_stored_weights, with_stored_weights
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
@@ -52,6 +53,7 @@ class Format:
 def _tflite(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.litert.model import litert_model  # lazy: imports flatbuffers
 
+    refuse_stored_weights(program, "LiteRT")
     kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
     return {name: litert_model(program, **kept, progress=progress)}
 
@@ -62,7 +64,7 @@ def _onnx(program: Program, name: str, options: ExportOptions, progress: Progres
 
     qoperators = options.onnx_format == "qoperator"
     made = onnx_model(
-        program,
+        with_stored_weights(program),
         integer_io=options.integer_io,
         qoperators=qoperators,
         weight_form=options.onnx_weights,
@@ -88,6 +90,7 @@ def _artifact(program: Program, name: str, options: ExportOptions, progress: Pro
 def _tosa(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.tosa.model import tosa_text
 
+    refuse_stored_weights(program, "TOSA")
     kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
     return {name: tosa_text(program, **kept, progress=progress).encode()}
 

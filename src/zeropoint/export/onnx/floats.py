@@ -12,13 +12,13 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import matmul
-from zeropoint.export.onnx.emission import Emission, Tensor, spread_shape
+from zeropoint.export.onnx.emission import Emission, Tensor, file_dtype, spread_shape
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
@@ -288,6 +288,16 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
     """Emits nothing: ops broadcast their operands, or request an Expand."""
 
 
+def stored_constant(op: StorageCastOp, emit: Emission) -> None:
+    """Constant integers of a quantized type, as they are stored."""
+    result = op.results[0]
+    kind, stored = element_of(result), emit.array(op.operands[0])
+    if stored is None or not isinstance(kind, UniformQuantizedType):
+        raise missing_in_float(op, "ONNX")
+    name = emit.builder.constant(emit.name(result), stored.astype(file_dtype(kind)))
+    emit.put(result, Tensor(name, kind, stored.shape))
+
+
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
     """QuantizeLinear, DequantizeLinear: for parameters pinned by the model that no kernel absorbed."""
     kind, value = element_of(op.results[0]), op.operands[0]
@@ -318,6 +328,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
     DequantizeCastOp: cast,
+    StorageCastOp: stored_constant,
     QuantizeCastOp: cast,
 }
 """The one table from StableHLO ops to ONNX's float operators."""
