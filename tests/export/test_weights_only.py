@@ -39,7 +39,9 @@ def sample() -> dict[str, np.ndarray]:
 
 def quantized(target: str, **demands: object) -> Quantization:
     rule = {"op": "fully_connected", "activations": "float", **demands}
-    return zp.quantize(network(), [sample()], target=target, effort="none", recipe={"rules": [rule]}).quantization
+    made = zp.quantize(network(), [sample()], target=target, effort="none", recipe={"rules": [rule]}).quantization
+    assert made is not None
+    return made
 
 
 @pytest.mark.parametrize(
