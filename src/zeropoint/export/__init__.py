@@ -10,13 +10,14 @@ from pathlib import Path
 from xdsl.dialects.builtin import AnyFloat, Float32Type
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.weights_only import refuse_stored_weights, with_stored_weights
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
+from zeropoint.materialize.stored_weights import weights_of
+from zeropoint.materialize.weights_only import weights_only_kernels, with_stored_weights
 from zeropoint.progress import Progress, silent
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
@@ -53,7 +54,7 @@ class Format:
 def _tflite(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.litert.model import litert_model  # lazy: imports flatbuffers
 
-    refuse_stored_weights(program, "LiteRT")
+    _refuse_stored_weights(program, "LiteRT")
     kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
     return {name: litert_model(program, **kept, progress=progress)}
 
@@ -90,7 +91,7 @@ def _artifact(program: Program, name: str, options: ExportOptions, progress: Pro
 def _tosa(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.tosa.model import tosa_text
 
-    refuse_stored_weights(program, "TOSA")
+    _refuse_stored_weights(program, "TOSA")
     kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
     return {name: tosa_text(program, **kept, progress=progress).encode()}
 
@@ -98,6 +99,17 @@ def _tosa(program: Program, name: str, options: ExportOptions, progress: Progres
 def _refuse_integer_io(options: ExportOptions) -> None:
     if options.integer_io:
         raise ExportError("found io integer (--io), expected floats at inputs and outputs of quantized StableHLO")
+
+
+def _refuse_stored_weights(program: Program, name: str) -> None:
+    """Raise ExportError for a weights-only kernel: the file would have float weights."""
+    for region in weights_only_kernels(program):
+        if weights_of(region) is not None:
+            raise ExportError(
+                f"found a float kernel whose weights a recipe stores in few bits, expected kernels that {name} has; "
+                "export to .onnx, or run the program with --engine native",
+                region,
+            )
 
 
 FORMATS: Mapping[str, Format] = {

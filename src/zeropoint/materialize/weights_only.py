@@ -9,21 +9,21 @@ becomes
 %r = quant.dcast %s
 %1 = "quant.region"(%x, %r) ({ dot_general })
 ```
-which is what `materialize` computes with. Formats that have no such weights refuse the kernel.
+which is what `materialize` computes with. Exporters read this form.
 """
 
 from __future__ import annotations
 
-from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.materialize.stored_tables import store_table
-from zeropoint.materialize.stored_weights import store_weights, weights_of
+from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.solve import drop_inside
 
 
-def _kernels(program: Program) -> list[QuantizeRegionOp]:
+def weights_only_kernels(program: Program) -> list[QuantizeRegionOp]:
+    """The float kernels whose weights a recipe stores."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     demands = {region: {fact.name: fact.value for fact in facts_of(region, DEMANDS)} for region in regions}
     return [region for region in regions if FLOAT_ACTIVATIONS.items() <= demands[region].items()]
@@ -31,22 +31,11 @@ def _kernels(program: Program) -> list[QuantizeRegionOp]:
 
 def with_stored_weights(program: Program) -> Program:
     """A copy in which the weights of these kernels are stored, and dequantized before the kernel."""
-    if not _kernels(program):
+    if not weights_only_kernels(program):
         return program
     program = program.clone()
-    for region in _kernels(program):
+    for region in weights_only_kernels(program):
         drop_inside(region)
         if not store_table(region, program.weights):
             store_weights(region, program.weights)
     return program
-
-
-def refuse_stored_weights(program: Program, name: str) -> None:
-    """Raise ExportError for such a kernel: the file would have float weights."""
-    for region in _kernels(program):
-        if weights_of(region) is not None:
-            raise ExportError(
-                f"found a float kernel whose weights a recipe stores in few bits, expected kernels that {name} has; "
-                "export to .onnx, or run the program with --engine native",
-                region,
-            )
