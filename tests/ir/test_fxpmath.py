@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 from oracle.mlir import checked
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram
+from zeropoint.ir.weights import Weights
 
 NUMBERS = "zero_point = 3 : i64, storage_min = -128 : i64, storage_max = 127 : i64"
 
@@ -104,6 +109,9 @@ def interpolate(*, operand: str = "4xi16", entries: str = "513xi16", result: str
 FLOATS = "dense<5.0e-01> : tensor<1xf32>"
 ACCEPTED = {
     "one multiplier a channel": requantize(),
+    "left shifts of multipliers below 2^30": requantize(
+        multiplier="dense<[1073741823, 2147483647, 0]> : tensor<3xi32>", shift="dense<[-2, 0, -1]> : tensor<3xi32>"
+    ),
     "one multiplier": requantize(
         multiplier="dense<7> : tensor<1xi32>", shift="dense<9> : tensor<1xi32>", axis="", result="2x3xi32"
     ),
@@ -188,6 +196,12 @@ REFUSED = {
     ),
     "multiplier must be in 0..2147483647 for behaviour 'fixed32', but got -1": requantize(
         multiplier="dense<[5, -1, 0]> : tensor<3xi32>"
+    ),
+    "multiplier must be below 2^30 with a negative shift, but got 1073741824": requantize(
+        multiplier="dense<[5, 1073741824, 2147483647]> : tensor<3xi32>", shift="dense<[-2, -1, 0]> : tensor<3xi32>"
+    ),
+    "multiplier must be below 2^30 with a negative shift, but got 2147483647": requantize(
+        **{**ONE, "multiplier": "dense<2147483647> : tensor<1xi32>"}, shift="dense<-2> : tensor<1xi32>"
     ),
     "multiplier must be in 0..32767 for behaviour 'fixed16', but got 32768": requantize(
         behaviour="fixed16", **{**ONE, "multiplier": "dense<32768> : tensor<1xi32>"}, shift="dense<9> : tensor<1xi32>"
@@ -296,3 +310,26 @@ def test_what_an_op_may_not_be_is_refused(sentence: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
         parse_program(REFUSED[sentence])
     assert str(caught.value).split(" op ", 1)[1] == sentence
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "sentence"),
+    [
+        (0, 1 << 30, "multiplier must be below 2^30 with a negative shift, but got 1073741824"),
+        (0, -1, "multiplier must be in 0..2147483647 for behaviour 'fixed32', but got -1"),
+        (1, 99, "shift must be in -2..62 for behaviour 'fixed32', but got 99"),
+    ],
+)
+def test_numbers_in_the_file_of_weights_are_checked(place: int, number: int, sentence: str) -> None:
+    arrays: list[Array] = [np.full(100, 7, np.int32), np.full(100, -1, np.int32)]
+    arrays[place][50] = number
+    text = """func.func @main(%x: tensor<2x100xi32>) -> tensor<2x100xi8> {
+      %m = stablehlo.constant dense_resource<m> : tensor<100xi32>
+      %s = stablehlo.constant dense_resource<s> : tensor<100xi32>
+      %y = "fxpmath.requantize"(%x, %m, %s) <{axis = 1 : i64, behaviour = "fixed32", zero_point = 0 : i64,
+        storage_min = -128 : i64, storage_max = 127 : i64}>
+        : (tensor<2x100xi32>, tensor<100xi32>, tensor<100xi32>) -> tensor<2x100xi8>
+      return %y : tensor<2x100xi8>
+    }"""
+    with pytest.raises(InvalidProgram, match=re.escape(sentence)):
+        parse_program(text, weights=Weights(dict(zip("ms", arrays, strict=True))))

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
 from lower.exact import evaluate
+from standard.exact_arithmetic import Exact, requantized
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.fxpmath import WeightedSumOp
@@ -231,21 +232,7 @@ def test_every_accumulator_has_one_definition_where_a_multiplier_shifts_left(
     if storage == "i32" and ratio > 2.0**16:
         pytest.skip("refused: 32 bits of storage take multipliers up to 2^16")
     given, out = f"!quant.uniform<i32:f32, {ratio}>", f"!quant.uniform<{storage}:f32, 1.0>"
-    numbers = [
-        0,
-        1,
-        -1,
-        127,
-        -128,
-        2**29,
-        2**30,
-        -(2**30),
-        2**30 + 1,
-        INT32_MAX - 1,
-        INT32_MAX,
-        INT32_MIN,
-        INT32_MIN + 1,
-    ]
+    numbers = [0, 1, -1, 2**31, 2**33, -(2**40), 2**45 + 3, 2**62, -(2**53) - 7, 2**57 + 9, 2**63 - 1, -(2**63)]
     shape = str(len(numbers))
     body = f"%r = stablehlo.uniform_quantize %x : ({t(shape, given)}) -> {t(shape, out)}"
     assert_exact(program(body, [t(shape, given)], t(shape, out), profile), np.array(numbers, np.int32))
@@ -443,3 +430,47 @@ def test_a_maximum_of_windows_without_padding_is_one_of_the_elements() -> None:
                 ).replace("tensor<1x1xi32>", "tensor<2x1xi32>")
             )
         )
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "multiplier", "shift"),
+    [
+        *(("fixed32", m, n) for m, n in [(2**31 - 1, 0), (2**31 - 1, 30), (2**31 - 1, 31), (2**31 - 1, 62)]),
+        *(("fixed32", m, n) for m, n in [(2**30, 50), (2**30 - 1, -2), (5, 3), (2**16, 40)]),
+        *(("pot", 1, n) for n in (-31, 0, 40, 62)),
+        *(("tosa-double", m, n) for m, n in [(2**31 - 1, 2), (2**30, 62)]),
+        *(("fixed32-double", m, n) for m, n in [(2**31 - 1, 30), (2**31 - 1, -31)]),
+    ],
+)
+def test_any_accumulator_of_64_bits_is_requantized(behaviour: str, multiplier: int, shift: int) -> None:
+    numbers = [
+        0,
+        1,
+        -1,
+        2**31,
+        2**33,
+        -(2**40),
+        2**45 + 3,
+        2**62,
+        -(2**53) - 7,
+        2**57 + 9,
+        2**63 - 1,
+        -(2**63),
+    ]
+    text = f"""func.func @main(%x: tensor<12xi64>) -> tensor<12xi16> {{
+      %m = stablehlo.constant dense<{multiplier}> : tensor<1xi32>
+      %s = stablehlo.constant dense<{shift}> : tensor<1xi32>
+      %r = "fxpmath.requantize"(%x, %m, %s) <{{behaviour = "{behaviour}", zero_point = -5 : i64,
+        storage_min = -32768 : i64, storage_max = 32767 : i64}}>
+        : (tensor<12xi64>, tensor<1xi32>, tensor<1xi32>) -> tensor<12xi16>
+      return %r : tensor<12xi16>
+    }}"""
+    lowered = integer_program(parse_program(text))
+    # The behaviours of 32 bits saturate accumulators first.
+    given = [min(max(x, INT32_MIN), INT32_MAX) for x in numbers] if "double" in behaviour else numbers
+    of = Exact(lambda x: x * multiplier, lambda condition, one, other: one if condition else other)
+    expected = [requantized(behaviour, of, x, shift, -5, (-32768, 32767)) for x in given]
+    assert Interpreter(lowered).run_values([np.array(numbers)])[0].tolist() == expected
+    code = NativeProgram(lowered)
+    (found,) = code({code.inputs[0].name: np.array(numbers)}).values()
+    assert found.tolist() == expected

@@ -166,6 +166,8 @@ class TestResolving:
             ("fixed16", 2**14, -7, "found the shift -7; 'fixed16' has -6 to 31"),
             ("fixed32", 2**31, 3, "found the multiplier 2147483648"),
             ("fixed32", 2**30, 63, "found the shift 63; 'fixed32' has -2 to 62"),
+            ("fixed32", 2**30, -1, "found a multiplier of 2\\^30 or more with a left shift"),
+            ("fixed32", 2**31 - 1, -2, "found a multiplier of 2\\^30 or more with a left shift"),
             ("fixed32", 2**30, None, "found the shift None beside a multiplier; 'fixed32' has one"),
             ("fixed32-double", 2**30, 31, "'fixed32-double' has -31 to 30"),
             ("tosa-double", 2**30, 1, "'tosa-double' has 2 to 62"),

@@ -32,7 +32,7 @@ class Exact:
 def fixed32(of: Exact, x: Integer, shift: int) -> Integer:
     """floor(x * M / 2^N + 1/2)."""
     product = of.mul(x)
-    return (product + (1 << (shift - 1))) >> shift if shift > 0 else product
+    return (product + (1 << (shift - 1))) >> shift if shift > 0 else product << -shift
 
 
 def fixed32_double(of: Exact, x: Integer, exponent: int) -> Integer:

@@ -22,7 +22,7 @@ from zeropoint.ir.resources import ResourceTable, blob_text
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.value_names import handle_names
-from zeropoint.ir.verification import verify
+from zeropoint.ir.verification import verify, verify_stored
 from zeropoint.ir.weights import INLINE_ELEMENTS, MissingWeights, Weights, inline_array
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -131,6 +131,7 @@ def parse_program(
         for op in module.walk():
             if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
                 _move_out(op, op.value, weights)
+        verify_stored(module, weights)
         return Program(module, weights)
 
 

@@ -14,8 +14,10 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import check_annotations
 from zeropoint.ir.dominance import misplaced_uses
+from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
+from zeropoint.ir.weights import Weights
 
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
@@ -55,6 +57,16 @@ def verify(module: ModuleOp) -> None:
         except VerifyException as error:
             raise InvalidProgram(f"{describe(op)}: {error}", op) from error
     _verify_dominance(module)
+
+
+def verify_stored(module: ModuleOp, weights: Weights) -> None:
+    """Verify the numbers that ops read from the weights. Raises InvalidProgram."""
+    for op in module.walk():
+        if isinstance(op, RequantizeOp):
+            try:
+                op.verify_stored(weights)
+            except VerifyException as error:
+                raise InvalidProgram(f"{describe(op)}: {error}", op) from error
 
 
 def _verify_dominance(module: ModuleOp) -> None:

@@ -26,7 +26,7 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.contraction import reduction_sums, sums_of
 from zeropoint.ranges.fixed_point import channels_of, requantization_of, weighted_terms
-from zeropoint.ranges.interval import Interval
+from zeropoint.ranges.interval import EXACT, Interval
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,16 @@ def _half(shift: IntArray) -> IntArray:
 
 
 def _fixed32(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """acc * M0 + 2^(N-1). A negative shift multiplies, so it takes part in the product."""
+    """acc * M0 + 2^(N-1). A negative shift multiplies, so it takes part in the product.
+
+    Where that exceeds 64 bits, the high half of acc is multiplied for N >= 31; for others, acc saturates first.
+    """
     factor, rounding = factor << np.maximum(-shift, 0), _half(shift)
-    if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # in halves
-        acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
-        rounding = factor + (rounding >> 16)
-    return acc * _constants(factor) + _constants(rounding)
+    whole = acc * _constants(factor) + _constants(rounding)
+    if acc.is_bounded and whole.fits(64):
+        return whole
+    high, long = acc.mapped(lambda bounds: bounds >> np.int64(31)), np.where(shift >= 31, factor, 0)
+    return high * _constants(long) + Interval(rounding >> 31, long + (rounding >> 31))
 
 
 def _fixed32_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
@@ -157,7 +161,8 @@ def _fixed32_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interva
 
 
 def _tosa_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """acc * M + 2^(shift-1); shifts above 31 then add 2^30, or -2^30 to negative accumulators."""
+    """sat32(acc) * M + 2^(shift-1); shifts above 31 then add 2^30, or -2^30 to negative accumulators."""
+    acc = acc.clamped(INT32_MIN, INT32_MAX)
     total = acc * _constants(factor) + _constants(_half(shift))
     extra = np.where(shift > 31, np.int64(1 << 30), np.int64(0))
     ends = [np.where(bounds >= 0, extra, -extra) for bounds in (acc.low, acc.high)]
@@ -165,9 +170,9 @@ def _tosa_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
 
 
 def _pot(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """acc << -n, before any rounding."""
+    """acc << -n, before any rounding; accumulators of 64 bits saturate first."""
     del factor
-    return acc * _constants(np.int64(1) << np.maximum(-shift, 0))
+    return (acc * _constants(np.int64(1) << np.maximum(-shift, 0))).clamped(-EXACT, EXACT)
 
 
 _PRODUCTS: Mapping[RequantizeBehaviour, Callable[[Interval, IntArray, IntArray], Interval]] = {

@@ -1,7 +1,7 @@
 """Verification of fixed-point ops. It ensures that every implementation computes the same.
 
-Constants of up to 64 elements are checked here. Larger ones, which are not in the program's text, are checked at their
-use (`numerics.requantize.Multiplier`).
+Inline constants are checked with the op. Those behind a handle are checked when a program's text is parsed, with its
+weights (`check_stored_numbers`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, IntegerType, Signedness, TensorType, f32, f64
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    f32,
+    f64,
+)
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.ir.quant.checks import refusal
@@ -88,14 +97,30 @@ def check_multiplier(
             raise refusal(op, f"{role} must be a vector of {count} elements {element}, but got '{value.type}'")
     if shift is not None and shape_of(shift) != shape_of(multiplier):
         raise refusal(op, f"multiplier and shift must have one shape, but got '{multiplier.type}' and '{shift.type}'")
-    _check_numbers(op, behaviour, multiplier, shift)
+    _check_numbers(op, behaviour, inline_array(multiplier), None if shift is None else inline_array(shift))
 
 
-def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None) -> None:
-    """Check that inline constants are in the ranges of the behaviour."""
+def check_stored_numbers(
+    op: Operation, behaviour: RequantizeBehaviour, operands: Sequence[SSAValue], weights: Weights
+) -> None:
+    """Check multiplier and shift, where they are constants in a program's weights."""
+    arrays = [_stored_array(value, weights) for value in operands]
+    _check_numbers(op, behaviour, *[*arrays, None][:2])
+
+
+def _stored_array(value: SSAValue, weights: Weights) -> Array | None:
+    found = value.op.value if isinstance(value, OpResult) and isinstance(value.op, ConstantOp) else None
+    if not isinstance(found, DenseResourceAttr) or found.resource_handle.data not in weights:
+        return None
+    return weights.array(found)
+
+
+def _check_numbers(
+    op: Operation, behaviour: RequantizeBehaviour, factors: Array | None, exponents: Array | None
+) -> None:
+    """Check that constants are in the ranges of the behaviour."""
     multipliers, shifts = behaviour_ranges(behaviour)
-    for role, value, bounds in (("multiplier", multiplier, multipliers), ("shift", shift, shifts)):
-        array = None if value is None else inline_array(value)
+    for role, array, bounds in (("multiplier", factors, multipliers), ("shift", exponents, shifts)):
         if array is None or bounds is None:
             continue
         wrong = ~((array >= bounds[0]) & (array <= bounds[1]))
@@ -103,7 +128,6 @@ def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SS
             low, high = (f"{bound:.6g}" if isinstance(bound, float) else str(bound) for bound in bounds)
             found = array[wrong].flat[0]
             raise refusal(op, f"{role} must be in {low}..{high} for behaviour '{behaviour.value}', but got {found}")
-    factors, exponents = inline_array(multiplier), None if shift is None else inline_array(shift)
     if behaviour is RequantizeBehaviour.FIXED32 and factors is not None and exponents is not None:
         past = (exponents < 0) & (factors >= 1 << 30)
         if past.any():

@@ -36,6 +36,7 @@ from zeropoint.ir.fxpmath.checks import (
     check_factors,
     check_multiplier,
     check_same_shape,
+    check_stored_numbers,
     check_sums,
     check_table,
     check_tensor,
@@ -44,6 +45,7 @@ from zeropoint.ir.fxpmath.checks import (
 from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.ir.weights import Weights
 from zeropoint.numerics.elementwise import CommonScaleSum
 from zeropoint.numerics.requantize import Multiplier, Requantization, RequantizeBehaviour
 
@@ -105,6 +107,10 @@ class RequantizeOp(IRDLOperation):
             number(self.storage_max),
             None if self.axis is None else number(self.axis),
         )
+
+    def verify_stored(self, weights: Weights) -> None:
+        """Check multipliers and shifts that are in a program's weights. Raises VerifyException."""
+        check_stored_numbers(self, RequantizeBehaviour(self.behaviour.data), self.operands[1:], weights)
 
     def verify_(self) -> None:
         """Check types, shapes, bounds, and the multipliers and shifts against the behaviour."""
