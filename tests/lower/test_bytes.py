@@ -136,3 +136,15 @@ def test_native_code_dequantizes_an_argument_below_a_byte() -> None:
     x = np.arange(24, dtype=np.uint8).reshape(3, 8) % 16
     found = NativeProgram(integer_program(parse_program(program)))({"arg0": x})["result0"]
     assert found.tolist() == ((x.astype(int) - 1) / 2).tolist()
+
+
+def test_unsigned_storage_that_a_float_op_makes_has_its_bounds() -> None:
+    kinds = [quantized("16x", "u4", "0.5:3"), quantized("16x", "u4", "0.7:9")]
+    text = f"""module attributes {{zeropoint.profile = "onnxruntime"}} {{
+    func.func @main(%x: {kinds[0]}) -> {kinds[1]} {{
+      %0 = stablehlo.add %x, %x : ({kinds[0]}, {kinds[0]}) -> {kinds[1]}
+      return %0 : {kinds[1]}
+    }}}}"""
+    given, x = parse_program(text), np.arange(16, dtype=np.uint8)
+    results = [Interpreter(each).run_values([x])[0] for each in (given, integer_program(given))]
+    np.testing.assert_array_equal(*results)

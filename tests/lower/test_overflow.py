@@ -232,7 +232,21 @@ def test_every_accumulator_has_one_definition_where_a_multiplier_shifts_left(
     if storage == "i32" and ratio > 2.0**16:
         pytest.skip("refused: 32 bits of storage take multipliers up to 2^16")
     given, out = f"!quant.uniform<i32:f32, {ratio}>", f"!quant.uniform<{storage}:f32, 1.0>"
-    numbers = [0, 1, -1, 2**31, 2**33, -(2**40), 2**45 + 3, 2**62, -(2**53) - 7, 2**57 + 9, 2**63 - 1, -(2**63)]
+    numbers = [
+        0,
+        1,
+        -1,
+        127,
+        -128,
+        2**29,
+        2**30,
+        -(2**30),
+        2**30 + 1,
+        INT32_MAX - 1,
+        INT32_MAX,
+        INT32_MIN,
+        INT32_MIN + 1,
+    ]
     shape = str(len(numbers))
     body = f"%r = stablehlo.uniform_quantize %x : ({t(shape, given)}) -> {t(shape, out)}"
     assert_exact(program(body, [t(shape, given)], t(shape, out), profile), np.array(numbers, np.int32))
@@ -443,20 +457,7 @@ def test_a_maximum_of_windows_without_padding_is_one_of_the_elements() -> None:
     ],
 )
 def test_any_accumulator_of_64_bits_is_requantized(behaviour: str, multiplier: int, shift: int) -> None:
-    numbers = [
-        0,
-        1,
-        -1,
-        2**31,
-        2**33,
-        -(2**40),
-        2**45 + 3,
-        2**62,
-        -(2**53) - 7,
-        2**57 + 9,
-        2**63 - 1,
-        -(2**63),
-    ]
+    numbers = [0, 1, -1, 2**31, 2**33, -(2**40), 2**45 + 3, 2**62, -(2**53) - 7, 2**57 + 9, 2**63 - 1, -(2**63)]
     text = f"""func.func @main(%x: tensor<12xi64>) -> tensor<12xi16> {{
       %m = stablehlo.constant dense<{multiplier}> : tensor<1xi32>
       %s = stablehlo.constant dense<{shift}> : tensor<1xi32>

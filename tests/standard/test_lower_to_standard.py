@@ -15,6 +15,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.quant_passes import lower_quant_ops
 from zeropoint.standard import expand_fxpmath, lower_to_standard
 
 DIALECTS = {"arith", "builtin", "func", "linalg", "math", "tensor"}
@@ -102,6 +103,34 @@ def test_edges_are_quantized_as_the_profile_says(profile: str) -> None:
         [0, 0.15, 0.45, -0.15, 1e9, -1e9, np.inf, np.nan, 0.44, 37.2, -40, 3, -0.45, 5, 6, -np.inf], np.float32
     )
     agrees(parse_program(text), [x.reshape(2, 8)])
+
+
+@pytest.mark.parametrize("profile", ["stablehlo", "onnxruntime", "fixed32-double"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "i8:f32, 0.5:3",
+        "u8<1:255>:f32:1, {0.5:255, 0.25:1, 3.5:7}",
+        "u16:f32:{0:1, 1:3}, {{0.5:40000}, {0.25:7}}",
+    ],
+)
+def test_casts_of_the_quant_dialect(kind: str, profile: str) -> None:
+    quantized, stored = f"tensor<2x3x!quant.uniform<{kind}>>", f"tensor<2x3xi{16 if '16' in kind else 8}>"
+    text = f"""module attributes {{zeropoint.profile = "{profile}"}} {{
+    func.func @main(%x: tensor<2x3xf32>, %s: {stored}) -> ({stored}, tensor<2x3xf32>) {{
+      %0 = quant.qcast %x : tensor<2x3xf32> to {quantized}
+      %1 = quant.scast %0 : {quantized} to {stored}
+      %2 = quant.scast %s : {stored} to {quantized}
+      %3 = quant.dcast %2 : {quantized} to tensor<2x3xf32>
+      return %1, %3 : {stored}, tensor<2x3xf32>
+    }}}}"""
+    program = parse_program(text)
+    x = np.array([[np.nan, np.inf, 0.3], [-np.inf, 1e9, -2.25]], np.float32)
+    stored_values = np.array([[0, 1, -1], [127, -128, 5]]).astype(f"i{2 if '16' in kind else 1}")
+    for form in (program, lower_quant_ops(program)):
+        expected, found = (Interpreter(each).run_values([x, stored_values]) for each in (program, standard(form)))
+        for one, other in zip(signless(expected), found, strict=True):
+            np.testing.assert_array_equal(other, one)
 
 
 def test_values_with_two_readers_are_computed_once() -> None:

@@ -34,6 +34,11 @@ class Scope(Protocol):
         """The numerics profile that quantized ops compute with."""
         ...
 
+    @property
+    def states_profile(self) -> bool:
+        """Whether the op or the program names its profile."""
+        ...
+
     def constant(self, value: SSAValue) -> Array | None:
         """The read-only array of a value that is the same in every run; None for any other value."""
         ...

@@ -267,6 +267,10 @@ class _BoundScope:
     def profile(self) -> Profile:
         return self._builder.profile if self._own is None else profile(self._own)
 
+    @property
+    def states_profile(self) -> bool:
+        return self._own is not None or self._builder.program.profile is not None
+
     def constant(self, value: SSAValue) -> Array | None:
         return self._builder.slots[self._values[value]] if value in self._values else None
 

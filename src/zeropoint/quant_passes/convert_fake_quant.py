@@ -5,8 +5,8 @@
 ```
 becomes
 ```mlir
-%q = quant.qcast %x : tensor<8xf32> to tensor<8x!quant.uniform<u8:f32, 0.0078431372549019607:128>>
-%0 = quant.dcast %q : tensor<8x!quant.uniform<u8:f32, 0.0078431372549019607:128>> to tensor<8xf32>
+%q = quant.qcast %x : tensor<8xf32> to tensor<8x!quant.uniform<u8:f32, 0.0078431372549019607:127>>
+%0 = quant.dcast %q : tensor<8x!quant.uniform<u8:f32, 0.0078431372549019607:127>> to tensor<8xf32>
 ```
 
 Source: "MLIR Quantization", section "Integration with simulated quantization at training time"; the parameters are

@@ -116,10 +116,12 @@ def either(ranges: Ranges, op: Any) -> Interval:
 
 
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
-    """The storage range of a signed quantized type cast to integers; otherwise the range of the result type."""
+    """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that."""
     kind, made = element_of(op.input), element_of(op.result)
-    if isinstance(kind, UniformQuantizedType) and kind.storage.type.signed and isinstance(made, IntegerType):
-        return Interval.of(kind.storage.minimum, kind.storage.maximum)
+    if isinstance(kind, UniformQuantizedType) and isinstance(made, IntegerType):
+        stored, whole = Interval.of(kind.storage.minimum, kind.storage.maximum), type_range(made)
+        # The bits of an unsigned number above the signed range are those of a negative one.
+        return stored if stored.within(whole.least, whole.greatest) else whole
     return type_range(made)
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType, UnrealizedConversionCastOp
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -125,10 +125,9 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
     arguments = _signless(block.args, InsertPoint.at_start(block))
     std.values = {**({} if outer is None else outer.values), **arguments}
     for op in given:
-        if isinstance(op, CallOp):
-            std.builder, std.location = insert_before(op), op.location
-            op.operands = [std.value(value) for value in op.operands]
         if op.name.partition(".")[0] in _STANDARD and not isinstance(op, ReturnOp):
+            std.builder, std.location = insert_before(op), op.location
+            _read_standard(std, op, given)
             std.values.update(_signless(op.results, InsertPoint.after(op)))
         elif not isinstance(op, _DEFERRED) and not is_fused(op):
             std.builder, std.location = insert_before(op), op.location
@@ -141,6 +140,13 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
         op.results[0].replace_all_uses_with(Rewriter.replace_value_with_new_type(value, op.results[0].type))
         Rewriter.erase_op(op)
     remove_dead_ops(block)
+
+
+def _read_standard(std: Standard, op: Operation, block: list[Operation]) -> None:
+    """Let an op that is in standard form, such as a call, read the standard values of what is not."""
+    lowered = {result for made in block for result in made.results} | set(std.values)
+    for inner in op.walk():
+        inner.operands = [std.value(value) if value in lowered else value for value in inner.operands]
 
 
 def _signless(values: Sequence[SSAValue], point: InsertPoint) -> dict[SSAValue, SSAValue]:
