@@ -7,6 +7,8 @@ import pytest
 
 from oracle import mlir
 from standard.programs import PROGRAMS, arguments, signless
+from standard.test_calls import CALLS
+from standard.test_while import LOOP
 from zeropoint.errors import Error
 from zeropoint.interp import Interpreter
 from zeropoint.interp.execute import execute
@@ -57,6 +59,10 @@ def test_requantization_is_in_the_loop_nest_that_reads_the_sums() -> None:
     assert sum(op.name == "affine.for" for op in lowered.module.walk()) == 5
 
 
+DYNAMIC = """func.func @main(%x: tensor<?xi32>) -> tensor<?xi32> {
+  %y = stablehlo.add %x, %x : tensor<?xi32>
+  return %y : tensor<?xi32>
+}"""
 REFUSED = {
     "found loops that read the memory that they write": """
       %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
@@ -94,3 +100,16 @@ def test_loops_that_cannot_run_at_once_are_refused(sentence: str) -> None:
     text = f"func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {{{REFUSED[sentence]}\n}}"
     with pytest.raises(Error, match=sentence):
         list(execute(parse_program(text), [np.zeros(4, np.int8)]))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (LOOP, "scf.while: found an op without a form over memrefs, expected one function without loops and calls"),
+        (CALLS, "func.call: found an op without a form over memrefs, expected one function without loops and calls"),
+        (DYNAMIC, "tensor.dim: found an op without a form over memrefs, expected static shapes"),
+    ],
+)
+def test_what_has_no_form_over_memrefs_is_refused_with_its_op(text: str, sentence: str) -> None:
+    with pytest.raises(Error, match=sentence):
+        lower_to_loops(parse_program(text))

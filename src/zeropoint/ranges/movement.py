@@ -118,11 +118,12 @@ def either(ranges: Ranges, op: Any) -> Interval:
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
     """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that."""
     kind, made = element_of(op.input), element_of(op.result)
-    if isinstance(kind, UniformQuantizedType) and isinstance(made, IntegerType):
-        stored, whole = Interval.of(kind.storage.minimum, kind.storage.maximum), type_range(made)
-        # The bits of an unsigned number above the signed range are those of a negative one.
-        return stored if stored.within(whole.least, whole.greatest) else whole
-    return type_range(made)
+    whole = type_range(made)
+    if not isinstance(kind, UniformQuantizedType) or not isinstance(made, IntegerType):
+        return whole
+    stored = Interval.of(kind.storage.minimum, kind.storage.maximum)
+    # The bits of an unsigned number above the signed range are those of a negative one.
+    return stored if stored.within(whole.least, whole.greatest) else whole
 
 
 def iota(ranges: Ranges, op: hlo.IotaOp) -> Interval:

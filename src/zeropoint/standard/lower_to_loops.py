@@ -318,7 +318,7 @@ _KEPT = frozenset(("arith", "bufferization", "math", "memref"))
 def lower_to_loops(program: Program) -> Program:
     """A copy in affine, arith, math and memref ops, with the same integers. Floats are added in the order of the loops.
 
-    Raises LoweringError for dynamic shapes and for the ops that `lower-to-standard` refuses.
+    Raises LoweringError for dynamic shapes, loops, calls and the ops that `lower-to-standard` refuses.
     """
     program = lower_to_standard(program)
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
@@ -336,7 +336,11 @@ def _lower_block(block: Block) -> None:
         elif dialect == "linalg":
             _lower_structured(nest, op)
         elif dialect not in _KEPT and not isinstance(op, tensor.EmptyOp):
-            raise LoweringError(f"{describe(op)}: found an op without a form in loops, expected static shapes", op)
+            expected = "static shapes" if dialect == "tensor" else "one function without loops and calls"
+            fix = "`lower-to-standard` has a form of it"
+            raise LoweringError(
+                f"{describe(op)}: found an op without a form over memrefs, expected {expected}; {fix}", op
+            )
     for op in reversed(given):
         if op.name.partition(".")[0] in ("linalg", "tensor"):
             Rewriter.erase_op(op)
