@@ -7,8 +7,6 @@ import pytest
 
 from oracle import mlir
 from standard.programs import PROGRAMS, arguments, signless
-from standard.test_calls import CALLS
-from standard.test_while import LOOP
 from zeropoint.errors import Error
 from zeropoint.interp import Interpreter
 from zeropoint.interp.execute import execute
@@ -59,6 +57,25 @@ def test_requantization_is_in_the_loop_nest_that_reads_the_sums() -> None:
     assert sum(op.name == "affine.for" for op in lowered.module.walk()) == 5
 
 
+CALL = """module {
+  func.func private @same(%a: tensor<4xi32>) -> tensor<4xi32> {
+    return %a : tensor<4xi32>
+  }
+  func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+    %y = func.call @same(%x) : (tensor<4xi32>) -> tensor<4xi32>
+    return %y : tensor<4xi32>
+  }
+}"""
+LOOP = """func.func @main(%x: tensor<i32>) -> tensor<i32> {
+  %y = stablehlo.while(%a = %x) : tensor<i32>
+  cond {
+    %again = stablehlo.compare LT, %a, %x : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %again : tensor<i1>
+  } do {
+    stablehlo.return %a : tensor<i32>
+  }
+  return %y : tensor<i32>
+}"""
 DYNAMIC = """func.func @main(%x: tensor<?xi32>) -> tensor<?xi32> {
   %y = stablehlo.add %x, %x : tensor<?xi32>
   return %y : tensor<?xi32>
@@ -106,7 +123,7 @@ def test_loops_that_cannot_run_at_once_are_refused(sentence: str) -> None:
     ("text", "sentence"),
     [
         (LOOP, "scf.while: found an op without a form over memrefs, expected one function without loops and calls"),
-        (CALLS, "func.call: found an op without a form over memrefs, expected one function without loops and calls"),
+        (CALL, "func.call: found an op without a form over memrefs, expected one function without loops and calls"),
         (DYNAMIC, "tensor.dim: found an op without a form over memrefs, expected static shapes"),
     ],
 )
