@@ -52,7 +52,7 @@ BAD: list[tuple[str, Any]] = [
     *(("shapes", bad) for bad in (5, {"z": (1,)}, {"x": (1, 5)}, {"x": "1x4"}, {"x": (1, 4.5)})),
     *(("constants", bad) for bad in (5, {"a": 1}, {"x": "text"})),
     *(("example", bad) for bad in (3,)),
-    *(("workers", bad) for bad in (0, -2, "a", True)),
+    *(("workers", bad) for bad in (0, -2, 1001, "a", True)),
     *(("journal", bad) for bad in (5, "/nonexistent/journal")),
     *(("resume", bad) for bad in (True, "yes")),
     *(("save_stages", bad) for bad in (5, "/nonexistent/stages")),

@@ -20,6 +20,7 @@ from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.recipe import Recipe, RecipeError
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.targets import target as named_target
+from zeropoint.workers import MOST_WORKERS
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,10 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "target": (_is_path, "the name of a target, or a .toml or .py file"),
     "least_sqnr": (_is_number, "a number of dB"),
     "corrections": (_is_listed, "a list of names"),
-    "workers": (lambda value: _is_count(value) and cast("int", value) >= -1 and value != 0, "1 or more, or -1"),
+    "workers": (
+        lambda value: _is_count(value) and cast("int", value) in range(-1, MOST_WORKERS + 1) and value != 0,
+        f"1 to {MOST_WORKERS}, or -1",
+    ),
     "progress": (_is_callable, "True, False, or a function of items and a description"),
     **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),

@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 
 from zeropoint.errors import Error, summary
 
+MOST_WORKERS = 1000
+"""All processes are started at once, whether there is work for them or not."""
 DEATHS = 3
 """Give up after this many worker crashes with no task finished in between."""
 WAVE = 4

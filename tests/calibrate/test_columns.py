@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zeropoint.calibrate.columns import DataError, folder_columns, npy_column, npz_columns
+from zeropoint.calibrate.columns import DataError, array_columns, folder_columns, npy_column, npz_columns
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.npy"])
@@ -58,3 +58,11 @@ def test_samples_without_elements_have_a_limit(tmp_path: Path) -> None:
     np.save(path, np.empty((10**15, 0), np.float32))
     with pytest.raises(DataError, match="a shape without elements, expected sizes up to 1000000"):
         npy_column(path)
+
+
+def test_lists_that_are_no_array_are_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    for value in ([[1, 2], [3]], endless):
+        with pytest.raises(DataError, match="data: found list that is no array, expected one shape"):
+            array_columns({"x": value})

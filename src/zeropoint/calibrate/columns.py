@@ -252,12 +252,18 @@ def folder_columns(path: Path) -> dict[str, Column]:
 
 
 def as_array(value: Any) -> Array:
-    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached."""
+    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached.
+
+    Raises DataError for lists that are no array.
+    """
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
             value = value.float()
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise DataError(f"data: found {type(value).__name__} that is no array, expected one shape ({error})") from error
 
 
 def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:

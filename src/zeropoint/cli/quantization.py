@@ -20,6 +20,7 @@ from zeropoint.cli.report import MODEL_EXPLORER, check_report, write_quantizatio
 from zeropoint.cli.shape_sets import check_set, quantize_set
 from zeropoint.cli.shapes import CONSTANT, SHAPES, combined
 from zeropoint.cli.verbosity import progress, say
+from zeropoint.workers import MOST_WORKERS
 
 SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "workers", "resume")
 """Options about one program, which have no effect with several shapes."""
@@ -110,7 +111,7 @@ SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @click.option(
     "--workers",
-    type=click.IntRange(min=-1),
+    type=click.IntRange(-1, MOST_WORKERS),
     default=1,
     show_default=True,
     help="Number of calibration processes; -1 for one per processor. The result is the same.",
