@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Block, Region, SSAValue
 
 from networks import Network
 from solve.uneven_joins import (
@@ -38,6 +38,9 @@ from zeropoint.ir.stablehlo import (
     PadOp,
     ReduceWindowOp,
     ReshapeOp,
+    ReturnOp,
+    ScatterDimensions,
+    ScatterOp,
     SelectOp,
     SliceOp,
     TransposeOp,
@@ -45,6 +48,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.pipeline import Quantization
+from zeropoint.solve.kernels import left_float
 
 
 def a_dense_layer(net: Network, value: SSAValue) -> list[SSAValue]:
@@ -195,6 +199,33 @@ def test_what_comes_between_a_join_and_its_reader_is_computed_for_each_part(
 def test_parts_in_other_places_keep_their_precision(make: Callable[[Network, SSAValue], list[SSAValue]]) -> None:
     program = network(make)
     assert sqnr(quantized(program, "cpu"), program) > 27  # 9 or less with one scale
+
+
+def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
+    """Nobody knows how large the parts of the other value are."""
+    net.name = "residual"
+    weight = net.random.normal(0, 1, (8, 8, 1, 1)) * np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
+    layout = ConvolutionLayout.channels_first(2)
+    return net.insert(AddOp(value, net.insert(ConvolutionOp(net.values[0], net.constant(weight), value.type, layout))))
+
+
+def a_scatter(net: Network, value: SSAValue) -> SSAValue:
+    """The first element of every channel becomes 0."""
+    places = np.stack([np.zeros(8), np.arange(8), np.zeros(8), np.zeros(8)], 1).astype(np.int32)
+    indices = net.insert(constant_op(places, net.weights))
+    dimensions = ScatterDimensions((), (0, 1, 2, 3), (), (), (0, 1, 2, 3), 1)
+    block = Block(arg_types=[TensorType(f32, [])] * 2)
+    block.add_op(ReturnOp([block.args[1]]))
+    return net.insert(ScatterOp([value], indices, [net.constant(np.zeros(8))], dimensions, Region(block)))
+
+
+@pytest.mark.parametrize("follower", [a_sum_with_another_value, a_scatter])
+def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[Network, SSAValue], SSAValue]) -> None:
+    program = network(behind(follower))
+    result = quantized(program, "cpu")
+    assert sqnr(result, program, is_native=False) > 27  # 5 or less with one scale
+    reasons = list(left_float(result.propagated).values())
+    assert any("it undoes the sizes of what it reads" in reason for reason in reasons)
 
 
 def test_two_readers_share_the_parts_of_what_they_read() -> None:

@@ -33,6 +33,7 @@ from zeropoint.ir.stablehlo import (
     ReduceWindowOp,
     ReshapeOp,
     ReverseOp,
+    ScatterOp,
     SelectOp,
     SliceOp,
     TransposeOp,
@@ -239,6 +240,11 @@ def _taken(op: GatherOp, parts: Parts, weights: Weights) -> Array | None:
     return np.broadcast_to(cut.reshape(laid_out), shape)
 
 
+def _scattered(op: ScatterOp, parts: Parts, _: Weights) -> Array | None:
+    """Elements that an update without parts replaces keep the part that is around them."""
+    return None if len(op.inputs) != 1 or any(one in parts for one in op.updates) else parts.get(op.inputs[0])
+
+
 def _moved(move: Callable[[Any, Array], Array]) -> Callable[[Any, Parts, Weights], Array | None]:
     """The rule of an op that moves the elements of its only operand."""
     return lambda op, parts, _: move(op, parts[op.operands[0]]) if op.operands[0] in parts else None
@@ -257,5 +263,6 @@ _RULES: Mapping[type[Operation], Callable[[Any, Parts, Weights], Array | None]] 
     PadOp: _padded,
     ReduceOp: _reduced,
     ReduceWindowOp: _windows,
+    ScatterOp: _scattered,
 }
 """The rules of ops that are not elementwise."""

@@ -28,6 +28,9 @@ part, gain * (scale of the whole value) is more than twice as coarse as the scal
 of the part), which are needed in any case. Neighbours whose scales differ by no more than that stay joined, so that a
 DenseNet's many parts become few kernels. Concatenations of concatenations are taken apart if their operands differ as
 well. Parts that alternate, as after a channel shuffle, are put in order again by a gather.
+
+If a part cannot be computed alone at its own scale, such as a part of a sum with another value, the reader stays float
+if it would lose more than three bits of a part, and so do the kernels between it and the concatenation (`joins.py`).
 """
 
 from __future__ import annotations
@@ -36,23 +39,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
 
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.element_parts import NO_PART, through
+from zeropoint.ir.locations import value_name
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp, GatherDimensions, GatherOp
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.solve.amplification import Amplified, amplified
 from zeropoint.solve.divided import Divided
+from zeropoint.solve.joins import PART_TOLERANCE
 from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, is_even, known_range, span
 from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
 from zeropoint.solve.parts import Range, is_open, range_of, step_for
 from zeropoint.targets import Target
-from zeropoint.targets.logical_kernels import FUNCTIONS
+from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +134,41 @@ class _Reader:
             return Amplified((output[1] - output[0]) / (high - low), output)
         return amplified(part.divided, self.index, part.source.range)
 
+    def lost(self) -> tuple[str, float] | None:
+        """The leaf that the scale of the operand would cost most, and how many times too coarse it is for it.
+
+        None if that is tolerable, or the region is a contraction. The parts of the operand are taken to be of the sizes
+        of the leaves.
+        """
+        leaves, output = self.values.leaves, range_of(self.region.outputs[0])
+        numbers, value = leaves.of[self.region.inputs[self.index]], self.region.inputs[self.index]
+        read = [leaves.found[int(number)] for number in np.unique(numbers) if number != NO_PART]
+        whole, greatest = known_range(value, leaves.weights, leaves.target), max(leaf.step for leaf in read)
+        if self.region.logical_kernel.data in CONTRACTIONS or output is None or whole is None or not greatest:
+            return None
+        found = [(0.0, "")]
+        for chosen in self.chosen:
+            one = Divided.of(self.region, self.axis, chosen, leaves.weights)
+            cut = None if one is None else one.operand_cut(self.index)
+            if one is None or cut is None:
+                return None
+            inside = [leaves.found[int(number)] for number in np.unique(np.take(numbers, cut.chosen, cut.axis))]
+            size = max(leaf.step for leaf in inside) / greatest
+            seen = amplified(one, self.index, (size * whole[0], size * whole[1]))
+            if seen is not None and size > 0:
+                least = max(seen.gain * size * step_for(whole), step_for(output))
+                found.append((seen.gain * step_for(whole) / least, value_name(inside[0].value)))
+        times, name = max(found)
+        return (name, times) if times > PART_TOLERANCE else None
+
+    def keep_float(self, name: str, times: float) -> None:
+        """Demand that the region stays float, and so what comes before it, up to the concatenation (`joins.py`)."""
+        region = self.region
+        why = f"it undoes the sizes of what it reads, and at one scale '{name}' would be {times:.3g} times too coarse"
+        region.attributes[FLOAT_REASON] = StringAttr(why)
+        region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
+        region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])
+
     def move(self, parts: Sequence[_Part]) -> None:
         """Insert the kernels of the parts and their concatenation instead of the region."""
         region, bound = self.region, range_of(self.region.outputs[0])
@@ -156,6 +198,11 @@ class _Reader:
         taken = wrapped("gather", GatherOp(value, indices.output, dimensions, sizes), self.region.location)
         self.region.parent.insert_ops_before([indices, taken], self.region)
         return taken.outputs[0]
+
+
+def _float_spec(value: SSAValue) -> Attribute:
+    element = element_of(value)
+    return NoQuantizedType(element) if isinstance(element, AnyFloat) else element
 
 
 def _is_hurt(one: Amplified, shared: float, own: float, result: float) -> bool:
@@ -205,7 +252,9 @@ def split_joins(program: Program, target: Target) -> Program:
         parts = None if reader is None else reader.parts()
         if reader is not None and parts is not None and reader.is_worth_it(parts):
             reader.move(parts)
-        else:
-            leaves.visit(op)
+            continue
+        if reader is not None and (lost := reader.lost()) is not None:
+            reader.keep_float(*lost)
+        leaves.visit(op)
     remove_dead_ops(program.entry)
     return program
