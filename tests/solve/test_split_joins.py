@@ -34,6 +34,8 @@ from zeropoint.ir.stablehlo import (
     DotDimensions,
     DotGeneralOp,
     LogisticOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
     PadOp,
     ReduceWindowOp,
@@ -256,3 +258,17 @@ def test_nothing_changes_for_operands_of_one_size_and_for_readers_that_keep_the_
     for make in (even, kept):
         found = kernels(quantized(network(make), "cpu"))
         assert [channels for kernel, channels in found if kernel == "multiply"] == [8]
+
+
+def test_a_clip_behind_a_join_is_not_computed_for_each_part() -> None:
+    """It needs a scale half as fine as what it reads, but does not undo sizes."""
+
+    def clipped(net: Network, value: SSAValue) -> list[SSAValue]:
+        both = joined(net, [convolved(net, value, 4, 100.0), convolved(net, value, 4)])
+        net.name = "clip"
+        both = net.insert(TransposeOp(both, [0, 2, 3, 1]))
+        return [net.insert(MinimumOp(net.insert(MaximumOp(both, net.splat(0.0, both))), net.splat(20.0, both)))]
+
+    for target in ("cpu", "litert"):
+        found = kernels(quantized(network(clipped), target))
+        assert [kernel for kernel, _ in found].count("transpose") == 1

@@ -59,7 +59,10 @@ from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, is_even, known_ran
 from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
 from zeropoint.solve.parts import Range, is_open, range_of, step_for
 from zeropoint.targets import Target
-from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS
+from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS, PASSES_ELEMENTS
+
+KEEPS_SIZES = frozenset({*FUNCTIONS, *PASSES_ELEMENTS})
+"""Kernels that treat all elements alike: a clip at half the range is no reason to compute it for each part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class _Reader:
         """None if the region reads no leaves of different size, or does not keep them apart."""
         leaves, kernel = values.leaves, region.logical_kernel.data
         by_kernel = leaves.target.by_kernel
-        if kernel not in by_kernel or JOIN not in by_kernel or kernel in FUNCTIONS or len(region.outputs) != 1:
+        if kernel not in by_kernel or JOIN not in by_kernel or kernel in KEEPS_SIZES or len(region.outputs) != 1:
             return None
         computed = [index for index, value in enumerate(region.inputs) if not isinstance(value.owner, ConstantOp)]
         if len(computed) != 1 or region.inputs[computed[0]] not in leaves.of or not is_open(region):
