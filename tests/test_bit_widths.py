@@ -20,7 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize, sensitivity
-from zeropoint.report.explain import explain
+from zeropoint.report.explain import explain, reaches
 
 DATA = 12
 PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
@@ -235,6 +235,10 @@ def test_explain_finds_a_kernel_by_the_name_that_summaries_print() -> None:
         assert one.made_from == ("gru",)
         assert one.read_by == ("gru_2",)
         assert len(explain(program, "gru").values) == 3
+    kernels = {name: [reach.op for reach in reaches(made.integer, name)] for name in ("gru", "gru_2")}
+    assert "stablehlo.dot_general" in kernels["gru_2"]
+    assert len(kernels["gru_2"]) < len(kernels["gru"])
+    assert {reach.unique_name for reach in reaches(made.integer, "gru")} >= {"", "gru_2"}
 
 
 def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:

@@ -243,7 +243,7 @@ def _work(output: Path, workers: int, resume: bool) -> Any:
         fail("found --workers 0, expected one or more, or -1 for all processors")
     journal = output.with_name(f".{output.name}.journal")
     if journal.exists() and not resume:
-        click.echo(f"{journal}: found what a calibration saw that was broken off; --resume goes on from it", err=True)
+        click.echo(f"{journal}: found the journal of an interrupted calibration; --resume continues from it", err=True)
     return Work(workers, journal, resume)
 
 

@@ -8,12 +8,13 @@ stored weights: otherwise the greatest weight of a channel would be the greatest
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, OpResult
 
+from zeropoint.ir.annotations import FACTS, unique_name
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import location_text
@@ -47,6 +48,13 @@ class Reach:
     headroom: tuple[int, ...]
     grown: tuple[float, ...] = ()
     grown_by: tuple[str, ...] = ()
+    unique_name: str = ""
+    """The name of the op's kernel if the op of the model became several kernels: `gru_8`."""
+
+    @property
+    def shown_name(self) -> str:
+        """The unique name, or else the name."""
+        return self.unique_name or self.name
 
     @property
     def worst(self) -> int:
@@ -68,7 +76,7 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
         raise ExplanationError(
             "found no integer arithmetic, expected an integer program (zeropoint quantize writes one)"
         )
-    part = [reach for reach in found if value in (None, reach.name)]
+    part = [reach for reach in found if value in (None, reach.name, reach.unique_name)]
     if not part:
         named = ", ".join(dict.fromkeys(f"'{reach.name}'" for reach in found[:4]))
         raise ExplanationError(f"found no integer op '{value}' in the program, expected a name as {named}")
@@ -78,13 +86,26 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
 def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
     """Every number that is subject to overflow, with the op that computes it, also in loops and branches; empty for a
     float program."""
-    ranges = ranges_of(program)
+    ranges, kernels = ranges_of(program), _kernel_names(program)
     return [
-        (op, _reach(ranges, program, shown))
+        (op, replace(_reach(ranges, program, shown), unique_name=kernels.get(op, "")))
         for op in ops_of(program.entry)
         if not isinstance(op, ConvertOp)
         for shown in obligations(ranges, op)
     ]
+
+
+def _kernel_names(program: Program) -> dict[Operation, str]:
+    """The unique names of kernels by op: of the op that makes the result, and of ops that only this kernel reads."""
+    names: dict[Operation, str] = {}
+    for op in reversed(list(program.entry.ops)):
+        own = unique_name(op)
+        if own is None and FACTS not in op.attributes:
+            readers = {names.get(use.operation) for result in op.results for use in result.uses}
+            own = readers.pop() if len(readers) == 1 else None
+        if own is not None:
+            names[op] = own
+    return names
 
 
 def _reach(ranges: Ranges, program: Program, shown: Obligation) -> Reach:
@@ -151,7 +172,7 @@ def range_table(found: Sequence[Reach]) -> str:
         several = len(reach.bound) > 1
         cells = (str(len(reach.bound)) if several else "", str(at) if several else "", _bound(reach.bound[at]))
         bits = (str(reach.bits[at]), str(reach.width), str(reach.headroom[at]))
-        rows.append((reach.name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale))
+        rows.append((reach.shown_name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale))
     return text_table(columns, rows, width=WIDTH)
 
 
@@ -159,7 +180,7 @@ def range_details(found: Sequence[Reach]) -> str:
     """A line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
-        lines.append(f"{reach.name}: {reach.what} of {reach.op} in {reach.width} bits")
+        lines.append(f"{reach.shown_name}: {reach.what} of {reach.op} in {reach.width} bits")
         for channel, (bound, bits, headroom) in enumerate(zip(reach.bound, reach.bits, reach.headroom, strict=True)):
             which = f"channel {channel}: " if len(reach.bound) > 1 else ""
             text = f"  {which}up to {_bound(bound)}, {bits} bits, headroom {headroom}"
