@@ -67,6 +67,23 @@ PROGRAMS = {
         ": (tensor<2x3x5xi16>, tensor<2x5x4xi16>) -> tensor<2x3x4xi64>",
         "tensor<2x3x4xi64>",
     ),
+    "stacks of rows": _program(
+        "%x: tensor<2x3x5xi8>, %w: tensor<4x5x2xi8>",
+        "  %0 = stablehlo.constant dense<[[[1, -2], [3, 4], [-128, 127], [7, 0], [5, 6]]]> : tensor<1x5x2xi8>\n"
+        "  %1 = stablehlo.dot_general %x, %0, contracting_dims = [2] x [1] "
+        ": (tensor<2x3x5xi8>, tensor<1x5x2xi8>) -> tensor<2x3x1x2xi32>\n"
+        "  %2 = stablehlo.dot_general %x, %w, contracting_dims = [2] x [1] "
+        ": (tensor<2x3x5xi8>, tensor<4x5x2xi8>) -> tensor<2x3x4x2xi32>\n"
+        "  %3 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2, 3] : (tensor<2x3x1x2xi32>) -> tensor<2x3x4x2xi32>\n"
+        "  %y = stablehlo.subtract %3, %2 : tensor<2x3x4x2xi32>",
+        "tensor<2x3x4x2xi32>",
+    ),
+    "two dimensions contracted": _program(
+        "%x: tensor<3x2x4xi8>, %w: tensor<4x2x5xi8>",
+        "  %y = stablehlo.dot_general %x, %w, contracting_dims = [2, 1] x [0, 1] "
+        ": (tensor<3x2x4xi8>, tensor<4x2x5xi8>) -> tensor<3x5xi32>",
+        "tensor<3x5xi32>",
+    ),
     "heads": _program(
         "%x: tensor<2x3x4x5xi8>, %w: tensor<2x3x6x5xi8>",
         "  %y = stablehlo.dot_general %x, %w, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] "

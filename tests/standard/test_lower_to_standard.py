@@ -145,6 +145,15 @@ def test_values_with_two_readers_are_computed_once() -> None:
     assert print_program(lower_to_standard(program)).count("arith.addi") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("stacks of rows", "matmul"), ("two dimensions contracted", "matmul"), ("heads", "batch_matmul")],
+)
+def test_products_of_more_dimensions_are_matrix_products(name: str, named: str) -> None:
+    lowered = lower_to_standard(parse_program(PROGRAMS[name]))
+    assert any(op.name == f"linalg.{named}" for op in lowered.module.walk())
+
+
 REFUSED = {
     "found tensor<4x!quant.uniform": """func.func @main(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32> {
       %0 = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5>>

@@ -6,6 +6,7 @@ their operands as signed integers, so products of unsigned ones are generics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -50,7 +51,10 @@ def transposed(std: Standard, value: SSAValue, permutation: Dims) -> SSAValue:
 
 
 def lower_dot_general(std: Standard, op: DotGeneralOp) -> SSAValue:
-    """`linalg.matmul` or `linalg.batch_matmul` for products of matrices, otherwise a generic."""
+    """`linalg.matmul` or `linalg.batch_matmul` for products of integer matrices, otherwise a generic.
+
+    Several batching, free or contracting dimensions are collapsed to one: a stack of rows is a matrix.
+    """
     dims, left, right = op.dot_dimension_numbers.data, narrow(std, op.lhs), narrow(std, op.rhs)
     batch = (dims.lhs_batching_dimensions, dims.rhs_batching_dimensions)
     contracted = (dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions)
@@ -59,14 +63,26 @@ def lower_dot_general(std: Standard, op: DotGeneralOp) -> SSAValue:
         for side, b, c in zip((left, right), batch, contracted, strict=True)
     ]
     result = scalar_type(op, op.result)
-    init = std.filled(shape_of(op.result), result, 0)
-    matrices = len(free[0]) == len(free[1]) == len(contracted[0]) == 1 and len(batch[0]) <= 1
-    if not matrices or not isinstance(result, IntegerType) or is_unsigned(left) or is_unsigned(right):
+    matrices = free[0] and free[1] and contracted[0] and isinstance(result, IntegerType)
+    if not matrices or is_unsigned(left) or is_unsigned(right):
+        init = std.filled(shape_of(op.result), result, 0)
         return _general_product(std, (left, right), init, (batch, contracted, free))
-    a = transposed(std, left, [*batch[0], *free[0], *contracted[0]])
-    b = transposed(std, right, [*batch[1], *contracted[1], *free[1]])
+    a = _matrices(std, left, (batch[0], free[0], contracted[0]))
+    b = _matrices(std, right, (batch[1], contracted[1], free[1]))
+    shape = [*shape_of(a)[:-1], shape_of(b)[-1]]
     named = BatchMatmulOp if batch[0] else MatmulOp
-    return std.insert(named([a, b], [init])).results[0]
+    made = std.insert(named([a, b], [std.filled(shape, result, 0)])).results[0]
+    return reshaped(std, made, shape_of(op.result))
+
+
+def _matrices(std: Standard, value: SSAValue, groups: tuple[Dims, Dims, Dims]) -> SSAValue:
+    """The standard tensor of a value with each group of its dimensions as one; an empty first group has none."""
+    given, permutation = shape_of(value), [dim for group in groups for dim in group]
+    shape = [math.prod(given[dim] for dim in group) for group in (groups if groups[0] else groups[1:])]
+    array = std.array(value)
+    if array is not None and tuple(shape) != tuple(given):
+        return std.constant(array.transpose(permutation).reshape(shape), element_of(value))
+    return reshaped(std, transposed(std, value, permutation), shape)
 
 
 def _general_product(
