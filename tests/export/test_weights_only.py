@@ -73,3 +73,19 @@ def test_formats_without_such_weights_refuse_them(target: str, suffix: str, tmp_
     with pytest.raises(ExportError, match="weights a recipe stores in few bits"):
         export_program(quantized(target, weight_bits=8).propagated, tmp_path / f"model{suffix}")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("target", "suffix"), [("litert", ".tflite"), ("tosa", ".tosa.mlir")])
+def test_formats_without_such_tables_refuse_them(target: str, suffix: str, tmp_path: Path) -> None:
+    table = onnx.numpy_helper.from_array(np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32), "t")
+    ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, (5,))
+    rows = onnx.helper.make_tensor_value_info("y", 1, (5, 4))
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gather", ["t", "ids"], ["y"])], "rows", [ids], [rows], [table]
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    data, rules = [{"ids": np.arange(5)}], [{"op": "gather", "activations": "float"}]
+    made = zp.quantize(model, data, target=target, effort="none", recipe={"rules": rules}).quantization
+    assert made is not None
+    with pytest.raises(ExportError, match="weights a recipe stores in few bits"):
+        export_program(made.propagated, tmp_path / f"model{suffix}")

@@ -16,6 +16,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
+from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.materialize.weights_only import weights_only_kernels, with_stored_weights
 from zeropoint.progress import Progress, silent
@@ -104,7 +105,7 @@ def _refuse_integer_io(options: ExportOptions) -> None:
 def _refuse_stored_weights(program: Program, name: str) -> None:
     """Raise ExportError for a weights-only kernel: the file would have float weights."""
     for region in weights_only_kernels(program):
-        if weights_of(region) is not None:
+        if weights_of(region) is not None or table_of(region) is not None:
             raise ExportError(
                 f"found a float kernel whose weights a recipe stores in few bits, expected kernels that {name} has; "
                 "export to .onnx, or run the program with --engine native",
