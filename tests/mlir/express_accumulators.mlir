@@ -55,3 +55,20 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> tensor<2x2xf32> {
 // CHECK:       stablehlo.dot_general
 // CHECK:       stablehlo.uniform_quantize
 // CHECK:       stablehlo.uniform_dequantize
+
+// -----
+
+// The model states the type of the product: it is rounded to it, also for floats.
+func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %w = stablehlo.constant dense<[[127.0, -254.0], [1.0, 3.0]]> : tensor<2x2xf32>
+  %s = "quant.stats"(%x) {layerStats = dense<[0.0, 63.75]> : tensor<2xf32>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = stablehlo.dot_general %s, %w, contracting_dims = [1] x [0] : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = quant.qcast %0 : tensor<2x2xf32> to tensor<2x2x!quant.uniform<i8:f32, 2.0:-7>>
+  %2 = quant.dcast %1 : tensor<2x2x!quant.uniform<i8:f32, 2.0:-7>> to tensor<2x2xf32>
+  %3 = stablehlo.atan2 %2, %y : tensor<2x2xf32>
+  return %3 : tensor<2x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[STORED:.*]] = stablehlo.uniform_quantize {{.*}} tensor<2x2x!quant.uniform<i8:f32, 2.000000e+00:-7>>
+// CHECK:       %[[REAL:.*]] = stablehlo.uniform_dequantize %[[STORED]]
+// CHECK:       stablehlo.atan2 %[[REAL]]

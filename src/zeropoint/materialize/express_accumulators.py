@@ -14,7 +14,8 @@ becomes
 %2 = stablehlo.exponential %1
 ```
 Requantizing to 8 bits first would only lose precision. Results of the program keep their storage, because callers may
-ask for it. So do clamped results, products of two activations, and depthwise convolutions.
+ask for it. So do results whose parameters or range the model or the user states, clamped results, products of two
+activations, and depthwise convolutions.
 
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
@@ -41,7 +42,7 @@ EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it
 def _express(region: QuantizeRegionOp) -> None:
     """Give the output of a region its accumulator type if only float ops read it."""
     contraction = plain_contraction(region)
-    if contraction is None or not is_quantized(region) or not _is_for_floats(region):
+    if contraction is None or not is_quantized(region) or not _is_for_floats(region) or _is_stated(region):
         return
     lhs, rhs = region.input_specs.data[:2]
     if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
@@ -50,6 +51,11 @@ def _express(region: QuantizeRegionOp) -> None:
         return
     region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
     state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])
+
+
+def _is_stated(region: QuantizeRegionOp) -> bool:
+    """Whether the model or the user states the parameters or the range of the result: it is rounded to them."""
+    return any(fact.salience == "user" and fact.name in ("parameters", "range") for fact in facts_of(region))
 
 
 def _is_for_floats(region: QuantizeRegionOp) -> bool:
