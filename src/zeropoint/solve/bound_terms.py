@@ -6,7 +6,7 @@
 ```
 becomes
 ```mlir
-%b = stablehlo.constant dense<[0.5, -6.375]> : tensor<2xf32>
+%b = stablehlo.constant dense<[0.5, -6.75]> : tensor<2xf32>
 ```
 A kernel that adds -1e9 needs a scale for it: every other number is 0 at this scale. Let L be the lower bound of the
 clamp, and H the greatest sum of the other terms: by the ranges of the region's operands, and by the weights of a
