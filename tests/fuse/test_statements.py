@@ -121,6 +121,29 @@ def test_statistics_around_a_clamp_that_becomes_two_kernels_give_the_scales_of_t
     assert specs[0] == specs[1]
 
 
+def test_statistics_inside_of_a_kernel_do_not_keep_its_bias_far_below_the_clamp() -> None:
+    """`bound-terms` raises a bias of -1000 behind which nothing shows, and with it the precision of the weight."""
+    kind, step = "tensor<2x2xf32>", "stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>)"
+    dot = f"stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({kind}, {kind})"
+    network = parse_program(f"""func.func @main(%x: {kind}) -> {kind} {{
+      %w = stablehlo.constant dense<[[1.0e-6, 2.0e-6], [3.0e-6, 4.0e-6]]> : {kind}
+      %b = stablehlo.constant dense<[0.5, -1000.0]> : tensor<2xf32>
+      %zero = stablehlo.constant dense<0.0> : {kind}
+      %0 = {dot} -> {kind}
+      %1 = {step} -> {kind}
+      %2 = stablehlo.add %0, %1 : {kind}
+      %3 = stablehlo.maximum %2, %zero : {kind}
+      return %3 : {kind}
+    }}""")
+    random = np.random.default_rng(0)
+    data = [{network.inputs[0].name: random.normal(size=(2, 2)).astype(np.float32)} for _ in range(4)]
+    asked = instrument(network, asks=asks_all, every_result=True)
+    annotated = state_ranges(asked, collect(asked, data))
+    options = Options(target="cpu", observer="minmax", effort="none")
+    (first,), (then,) = (regions(quantize(program, data, options).propagated) for program in (network, annotated))
+    assert first.input_specs == then.input_specs
+
+
 FOLDED = """
 func.func @main(%x: tensor<1x8x8x2xf32>) -> tensor<1x8x8x3xf32> {
   %w = stablehlo.constant dense<0.25> : tensor<3x3x2x3xf32>

@@ -22,7 +22,7 @@ from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, ConvolutionOp, DotGeneralOp, MaximumOp
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.divided import is_cuttable
@@ -44,7 +44,7 @@ def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) ->
         array = constant_array(value, weights)
         if array is None or not array.size or array.dtype.kind != "f" or not is_cuttable(value):
             continue
-        sums = [use.operation for use in _spread(argument).uses]
+        sums = _readers(_spread(argument))
         if len(sums) != 1 or not isinstance(sums[0], AddOp) or not array.min() < 0:
             continue
         ranges = {inner: known_range(outer, weights, target) for inner, outer in _pairs(region)}
@@ -63,8 +63,13 @@ def _pairs(region: QuantizeRegionOp) -> list[tuple[SSAValue, SSAValue]]:
 
 def _spread(value: SSAValue) -> SSAValue:
     """A value, or what broadcasts it."""
-    uses = [use.operation for use in value.uses]
-    return uses[0].result if len(uses) == 1 and isinstance(uses[0], BroadcastInDimOp) else value
+    readers = _readers(value)
+    return readers[0].result if len(readers) == 1 and isinstance(readers[0], BroadcastInDimOp) else value
+
+
+def _readers(value: SSAValue) -> list[Operation]:
+    """The ops of a region that compute with a value: statistics inside of it do not count."""
+    return [use.operation for use in value.uses if not isinstance(use.operation, StatisticsOp)]
 
 
 Ranges = dict[SSAValue, Range | None]
@@ -89,7 +94,7 @@ def _least(op: Operation, term: SSAValue, ranges: Ranges, region: QuantizeRegion
             return None if low is None else low - high - margin
         else:
             return None
-        readers = [use.operation for use in value.uses]
+        readers = _readers(value)
         if len(readers) != 1:
             return None
         op = readers[0]
