@@ -36,6 +36,9 @@ MARGIN = 1 / 16
 FAR = 4.0
 """A constant is left alone unless it has numbers this many times further below the clamp than needed: two bits."""
 
+LOWEST = -1e30
+"""A clamp at the least f32 number hides nothing."""
+
 
 def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) -> None:
     """Raise the constants of a region's sums."""
@@ -49,7 +52,13 @@ def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) ->
             continue
         ranges = {inner: known_range(outer, weights, target) for inner, outer in _pairs(region)}
         least = _least(sums[0], _spread(argument), ranges, region, weights)
-        if least is None or array.min() >= FAR * min(least, 0.0) or np.isnan(array).any() or array.max() == np.inf:
+        if (
+            least is None
+            or least < LOWEST
+            or array.min() >= FAR * min(least, 0.0)
+            or np.isnan(array).any()
+            or array.max() == np.inf
+        ):
             continue
         made = constant_op(np.maximum(array, np.float32(least)), weights, location=region.location)
         assert region.parent is not None
