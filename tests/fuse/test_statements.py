@@ -220,7 +220,7 @@ func.func @main(%x: tensor<2x12x4xf32>) -> (tensor<2x12x4xf32>, tensor<2x6x6xf32
   return %product, %scores : tensor<2x12x4xf32>, tensor<2x6x6xf32>
 }
 """
-"""Type 1/256:-128 of the logistic; one operand of the product of matrices wants zero point 0, so it is rescaled."""
+"""Type 1/256:-128 of the logistic; one operand of the product of matrices requires zero point 0, so it is rescaled."""
 SELECTED = """
 func.func @main(%x: tensor<2x12x4xf32>) -> tensor<2x12x1xf32> {
   %sum = stablehlo.add %x, %x : tensor<2x12x4xf32>

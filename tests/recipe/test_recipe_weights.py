@@ -127,7 +127,7 @@ def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, Any], sentenc
 
 def test_a_zero_point_that_no_kernel_takes_keeps_the_layer_float_with_the_reason() -> None:
     found = decided({"name": "fc.weight", "scale": 0.01, "zero_point": 3})[1]["fully_connected"]
-    assert "wants zero point 0, its weight is pinned to" in found.attributes["zeropoint.float_reason"].data
+    assert "requires zero point 0, its weight is pinned to" in found.attributes["zeropoint.float_reason"].data
 
 
 def test_the_weights_of_a_model_file_have_their_names() -> None:

@@ -72,7 +72,7 @@ def test_a_rescale_has_a_node_and_its_two_demands() -> None:
     has, wants, why = reasons(program, graph)[found.id]
     assert "the scale of 'a'" in has
     assert "kernel 'b'" in wants
-    assert why.startswith("Two demands collide")
+    assert why.startswith("The two requirements conflict")
 
 
 def test_parameters_are_those_of_the_types() -> None:

@@ -167,7 +167,7 @@ def test_the_text_for_people(result: Quantization) -> None:
         "  because  range [0, 5] (observed: quant.stats 'stem')",
     ]
     text = explain(result.integer).overview()
-    assert "rescale of gate: two demands collide" in text
+    assert "rescale of gate: two requirements conflict" in text
     assert "1 op in float, recipe: rule 1 (name 'wave'): do not quantize:\n  wave" in text
 
 

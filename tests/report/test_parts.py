@@ -259,7 +259,7 @@ def test_a_sum_of_two_concatenations_has_no_parts() -> None:
 def test_explain_says_which_part_left_a_join_float(stage: str) -> None:
     most = np.ones((1, 4, 10), np.float32)
     result = quantize(detector(transposed=True).program, [*data(16), {"x0": most, "x1": most[:, :3]}])
-    reason = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range wants"
+    reason = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range requires"
     found = explain(getattr(result, stage))
     assert reason in {op.reason for op in found.float_ops if op.name == "detections"}
     assert f"in float, {reason}" in found.overview()
@@ -279,7 +279,7 @@ def test_a_pad_with_a_number_far_beyond_its_operand_stays_float_unless_integers_
     samples = [{"x0": sample["x1"]} for sample in data(16)]
     result = quantize(network.program, samples)
     reasons = {op.reason for op in explain(result.integer).float_ops if op.name == "padded"}
-    why = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range wants"
+    why = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range requires"
     assert reasons == (set() if read else {why})
     if not read:
         inner = [output["y0"][..., :10] for output in (network(**samples[0]), Model(result.integer)(**samples[0]))]

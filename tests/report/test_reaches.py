@@ -70,6 +70,18 @@ def test_the_command_prints_every_channel_of_a_value(tmp_path: Path) -> None:
     assert "  channel 2: up to 6400, 14 bits, headroom 18; weight scale grown 2.54 times by its sums" in text
 
 
+def test_one_bit_is_written_in_the_singular(tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_text("""
+      func.func @main(%x: tensor<2xi8>) -> tensor<2xi8> {
+        %zero = stablehlo.constant dense<0> : tensor<2xi8>
+        %y = stablehlo.multiply %x, %zero : tensor<2xi8> loc("nothing")
+        return %y : tensor<2xi8>
+      }""")
+    found = CliRunner().invoke(main, ["explain", str(path), "--ranges", "nothing"])
+    assert "up to 0, 1 bit, headroom 7" in found.output, found.output
+
+
 def test_the_command_prints_json(tmp_path: Path) -> None:
     (products, *_) = json.loads(explained(tmp_path, "--json"))
     assert np.array(products["bound"]).tolist() == [127 * 255, 3 * 128, 50 * 128]

@@ -81,5 +81,5 @@ def test_integers_of_a_weight_give_the_program_that_quantized_floats_give(form: 
 def test_a_weight_with_a_scale_for_each_block_says_why_it_stays_float(form: str) -> None:
     ((_, reason),) = float_ops(quantized(form, KINDS["per block"], "litert").integer)
     assert reason is not None
-    assert "wants one scale, or one per channel, at its weight" in reason
+    assert "requires one scale, or one per channel, at its weight" in reason
     assert "which has one for each block" in reason

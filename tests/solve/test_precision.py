@@ -279,7 +279,7 @@ def test_a_kernel_that_would_give_a_narrow_operand_a_wide_scale_stays_float(
     assert (region.output_specs.data[0] == f32) == is_join(shared)
     if is_join(shared):
         times = 256 if target(name).scale_type == "power_of_two" else 320
-        why = f"at one scale 'free0' would be {times} times coarser than its range wants"
+        why = f"at one scale 'free0' would be {times} times coarser than its range requires"
         assert region.attributes[FLOAT_REASON].data == f"only floats read it, and {why}"
 
 

@@ -94,7 +94,7 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
 @pytest.mark.parametrize(
     ("stated", "reason"),
     [
-        (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "wants zero point 0, its weight is pinned to"),
+        (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "requires zero point 0, its weight is pinned to"),
         (UniformQuantizedType.per_layer(Storage.of("i16"), 0.1), "has no kernel 'fully_connected' for its weight"),
         (
             UniformQuantizedType.per_layer(Storage.of("i8"), 0.001),

@@ -252,14 +252,14 @@ class KernelChoice:
         for index, value in enumerate(region.inputs):
             rule = row.input_rule(index)
             if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
-                return f"kernel '{row.kernel}' wants a constant {rule.role.value}, operand {index} is computed"
+                return f"kernel '{row.kernel}' requires a constant {rule.role.value}, operand {index} is computed"
             if rule.role is not Role.OTHER and not is_float(value):
-                return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
+                return f"kernel '{row.kernel}' requires floats, operand {index} is {value.type}"
             if reason := self._unfit_pin(row, index, value):
                 return reason
         for port, value in result_ports(region):
             if row.rule(port).role is not Role.OTHER and not is_float(value):
-                return f"kernel '{row.kernel}' wants floats, {row.port_name(port)} is {value.type}"
+                return f"kernel '{row.kernel}' requires floats, {row.port_name(port)} is {value.type}"
             if reason := self._unfit_pin(row, port, value):
                 return reason
         return None
@@ -292,10 +292,10 @@ class KernelChoice:
             blocks = ", which has one for each block" if pinned.is_sub_channel else ""
             blocks += "; normalize-quant-types makes it one of that kind" if pinned.normalized != pinned else ""
             found = f"'{written_name(value)}' is pinned to {pinned}{blocks}"
-            return f"kernel '{row.kernel}' wants {wanted} at its {row.port_name(port)}, {found}"
+            return f"kernel '{row.kernel}' requires {wanted} at its {row.port_name(port)}, {found}"
         wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()
         if wrong and rule.role is Role.WEIGHT:
-            return f"kernel '{row.kernel}' wants zero point {rule.zero_point}, its weight is pinned to {pinned}"
+            return f"kernel '{row.kernel}' requires zero point {rule.zero_point}, its weight is pinned to {pinned}"
         return None
 
     def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:

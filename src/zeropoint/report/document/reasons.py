@@ -73,10 +73,10 @@ def _rescales(found: Explanation, graph: Graph) -> dict[str, tuple[str, ...]]:
 
 
 def rescale_sentences(rescale: Rescale) -> tuple[str, ...]:
-    """The two demands that collide at a rescale."""
+    """The two requirements that conflict at a rescale."""
     readers = _listed(", ".join(f"'{name}'" for name in rescale.read_by)) or "its reader"
     return (
         f"'{rescale.value}' has {short(rescale.given)}: {rescale.has}.",
         f"For {readers}, it has to be {short(rescale.wanted)}: {rescale.wants}.",
-        "Two demands collide, so the value is converted from one scale to the other.",
+        "The two requirements conflict, so the value is converted from one scale to the other.",
     )

@@ -180,14 +180,18 @@ def range_details(found: Sequence[Reach]) -> str:
     """A line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
-        lines.append(f"{reach.shown_name}: {reach.what} of {reach.op} in {reach.width} bits")
+        lines.append(f"{reach.shown_name}: {reach.what} of {reach.op} in {_bits(reach.width)}")
         for channel, (bound, bits, headroom) in enumerate(zip(reach.bound, reach.bits, reach.headroom, strict=True)):
             which = f"channel {channel}: " if len(reach.bound) > 1 else ""
-            text = f"  {which}up to {_bound(bound)}, {bits} bits, headroom {headroom}"
+            text = f"  {which}up to {_bound(bound)}, {_bits(bits)}, headroom {headroom}"
             if reach.grown and len(reach.grown) == len(reach.bound) and reach.grown[channel] > 1:
                 text += f"; weight scale grown {reach.grown[channel]:.3g} times by its {reach.grown_by[channel]}"
             lines.append(text)
     return "\n".join(lines)
+
+
+def _bits(count: int) -> str:
+    return "1 bit" if count == 1 else f"{count} bits"
 
 
 def _bound(number: int) -> str:

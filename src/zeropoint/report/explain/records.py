@@ -34,7 +34,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Rescale:
-    """A rescale: the parameters that the value has and why, and those that its readers want and why."""
+    """A rescale: the parameters that the value has and why, and those that its readers require and why."""
 
     value: str
     given: str

@@ -76,12 +76,12 @@ def value_text(value: Value) -> str:
 
 
 def rescale_text(rescale: Rescale) -> str:
-    """A rescale: the parameters that the value has and those that its readers want."""
+    """A rescale: the parameters that the value has and those that its readers require."""
     lines = [
-        f"rescale of {rescale.value}: two demands collide",
+        f"rescale of {rescale.value}: two requirements conflict",
         f"  has      {rescale.given}",
         f"           {rescale.has}",
-        f"  wants    {rescale.wanted}",
+        f"  required {rescale.wanted}",
         f"           {rescale.wants}",
     ]
     return "\n".join([*lines, f"  read by  {', '.join(rescale.read_by)}"] if rescale.read_by else lines)
