@@ -86,7 +86,8 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
         if kernel is not None and kernel.region not in behind.floats:
             continue
         name, times = part
-        why = f"only floats read it, and at one scale '{name}' would be {times:.3g} times coarser than its range requires"
+        coarser = f"{times:.3g} times coarser than its range requires"
+        why = f"only floats read it, and at one scale '{name}' would be {coarser}"
         handed_on = f"it passes on '{written_name(op.results[0])}', which stays float"
         for number, region in enumerate(behind.separated()):
             found.setdefault(region, why if kernel is not None and not number else handed_on)
