@@ -13,7 +13,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
 from zeropoint.codegen.runtime.native import NativeProgram, sources_of
-from zeropoint.codegen.sharing import phases_of, words_of
+from zeropoint.codegen.sharing import supersteps_of, words_of
 from zeropoint.interp import Interpreter
 
 
@@ -36,12 +36,14 @@ def test_many_short_calls_give_the_same_bits(threads: int) -> None:
     program.close()
 
 
-def test_phases_are_the_steps_between_barriers() -> None:
+def test_supersteps_are_the_steps_between_barriers() -> None:
     graph = steps_of(classifier(), HERE[-1])
     plan(graph)
-    phases = phases_of(graph)
-    assert [step for phase in phases for step in phase] == list(range(len(graph.steps)))
-    assert [phase[0] for phase in phases][1:] == [n for n, barrier in enumerate(needs_barrier(graph)) if barrier]
+    supersteps = supersteps_of(graph)
+    assert [step for superstep in supersteps for step in superstep] == list(range(len(graph.steps)))
+    assert [superstep[0] for superstep in supersteps][1:] == [
+        n for n, barrier in enumerate(needs_barrier(graph)) if barrier
+    ]
     assert words_of(graph, 1) == 0
     assert words_of(graph, 2) % 8 == 0
 

@@ -1,18 +1,18 @@
 """The function that runs every step in this process, by threads that do not wait for a thread without a processor.
 
 `void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr words, i64 call)`: `call` is
-the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *phase*. A step has one
-share for each thread, or one for each task if there are fewer. A thread computes its own shares of a phase and waits a
-moment for the others. Then it computes those that no thread has begun, and waits until every share is computed. So no
-thread waits long for a thread without a processor, unless that lost the processor in the middle of a share. Shares do
-not depend on who computes them: one thread or several give the same bits.
+the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *superstep*. A step has
+one share for each thread, or one for each task if there are fewer. A thread computes its own shares of a superstep and
+waits a moment for the others. Then it computes those that no thread has begun, and waits until every share is computed.
+So no thread waits long for a thread without a processor, unless that lost the processor in the middle of a share.
+Shares do not depend on who computes them: one thread or several give the same bits.
 
 `words` are i64, all equal to `call` when a call begins:
 
 | words | |
 |---|---|
-| p | the lower half counts the finished shares of phase p |
-| phases (in whole cache lines) + t row + s | plus 1 if share t of step s has been begun |
+| p | the lower half counts the finished shares of superstep p |
+| supersteps (in whole cache lines) + t row + s | plus 1 if share t of step s has been begun |
 
 A thread that wakes up in a later call finds other numbers in the upper halves, begins no share and leaves.
 """
@@ -33,11 +33,12 @@ from zeropoint.codegen.llvm.types import Value, i64
 LINE = 8
 """Words of a cache line."""
 SOON = 50
-"""Turns of waiting for the end of a phase, about two microseconds, before a thread looks for shares of others.
+"""Turns of waiting for the end of a superstep, about two microseconds, before a thread looks for shares of others.
 
-After a wait in vain, it looks at once in the following phases of the function: another thread may have no processor."""
+After a wait in vain, it looks at once in the following supersteps of the function: another thread may have no
+processor."""
 PIECE = 8
-"""Phases in one function. LLVM's time grows faster than a function's length."""
+"""Supersteps in one function. LLVM's time grows faster than a function's length."""
 
 SHARING = """
 define internal i1 @begun(ptr %word, i64 %call) nounwind {
@@ -55,8 +56,8 @@ taken:
 }
 
 define internal i1 @ended(ptr %word, i64 %target, i32 %turns) nounwind noinline {
-  ; Whether the phase, or the whole call, ends within some turns. To read the counter takes no cache line from a thread
-  ; that computes, but to look at its shares does.
+  ; Whether the superstep, or the whole call, ends within some turns. To read the counter takes no cache line from a
+  ; thread that computes, but to look at its shares does.
 entry:
   %upper = lshr i64 %target, 32
   br label %wait
@@ -99,15 +100,15 @@ declare i32 @sched_yield()
 """
 
 
-def phases_of(graph: Graph) -> list[list[int]]:
-    """The numbers of the steps of every phase: those between two barriers, but at most `PART`."""
-    phases: list[list[int]] = []
+def supersteps_of(graph: Graph) -> list[list[int]]:
+    """The numbers of the steps of every superstep: those between two barriers, but at most `PART`."""
+    supersteps: list[list[int]] = []
     for number, barrier in enumerate(needs_barrier(graph)):
-        # A phase ends early if its function would become too long for LLVM's passes.
-        if barrier or not phases or len(phases[-1]) == PART:
-            phases.append([])
-        phases[-1].append(number)
-    return phases
+        # A superstep ends early if its function would become too long for LLVM's passes.
+        if barrier or not supersteps or len(supersteps[-1]) == PART:
+            supersteps.append([])
+        supersteps[-1].append(number)
+    return supersteps
 
 
 def _whole_lines(words: int) -> int:
@@ -118,7 +119,7 @@ def words_of(graph: Graph, threads: int) -> int:
     """Words that the threads of a call share; none for a single thread."""
     each = _whole_lines(len(graph.steps))
     # Each thread's words begin a cache line of their own: taking a share does not touch the lines of the others.
-    return _whole_lines(len(phases_of(graph))) + threads * each if threads > 1 else 0
+    return _whole_lines(len(supersteps_of(graph))) + threads * each if threads > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -132,37 +133,37 @@ class SharedDriver(Driver):
     )
 
     @cached_property
-    def phases(self) -> list[list[int]]:
-        """The steps of every phase."""
-        return phases_of(self.graph)
+    def supersteps(self) -> list[list[int]]:
+        """The steps of every superstep."""
+        return supersteps_of(self.graph)
 
     @cached_property
     def parts(self) -> Sequence[range]:
-        """The phases of each part: a part has at most `PART` steps."""
+        """The supersteps of each part: a part has at most `PART` steps."""
         parts: list[range] = []
         first, steps = 0, 0
-        for number, phase in enumerate(self.phases):
-            if steps and steps + len(phase) > PART:
+        for number, superstep in enumerate(self.supersteps):
+            if steps and steps + len(superstep) > PART:
                 parts.append(range(first, number))
                 first, steps = number, 0
-            steps += len(phase)
-        return [*parts, range(first, len(self.phases))]
+            steps += len(superstep)
+        return [*parts, range(first, len(self.supersteps))]
 
     def emit_part(self, module: Module, number: int) -> None:
         """Define the two functions of a part."""
         alone = module.function(f"{self.run}_alone{number}", self.arguments)
         bounds = self.bounds(alone)
-        for step in chain.from_iterable(self.phases[phase] for phase in self.parts[number]):
+        for step in chain.from_iterable(self.supersteps[superstep] for superstep in self.parts[number]):
             self.perform(alone, step, i64(0), i64(self.tasks(step)), bounds)
         alone.ret()
         name = f"{self.run}_shared{number}"
-        shared, phases = module.function(name, self.arguments), self.parts[number]
-        for first in phases[::PIECE]:
+        shared, supersteps = module.function(name, self.arguments), self.parts[number]
+        for first in supersteps[::PIECE]:
             shared.delegate(f"{name}_{first}", *shared.arguments)
             piece = module.function(f"{name}_{first}", self.arguments)
             emitter = _Shares(self, piece)
-            for phase in range(first, min(first + PIECE, phases.stop)):
-                emitter.emit(phase)
+            for superstep in range(first, min(first + PIECE, supersteps.stop)):
+                emitter.emit(superstep)
             piece.ret()
         shared.ret()
 
@@ -182,7 +183,7 @@ class SharedDriver(Driver):
 
 
 class _Shares:
-    """Emits phases as one of several threads into a function."""
+    """Emits supersteps as one of several threads into a function."""
 
     def __init__(self, driver: SharedDriver, f: Function):
         self.driver, self.f = driver, f
@@ -191,10 +192,10 @@ class _Shares:
         self.bounds = driver.bounds(f)
         self.turns = Value("i32", str(SOON))
 
-    def emit(self, phase: int) -> None:
-        """Compute the own shares of a phase, then those that no thread has begun, and wait for the rest."""
-        f, steps = self.f, self.driver.phases[phase]
-        mine, done = self._shares(self.thread), f.at(self.words, 8 * phase)
+    def emit(self, superstep: int) -> None:
+        """Compute the own shares of a superstep, then those that no thread has begun, and wait for the rest."""
+        f, steps = self.f, self.driver.supersteps[superstep]
+        mine, done = self._shares(self.thread), f.at(self.words, 8 * superstep)
         total = i64(0)
         for step in steps:
             # Shares, not tasks, are counted: a step with fewer tasks than threads has one for each task.
@@ -203,7 +204,7 @@ class _Shares:
         self._finish(steps, done, f.add(self.call, total))
 
     def _finish(self, steps: Sequence[int], done: Value, target: Value) -> None:
-        """If the phase does not end soon, compute the shares that no thread has begun, and wait for the others."""
+        """If the superstep does not end soon, compute the shares that no thread has begun, and wait for the others."""
         f = self.f
 
         def others(index: Value, _: list[Value]) -> None:
@@ -219,13 +220,13 @@ class _Shares:
             f.emit(f"call void @await({done}, {target})")
 
         ended = f.let("i1", f"call i1 @ended({done}, {target}, {self.turns})")
-        # If a phase did not end soon, some thread probably has no processor, and will be late in the next phase, too.
+        # If a superstep did not end soon, some thread probably has no processor, and will be late in the next one, too.
         self.turns = f.select(ended, Value("i32", str(SOON)), Value("i32", "0"))
         f.branch(f.compare("eq", ended, 0), rest)
 
     def _shares(self, thread: Value) -> Value:
         """The words of a thread's shares."""
-        first = self.f.at(self.words, 8 * _whole_lines(len(self.driver.phases)))
+        first = self.f.at(self.words, 8 * _whole_lines(len(self.driver.supersteps)))
         return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
 
     def _share(self, number: int, thread: Value, shares: Value, done: Value) -> None:
