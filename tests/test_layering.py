@@ -1,6 +1,7 @@
-"""Who may import whom. The table is the one of docs/architecture.md."""
+"""Who may import whom, by the table of docs/architecture.md, and what else holds of all modules."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -9,66 +10,30 @@ import pytest
 import zeropoint
 
 ROOT = Path(zeropoint.__file__).parent
-MAY_IMPORT = {
-    "numerics": set(),
-    "ir": {"numerics"},
-    "quant_passes": {"ir", "numerics"},
-    "frontend": {"ir", "numerics", "quant_passes"},
-    "interp": {"ir", "numerics"},
-    "calibrate": {"ir", "numerics", "interp"},
-    "targets": {"ir", "numerics"},
-    "fuse": {"ir", "numerics", "targets"},
-    "simplify": {"ir", "numerics"},
-    "recipe": {"ir", "numerics"},
-    "solve": {"ir", "numerics", "targets"},
-    "materialize": {"ir", "numerics", "solve", "targets"},
-    "ranges": {"ir", "numerics"},
-    "lower": {"ir", "numerics", "quant_passes", "targets", "ranges"},
-    "standard": {"ir", "numerics", "quant_passes", "expand"},
-    "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
-    "report": {"ir", "numerics", "targets", "ranges"},
-    "budget": {"ir", "targets", "report"},
-    "expand": {"ir"},
-    "codegen": {"ir", "expand", "numerics"},
-    "export": {"ir", "numerics", "targets", "materialize"},
-    "measure": {
-        *("ir", "calibrate", "codegen", "engines", "bit_widths", "frontend", "interp", "passes", "pipeline", "recipe"),
-        *("quantization", "numerics", "report", "targets"),
-    },
-    "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
-}
-FOR_ALL = {"errors", "limits", "litert_schema", "progress", "version", "workers"}
-PACKAGES = sorted(MAY_IMPORT)
-TOP = {
-    "__init__",
-    "__main__",
-    "bit_widths",
-    "budget_candidates",
-    "budget_search",
-    "comparison",
-    "demands",
-    "diagnostics",
-    "engines",
-    "equalization",
-    "errors",
-    "limits",
-    "litert_schema",
-    "model",
-    "opt",
-    "options",
-    "passes",
-    "pipeline",
-    "progress",
-    "quantization",
-    "sensitivities",
-    "specializations",
-    "specialize",
-    "split_composites",
-    "timing",
-    "verification",
-    "version",
-    "workers",
-}
+DOCS = Path(__file__).parents[1] / "docs"
+ROW = re.compile(r"^\| (`[^|]*`) \|([^|]*)\| ([^|]*) \|$", re.MULTILINE)
+EVERYTHING = ("all of the above", "all; only")
+FOR_EVERY_PACKAGE = "every package may import it"
+
+
+def _names(cell: str) -> set[str]:
+    """The folders and modules of a cell: `ir` of "`ir/`", `passes` of "`passes.py`"."""
+    return {name.strip(" `").rstrip("/").removesuffix(".py") for name in cell.split(",")} - {"–", "nothing"}
+
+
+def _table() -> dict[str, set[str] | None]:
+    """What each folder and module may import by docs/architecture.md; None for those that may import everything."""
+    text = (DOCS / "architecture.md").read_text()
+    rows = ROW.findall(text)
+    for_all = {"numerics"}.union(*(_names(name) for name, what, _ in rows if FOR_EVERY_PACKAGE in what))
+    found: dict[str, set[str] | None] = {}
+    for name, what, allowed in rows:
+        beside = set() if FOR_EVERY_PACKAGE in what else for_all
+        found |= dict.fromkeys(_names(name), None if allowed.startswith(EVERYTHING) else _names(allowed) | beside)
+    return found
+
+
+TABLE = _table()
 
 
 def imported_packages(path: Path) -> set[str]:
@@ -82,10 +47,11 @@ def imported_packages(path: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("zeropoint.")}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
-    for path in (ROOT / package).rglob("*.py"):
-        foreign = imported_packages(path) - MAY_IMPORT[package] - FOR_ALL - {package}
+@pytest.mark.parametrize("name", sorted(name for name, allowed in TABLE.items() if allowed is not None))
+def test_a_folder_or_module_imports_only_what_the_docs_say(name: str) -> None:
+    module = ROOT / f"{name}.py"
+    for path in [module] if module.exists() else (ROOT / name).rglob("*.py"):
+        foreign = imported_packages(path) - (TABLE[name] or set()) - {name}
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
@@ -96,8 +62,7 @@ def test_only_running_as_a_module_imports_the_command_line() -> None:
 
 def test_every_folder_and_module_has_its_place_in_the_layers() -> None:
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert folders == {*PACKAGES, "cli"}
-    assert {path.stem for path in ROOT.glob("*.py")} == TOP
+    assert folders | {path.stem for path in ROOT.glob("*.py")} == TABLE.keys() | {"__main__"}
 
 
 def test_no_module_is_named_after_nothing_in_particular() -> None:
@@ -153,3 +118,20 @@ def test_helpers_of_tests_live_in_helper_modules_and_are_imported_by_their_full_
                 assert not named[-1].startswith("test_"), f"{path.relative_to(tests)} imports {node.module}"
                 beside = path.parent != tests and len(named) == 1 and (path.parent / f"{named[0]}.py").exists()
                 assert not beside, f"{path.relative_to(tests)} imports {node.module} without its folder"
+
+
+def test_ops_are_erased_by_the_rewriter() -> None:
+    by_hand = [path.relative_to(ROOT) for path in ROOT.rglob("*.py") if ".erase()" in path.read_text()]
+    assert not by_hand
+
+
+def test_the_bounds_of_32_bits_are_written_by_name() -> None:
+    written = re.compile(r"1 << 31\b|2 ?\*\* ?31\b|2147483647|0x7fffffff", re.IGNORECASE)
+    for path in ROOT.rglob("*.py"):
+        if path != ROOT / "numerics" / "rounding.py":
+            numbers = [
+                ast.unparse(node)
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.BinOp) or (isinstance(node, ast.Constant) and isinstance(node.value, int))
+            ]
+            assert not [number for number in numbers if written.fullmatch(number)], path.relative_to(ROOT)

@@ -84,6 +84,16 @@ class TestCommonScaleSum:
         exact = ((A.astype(np.float64) + 7) * 0.021 + (B - 30.0) * 0.013) / 0.027
         assert np.array_equal(found.apply(A, B), np.clip(np.floor(exact + 0.5) + 5, -128, 127))
 
+    @pytest.mark.parametrize("moved", [0, 128])
+    def test_the_constant_term_is_all_that_does_not_depend_on_operands(self, moved):
+        found = CommonScaleSum.of([parameters(0.021, -7), parameters(0.013, 127)], parameters(0.027, 5))
+        a, b, n = *found.multipliers, found.shift
+        direct = (A.astype(np.int64) + 7) * a + (B.astype(np.int64) - 127) * b + 2 ** (n - 1)
+        term = found.constant_term(moved)
+        split = (A.astype(np.int64) + moved) * a + (B.astype(np.int64) + moved) * b + term
+        assert rational.INT32_MIN <= term <= rational.INT32_MAX
+        assert np.array_equal(split.astype(np.int32), direct)
+
     @given(st.lists(st.tuples(scales, zero_points), min_size=1, max_size=4), scales, zero_points)
     def test_factors_of_16_bits_are_taken_where_they_cost_little(self, operands, out, out_zero):
         inputs, output = [parameters(s, z) for s, z in operands], parameters(out, out_zero)

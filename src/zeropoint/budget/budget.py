@@ -56,11 +56,6 @@ class Budget:
         pairs = ((figures.size, self.size), (figures.latency, self.latency))
         return all(limit is None or (found is not None and found <= limit) for found, limit in pairs)
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether size or latency has a limit."""
-        return self.size is not None or self.latency is not None
-
     def __str__(self) -> str:
         if not self.floats:
             return f"least_sqnr={self.quality:g}dB"

@@ -12,8 +12,6 @@ IMAGE = (2, 3, 12, 11)
 ROWS_OF_IMAGE = (12, 11)
 ROWS = (90, 7)
 NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
-SHARES = {"scale": 1 / 256}
-"""The scale of functions with results between 0 and 1."""
 
 CASES: Mapping[str, tuple[Case, ...]] = {
     "convolution": (Case("Conv", (IMAGE,), "QLinearConv", weight=(5, 3, 3, 3), bias=True, scale=0.06),),

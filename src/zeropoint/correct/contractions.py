@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import ArrayAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.correct.geometry import Geometry, geometry_of
-from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op, is_constant
 from zeropoint.ir.contractions import adds_pairs, output_channel_axis, term_order, terms_by_channel
@@ -30,8 +29,9 @@ from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
 from zeropoint.numerics.dot_forms import without_saturation
+from zeropoint.solve.equalizable import own_array
 from zeropoint.solve.operands import product_scales
-from zeropoint.solve.weights import bias_type, weight_type
+from zeropoint.solve.weights import bias_type, sum_limit, weight_type
 from zeropoint.targets import Custom, Role, Signature, Target
 
 F32_STEP = 1 << 7
@@ -223,13 +223,12 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     # The walk passes activations only, and here there is none.
     if is_constant(region.inputs[0]):
         return None
-    weight, bias = (_own_constant(value, weights) for value in region.inputs[1:])
+    weight, bias = (own_array(value, weights) for value in region.inputs[1:])
     geometry, bounds = geometry_of(first), _bounds(others, arguments[2], weights)
     if weight is None or bias is None or bias.ndim != 1 or geometry is None or bounds is None:
         return None
     bits = _accumulator_bits(region, target)
-    # One bit is left free: `fixed16` adds a rounding term of up to 2^30.
-    limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
+    limit = sum_limit(bits)
     fixed, bounded = _is_fixed(region, target), bits <= MAX_WIDTH
     pairs = adds_pairs(first) and _in_pairs(region, target)
     made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type, fixed, bounded, pairs)
@@ -237,12 +236,6 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     # Corrections subtract one zero point from all integers.
     one_point = bool((points == points.reshape(-1)[0]).all())
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
-
-
-def _own_constant(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a constant whose parameters are not pinned; None otherwise."""
-    pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
-    return None if pinned else constant_array(value, weights)
 
 
 def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
@@ -296,7 +289,7 @@ def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
     given, weight = region.input_specs.data[:2]
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or first.lhs is not block.args[0]:
         return
-    if _own_constant(region.inputs[1], weights) is None or element_of(first.result) != f32:
+    if own_array(region.inputs[1], weights) is None or element_of(first.result) != f32:
         return
     assert isinstance(given, UniformQuantizedType)
     assert isinstance(weight, UniformQuantizedType)

@@ -111,7 +111,7 @@ def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) 
     Raises ValueError if values of `source` may exceed 32 bits in it.
     """
     point = result.zero_point
-    low, high = result.storage.minimum - point, result.storage.maximum - point
+    low, high = result.affine.centred_range
     # 1 for the rounding, which may go up at the very end of the range.
     reach = source.affine.reach * float(source.scales.max()) / result.scale + 1
     if point != 0 and reach > INT32_MAX:
@@ -124,8 +124,7 @@ def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) 
 
 def change_multiplier(profile: Profile, source: UniformQuantizedType, result: UniformQuantizedType) -> Multiplier:
     """The multiplier from one type to another; for 64-bit accumulators if q - zero_point does not fit 32 bits."""
-    points = source.zero_points
-    low, high = source.storage.minimum - int(points.max()), source.storage.maximum - int(points.min())
+    low, high = source.affine.centred_range
     # The difference of two 32-bit integers needs 33 bits.
     needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     width = max(needed, profile.accumulator_width(source.storage.type.width, result.storage.type.width))

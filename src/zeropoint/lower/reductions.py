@@ -125,7 +125,7 @@ def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue
 def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -> SSAValue:
     """The result integers, from the body's total without zero point, which is first saturated to the body's storage."""
     body, point = form.body, form.body.zero_point
-    low, high = body.storage.minimum - point, body.storage.maximum - point
+    low, high = body.affine.centred_range
     # Storage bounds minus a zero point of 32 bits may need 33.
     word = i32 if low >= INT32_MIN and high <= INT32_MAX else i64
     inside = lowering.saturated(total, low, high, word)

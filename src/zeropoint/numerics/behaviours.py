@@ -20,7 +20,6 @@ from zeropoint.numerics.rounding import (
 INT64_MAX = (1 << 63) - 1
 EXACT_LIMIT = 1 << 44
 """The greatest magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
-LOW_BITS = (1 << 31) - 1
 
 
 def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
@@ -117,7 +116,7 @@ def _fixed32_of_64_bits(acc: AnyArray, factor: IntArray, rounding: IntArray, rig
     short = (np.clip(acc, -most, most) * factor + rounding) >> np.minimum(right, 30)
     # Left shifts have N = 0, so that here the factor is below 2^31, high * factor within 2^63 - 2^32.
     long_factor = np.where(right >= 31, factor, 0)
-    low = ((acc & LOW_BITS) * long_factor + np.where(right == 31, 1 << 30, 0)) >> 31
+    low = ((acc & INT32_MAX) * long_factor + np.where(right == 31, 1 << 30, 0)) >> 31
     long = ((acc >> 31) * long_factor + low + (rounding >> 31)) >> np.maximum(right - 31, 0)
     return np.asarray(np.where(right >= 31, long, short))
 

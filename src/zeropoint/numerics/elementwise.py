@@ -25,7 +25,7 @@ from zeropoint.numerics.requantize import (
     ratio_of_scales,
     requantize,
 )
-from zeropoint.numerics.rounding import INT32_MAX, multiply_by_quantized_multiplier, round_half_away
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN, multiply_by_quantized_multiplier, round_half_away
 from zeropoint.numerics.storage import smallest_dtype
 from zeropoint.numerics.xnnpack import sum_factors
 
@@ -106,6 +106,16 @@ class CommonScaleSum:
             total = total + (np.asarray(operand).astype(word) - word(zero)) * word(factor)
         y = np.clip((total >> self.shift) + word(self.zero_point), self.storage_min, self.storage_max)
         return y.astype(smallest_dtype(self.storage_min, self.storage_max))
+
+    def constant_term(self, moved: int = 0) -> int:
+        """All terms without operands as one i32, modulo 2^32: 2^(N-1) - sum_i (z_i + moved) * A_i.
+
+        `moved` is the number by which stored integers differ from q_i. The sum with this constant fits int32, so it is
+        exact although the constant may not fit.
+        """
+        zeros = zip(self.zero_points, self.multipliers, strict=True)
+        exact = (1 << (self.shift - 1)) - sum((zero + moved) * factor for zero, factor in zeros)
+        return (exact - INT32_MIN) % (1 << 32) + INT32_MIN
 
     def error_bound(self, reach: Sequence[int]) -> float:
         """The greatest error of the sum before rounding, in output steps; reach_i = max|q_i - z_i|."""

@@ -184,7 +184,8 @@ def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
     constraints.state(op.output, pinned, "user", rule or f"constant '{written_name(op.output)}'")
 
 
-def _stated_range(op: StatisticsOp) -> tuple[float, float]:
+def stated_range(op: StatisticsOp) -> tuple[float, float]:
+    """The least and the greatest number of a `quant.stats`."""
     low, high = inline_array(op.layer_stats).tolist()
     return low, high
 
@@ -196,7 +197,7 @@ def _stated_numbers(op: StatisticsOp, name: str) -> tuple[float, ...]:
 
 def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
     """Record the ranges of a `quant.stats`."""
-    value, (low, high) = root(op.arg), _stated_range(op)
+    value, (low, high) = root(op.arg), stated_range(op)
     if not (isfinite(low) and isfinite(high) and low <= high):
         raise PropagationError(
             f"'{written_name(value)}': found the range [{low:g}, {high:g}] in quant.stats '{written_name(op.res)}', "
@@ -352,7 +353,7 @@ def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights:
     """Record the variances of the rows that a region normalizes, without those of constant rows."""
     variances = row_variances(region)
     if variances is not None and isinstance(stated := variances.owner, StatisticsOp):
-        low, high = _stated_range(stated)
+        low, high = stated_range(stated)
         points = _stated_numbers(stated, QUANTILES) or (low, high)
         # Rows with a variance near epsilon are constant: their result is noise in float, too.
         least = 2 * epsilon(variances, weights)

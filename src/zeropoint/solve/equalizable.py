@@ -73,7 +73,7 @@ def own_contraction(region: QuantizeRegionOp, weights: Weights) -> Contraction |
 
 
 def own_array(value: SSAValue, weights: Weights) -> Array | None:
-    """A constant that is free to change."""
+    """The array of a constant whose parameters are not pinned, so that it may change; None otherwise."""
     pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
     return None if pinned else constant_array(value, weights)
 

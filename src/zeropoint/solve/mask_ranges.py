@@ -31,12 +31,12 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.constraints import stated_range
 from zeropoint.solve.masked_scores import (
     Masked,
     Visible,
     masked,
     numbers,
-    range_of,
     restate,
     state_masked,
     visible_range,
@@ -72,7 +72,7 @@ def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum 
     for scores, mask in (terms, terms[::-1]) if len(terms) == 2 else ():
         low, high = visible_range(scores, visible)
         least = low - found.margin - max(high, 0.0)
-        hidden, above = range_of(mask)
+        hidden, above = stated_range(mask)
         # Masked scores are no mask of the scores that are added to them. The observed range of the sum is useless:
         # beside -1e9, its upper end has no meaning.
         if hidden < least and mask.arg not in visible:
@@ -118,7 +118,7 @@ def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> No
         other, factor = op.inputs[1 - index].owner, numbers(value, program.weights)
         if factor is None or not isinstance(other, StatisticsOp):
             continue
-        greatest = max(map(abs, range_of(other)))
+        greatest = max(map(abs, stated_range(other)))
         most = largest / (greatest * FINEST) if greatest else 0.0
         if factor.size and 0.0 < most < float(np.abs(factor).max()):
             bounded = constant_op(
@@ -143,7 +143,7 @@ def bound_mask_ranges(program: Program, visible: Visible) -> None:
     sums = list(_masked_sums(program, visible))
     bounds = _bounds(program, sums)
     for statistics, least in bounds.items():
-        low, high = range_of(statistics)
+        low, high = stated_range(statistics)
         if low < least:
             _bound_factor(statistics, max(-least, abs(high)), program)
             restate(statistics, least, max(high, least))

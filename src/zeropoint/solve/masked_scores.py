@@ -34,7 +34,8 @@ from zeropoint.ir.stablehlo import (
     SelectOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.ir.weights import Weights, inline_array
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.constraints import stated_range
 
 MARGIN = 8.0
 """Distance of a hidden score below the least visible one where the softmax reads them."""
@@ -83,15 +84,9 @@ class Masked:
         return (self.apart + self.way.high - self.way.low) / self.way.scale
 
 
-def range_of(statistics: StatisticsOp) -> tuple[float, float]:
-    """The least and the greatest number of a `quant.stats`."""
-    low, high = inline_array(statistics.layer_stats).tolist()
-    return low, high
-
-
 def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]:
     """The range of the scores that are not hidden already."""
-    low, high = range_of(scores)
+    low, high = stated_range(scores)
     return visible.get(scores.arg, low), high
 
 
@@ -171,7 +166,7 @@ def _hides_below(op: Operation, adds: bool) -> float | None:
     if op.logical_kernel.data == "softmax":
         return MARGIN
     seen = [use.operation for use in op.outputs[0].uses if isinstance(use.operation, StatisticsOp)]
-    hides = adds and op.logical_kernel.data == "reduce_max" and seen and range_of(seen[0])[0] > HIDDEN
+    hides = adds and op.logical_kernel.data == "reduce_max" and seen and stated_range(seen[0])[0] > HIDDEN
     return 0.0 if hides else None
 
 
@@ -188,7 +183,7 @@ def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
         return None
     other = op.operands[1 - index]
     if isinstance(other.owner, StatisticsOp):
-        low, high = range_of(other.owner)
+        low, high = stated_range(other.owner)
     elif (array := numbers(other, weights)) is not None and array.size:
         low, high = float(array.min()), float(array.max())
     else:
@@ -233,7 +228,7 @@ def _hides(value: SSAValue, weights: Weights) -> bool:
     """Whether a float value is a mask of 0 and very negative numbers, not a bias that visible scores have, too."""
     if isinstance(value.owner, StatisticsOp):
         # At most 0, so that adding the mask cannot raise a visible score.
-        low, high = range_of(value.owner)
+        low, high = stated_range(value.owner)
         return low <= HIDDEN and high <= 0
     found = numbers(value, weights)
     return found is not None and bool(found.size) and bool(np.all((found == 0) | (found <= HIDDEN)))

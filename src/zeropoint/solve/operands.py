@@ -21,7 +21,7 @@ from zeropoint.solve.blocks import block_type, with_room
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.kernels import rebased
-from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, weight_type
+from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, sum_limit, weight_type
 from zeropoint.targets import Role
 
 CHANNELS_LISTED = 8
@@ -103,7 +103,7 @@ def _weight_type(
             f"{kernel.name}: found a weight without output channels, expected a contraction's", kernel.region
         )
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
-    limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
+    limit = sum_limit(bits)
     # A 64-bit accumulator needs no headroom; only its bias is limited to 32 bits.
     greatest = None if bits <= MAX_WIDTH or output is None else 0.0
     size = kernel.demands.get(BLOCK_SIZE) if pinned is None else None

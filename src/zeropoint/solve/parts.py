@@ -23,7 +23,8 @@ from zeropoint.ir.element_parts import gathered
 from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.stablehlo import GatherOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of
-from zeropoint.ir.weights import Weights, inline_array
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.constraints import stated_range
 from zeropoint.solve.cuts import Cut, reshaped_cut
 from zeropoint.solve.precision import step_of
 
@@ -85,10 +86,7 @@ def is_open(region: QuantizeRegionOp) -> bool:
 def range_of(value: SSAValue) -> Range | None:
     """The range that the statistics of a value state; None without statistics."""
     found = next((use.operation for use in value.uses if isinstance(use.operation, StatisticsOp)), None)
-    if found is None:
-        return None
-    low, high = inline_array(found.layer_stats).tolist()
-    return low, high
+    return None if found is None else stated_range(found)
 
 
 def step_for(span: Range) -> float:

@@ -41,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_op
@@ -183,10 +184,7 @@ class _Reader:
         block = region.parent
         assert block is not None
         block.insert_op_before(joined := concatenated(made, self.axis, region.location), region)
-        result = self._in_order(joined.outputs[0])
-        region.outputs[0].replace_all_uses_with(result)
-        region.detach()
-        region.erase()
+        Rewriter.replace_op(region, [], [self._in_order(joined.outputs[0])])
 
     def _in_order(self, value: SSAValue) -> SSAValue:
         """The joined parts with every element in its place."""

@@ -24,6 +24,14 @@ F32_ROUNDING = 2.0**-23
 """The relative rounding error of two f32 numbers that are divided."""
 
 
+def sum_limit(accumulator_bits: int) -> int:
+    """The greatest sum allowed in an accumulator, or in the widest quantized type for wider ones.
+
+    One bit is left free: `fixed16` adds a rounding term of up to 2^30.
+    """
+    return (1 << (min(accumulator_bits, MAX_WIDTH) - 2)) - 1
+
+
 def weight_type(
     weight: Array,
     axis: int,

@@ -121,7 +121,7 @@ def _fixed32_of_64_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: I
 
 
 def _of_halves(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
-    low = ops.multiply(ops.bit_and(x, (1 << 31) - 1), factor)
+    low = ops.multiply(ops.bit_and(x, INT32_MAX), factor)
     # The rounding term of N = 31 is 2^30, which is added before the shift by 31.
     low = ops.shift_right(ops.add(low, np.where(right == 31, np.int64(1 << 30), np.int64(0))), 31)
     total = ops.add(ops.multiply(ops.shift_right(x, 31), factor), low)
@@ -235,9 +235,7 @@ def weighted_sum(ops: Arithmetic, inputs: list[SSAValue], op: CommonScaleSum, re
     total = terms[0]
     for term in terms[1:]:
         total = ops.add(total, term)
-    offset = (1 << (op.shift - 1)) - sum(z * factor for z, factor in zip(op.zero_points, op.multipliers, strict=True))
-    wrapped = (offset + (1 << 31)) % (1 << 32) - (1 << 31)
-    rounded = ops.add(ops.shift_right(ops.add(total, wrapped), op.shift), op.zero_point)
+    rounded = ops.add(ops.shift_right(ops.add(total, op.constant_term()), op.shift), op.zero_point)
     return ops.converted(ops.clamp(rounded, op.storage_min, op.storage_max), result)
 
 

@@ -13,16 +13,12 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant
 from zeropoint.numerics import CommonScaleSum
-from zeropoint.numerics.rounding import INT32_MIN
 
 
 def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequence[Value]) -> Value:
     """The weighted sum of i8 values, for one vector of 8-bit activations of each operand."""
     # Additions wrap modulo 2^32: the total fits i32 (`CommonScaleSum`), although partial sums may not.
-    fixed = (1 << total.shift >> 1) - sum(
-        (zero + isa.offset) * factor for zero, factor in zip(total.zero_points, total.multipliers, strict=True)
-    )
-    start = [constant(isa.i32, (fixed - INT32_MIN) % (1 << 32) + INT32_MIN)] * 4
+    start = [constant(isa.i32, total.constant_term(isa.offset))] * 4
     words = [words_of(f, isa, value) for value in read]
     if len(read) == 2 and isa.multiply_add and max(map(abs, total.multipliers)) < 1 << 15:
         sums = _pairs(f, isa, total.multipliers, words, start)

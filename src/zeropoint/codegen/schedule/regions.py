@@ -13,8 +13,8 @@ from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.elementwise import ELEMENTWISE
-from zeropoint.codegen.schedule.expression import Expression, Indices, Rule, Scope, scalar_type
+from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
+from zeropoint.codegen.schedule.expression import Expression, Rule, Scope, scalar_type
 from zeropoint.codegen.views import access_of
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
@@ -22,13 +22,7 @@ from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp, ScatterOp, SortOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 
-
-def _stored(e: Expression, op: StorageCastOp, indices: Indices) -> int:
-    """`quant.scast`: the same integers."""
-    return e.value(op.input, indices)
-
-
-_RULES: Mapping[type[Operation], Rule] = {**ELEMENTWISE, StorageCastOp: _stored}
+_RULES: Mapping[type[Operation], Rule] = {**ELEMENTWISE, StorageCastOp: MOVEMENT[StorageCastOp]}
 
 
 def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:

@@ -20,7 +20,6 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
-WIDE_ACTIVATION = 16
 BIAS_BITS = 32
 
 
@@ -182,11 +181,6 @@ def _stored(array: Array, kind: Attribute) -> tuple[Array, UniformQuantizedType 
 
 def _owner(value: SSAValue) -> Operation | None:
     return value.owner if isinstance(value.owner, Operation) else None
-
-
-def element_kind(value: SSAValue) -> Attribute:
-    """The element type of an unquantized value."""
-    return element_of(value)
 
 
 def broadcast(array: Array, op: BroadcastInDimOp) -> Array:

@@ -24,7 +24,7 @@ from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
@@ -275,11 +275,6 @@ def spread_shape(op: BroadcastInDimOp) -> list[int]:
     for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
         shape[dimension] = size
     return shape
-
-
-def float_dtype(value: SSAValue) -> np.dtype[np.generic]:
-    """The dtype of an unquantized value."""
-    return element_dtype(element_of(value))
 
 
 def clamped(kernel: Kernel, tensor: Tensor, emit: Emission, name: str) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.numerics.rounding import INT32_MAX
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
 def check_positive(name: str, entries: Sequence[int], rank: int) -> None:
     """Raise NodeError unless there are `rank` positive integers, so small that a stride times a size fits 64
     bits."""
-    if len(entries) != rank or min(entries, default=1) < 1 or max(entries, default=1) >= 1 << 31:
+    if len(entries) != rank or min(entries, default=1) < 1 or max(entries, default=1) > INT32_MAX:
         raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers below 2^31")
 
 
