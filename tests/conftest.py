@@ -31,6 +31,7 @@ ALLOCATIONS = 50_000
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # by the number of tests, which puts the slowest files last
+    os.environ.pop("COLUMNS", None)  # pytest-xdist's 80; texts are as wide as in a pipe
     gc.set_threshold(ALLOCATIONS)
     cache: pytest.Cache | None = getattr(config, "cache", None)  # -p no:cacheprovider leaves it out
     if sys.dont_write_bytecode and cache is not None:

@@ -218,6 +218,7 @@ REFUSED = [
     ({"accumulator": 7}, "accumulator", "found 7 bits"),
     ({"accumulator": True}, "accumulator", "expected a whole number"),
     ({"steps_per_term": 0}, "steps_per_term", "found 0, expected a whole number of at least 1"),
+    ({"segments": 0}, "segments", "found 0, expected a whole number of at least 1"),
     ({"profile": "nearest"}, "profile", "found 'nearest', expected one of"),
     ({"colour": "red"}, "colour", "found it, expected: name"),
 ]

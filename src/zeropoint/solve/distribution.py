@@ -73,20 +73,20 @@ class Distribution:
         return float((self.points.astype(np.float64) ** 2).mean())
 
 
-def loss(function: Function, points: Array, changed: Noisy) -> float:
+def loss(function: Function, points: Array, changed: Noisy, computed: Function | None = None) -> float:
     """The SQNR in dB of a function's results when its points are perturbed; the signal power is their variance.
 
     If the results are constant, for example because a clamp saturates every point, the mean square is used instead.
     `changed` lists perturbed points with their weights. Points whose unperturbed result is not finite are ignored. The
     SQNR is -inf if a perturbation makes a result non-finite, and +inf if the noise is small beside the rounding of the
-    result itself to 8 bits (`ROUNDINGS`).
+    result itself to 8 bits (`ROUNDINGS`). A kernel that does not compute the function itself gives `computed`.
     """
     with np.errstate(all="ignore"):
         expected = function(points).astype(np.float64)
         kept = np.isfinite(expected)
         if not kept.any():
             return np.inf
-        found = [(weight, function(form).astype(np.float64)[kept]) for weight, form in changed]
+        found = [(weight, (computed or function)(form).astype(np.float64)[kept]) for weight, form in changed]
     expected = expected[kept]
     if not all(np.isfinite(results).all() for _, results in found):
         return -np.inf
@@ -117,3 +117,22 @@ def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
     """Points with normal noise added, as (weight, points) at the three nodes of Gauss-Hermite quadrature."""
     far = np.float32(np.sqrt(3.0) * deviation)
     return [(1 / 6, points - far), (2 / 3, points), (1 / 6, points + far)]
+
+
+def interpolated(function: Function, seen: Distribution, segments: int) -> Function:
+    """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
+
+    Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are
+    bounded by those of the observed points, for which the kernel's result has its type.
+    """
+    greatest = max(abs(seen.minimum), abs(seen.maximum))
+    ends = np.linspace(-greatest, greatest, segments + 1)
+    with np.errstate(all="ignore"):
+        known, found = function(seen.points), function(ends).astype(np.float64)
+    known = known[np.isfinite(known)]
+    numbers = np.flatnonzero(~np.isnan(found))
+    if not known.size or not numbers.size:
+        return function
+    following = numbers[np.minimum(np.searchsorted(numbers, np.arange(ends.size)), numbers.size - 1)]
+    values = np.clip(found[following], known.min(), known.max())
+    return lambda points: np.interp(points, ends, values)

@@ -39,7 +39,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.distribution import Distribution, Function, Noisy, loss, normalized_loss, with_noise
+from zeropoint.solve.distribution import Distribution, Function, Noisy, interpolated, loss, normalized_loss, with_noise
 from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.quotients import (
     QUOTIENT_SPARE,
@@ -82,6 +82,8 @@ class _Reader:
     """The variances of the rows if the reader divides each row by its own deviation."""
     is_quotient: bool = False
     """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
+    computed: Function | None = None
+    """What the kernel computes instead of the function; None if it is the function."""
 
     def function(self, points: Array) -> Array:
         """Apply the steps in order."""
@@ -92,7 +94,7 @@ class _Reader:
     def left(self, points: Array, changed: Noisy) -> float:
         """The SQNR in dB of the reader's result when its points are perturbed."""
         if self.variances is None:
-            return loss(self.function, points, changed)
+            return loss(self.function, points, changed, self.computed)
         return normalized_loss(self.function, points, changed, self.variances)
 
 
@@ -199,7 +201,8 @@ class FunctionWidths:
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
         # Without the noise of kernels before it: it tells whether this rounding alone is too coarse, for the message.
-        alone = [self._left(reader, seen, storage) for storage in storages]
+        kinds = [self._computing(region, index, storage, reader, seen) if own else reader for storage in storages]
+        alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
         left = [self._left(reader, seen, storages[0], carried), *alone[1:]]
@@ -222,6 +225,16 @@ class FunctionWidths:
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
             self.constraints.of(region.inputs[index]).facts.append(note)
         self._trace(value, replace(reader, bits=None if enough is None else enough.type.width, why=why))
+
+    def _computing(
+        self, region: QuantizeRegionOp, index: int, storage: Storage, reader: _Reader, seen: Distribution
+    ) -> _Reader:
+        """The reader as a kernel computes it that has operand `index` in a storage: interpolated if its row says so."""
+        rows = (row for row in self.noise.rows(region) if row.input_rule(index).storage == storage)
+        segments = next((row.segments for row in rows), None)
+        if segments is None or not reader.steps or reader.variances is not None:
+            return reader
+        return replace(reader, computed=interpolated(reader.function, seen, segments))
 
     def _left(self, reader: _Reader, seen: Distribution, storage: Storage, carried: float = 0.0) -> float | None:
         """The SQNR in dB of a reader of the rounded operand if it is too low; None if it is sufficient.

@@ -80,8 +80,9 @@ def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
         return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
     if row.pair_bits is not None and (row.pair_bits != PAIR_BITS or not _adds_pairs(row)):
         return "pair_accumulator", f"found {row.pair_bits}, expected {PAIR_BITS}, for 8-bit activations and weights"
-    if row.steps_per_term is not None and row.steps_per_term < 1:
-        return "steps_per_term", f"found {row.steps_per_term}, expected a whole number of at least 1"
+    for column, number in (("steps_per_term", row.steps_per_term), ("segments", row.segments)):
+        if number is not None and number < 1:
+            return column, f"found {number}, expected a whole number of at least 1"
     return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
 
 

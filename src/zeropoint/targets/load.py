@@ -49,6 +49,7 @@ COLUMNS = (
     "accumulator",
     "pair_accumulator",
     "steps_per_term",
+    "segments",
     "intermediate",
     "same_storage",
     "profile",
@@ -279,5 +280,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         tuple(entry.texts("composites")) if "composites" in entry.columns else None,
         entry.outputs[1:],
         entry.of_type("steps_per_term", int, "a whole number") if "steps_per_term" in entry.columns else None,
+        entry.of_type("segments", int, "a whole number") if "segments" in entry.columns else None,
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]

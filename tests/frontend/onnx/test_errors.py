@@ -46,7 +46,7 @@ def test_missing_file_without_a_suffix(tmp_path: Path) -> None:
 
 def test_unknown_suffix(tmp_path: Path) -> None:
     (tmp_path / "model.pt").touch()
-    with pytest.raises(ModelError, match=r"found suffix '\.pt', expected one of: \.mlir, \.onnx"):
+    with pytest.raises(ModelError, match=r"found suffix '\.pt', expected one of: \.mlir, \.mlirbc, \.onnx"):
         load_model(tmp_path / "model.pt")
 
 
