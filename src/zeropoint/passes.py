@@ -54,6 +54,7 @@ from zeropoint.solve import (
 )
 from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.bound_terms import bound_terms
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.solve.split_channels import split_channels
@@ -201,6 +202,7 @@ FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
 ASKING_PASSES = (Pass(_instrument, "insert requests for statistics where ranges are needed"),)
 """Request statistics, before calibration."""
 CALIBRATED_PASSES = (
+    Pass(drop_inner_statistics, "remove statistics inside of kernels, which constrain nothing"),
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
     Pass(bound_terms, "raise terms far below a relu to the least that it still hides"),
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from annotated import texts_of_plain_and_annotated, without_facts
 from zeropoint.calibrate import asks_all, collect, instrument, samples, state_ranges
 from zeropoint.frontend import load_model
 from zeropoint.fuse import fuse, unfuse
-from zeropoint.ir.annotations import FACTS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.stablehlo import ConstantOp
@@ -39,14 +39,6 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 
 def regions(program: Program) -> list[QuantizeRegionOp]:
     return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-
-
-def without_facts(program: Program) -> Program:
-    """The program without the names of the ops whose statistics decided: the first or the last op of a kernel."""
-    for op in program.module.walk():
-        op.attributes.pop(FACTS, None)
-    program.main.properties.pop("arg_attrs", None)
-    return program
 
 
 def test_statistics_in_the_middle_of_a_kernel_go_inside_and_those_of_its_output_stay_behind_it() -> None:
@@ -142,6 +134,43 @@ def test_statistics_inside_of_a_kernel_do_not_keep_its_bias_far_below_the_clamp(
     options = Options(target="cpu", observer="minmax", effort="none")
     (first,), (then,) = (regions(quantize(program, data, options).propagated) for program in (network, annotated))
     assert first.input_specs == then.input_specs
+
+
+NORMALIZED = """
+func.func @main(%i: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %k = stablehlo.constant dense<[[1.0, -0.5, 0.25, 0.75], [0.5, 1.0, -0.75, 0.25], [-1.0, 0.5, 1.0, 0.5],
+       [0.25, -1.0, 0.5, 1.0]]> : tensor<4x4xf32>
+  %x = stablehlo.dot_general %i, %k, contracting_dims = [1] x [0]
+       : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %four = stablehlo.constant dense<4.0> : tensor<8xf32>
+  %epsilon = stablehlo.constant dense<1.0e-5> : tensor<8xf32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+       : (tensor<8x4xf32>, tensor<f32>) -> tensor<8xf32>
+  %m = stablehlo.divide %s, %four : tensor<8xf32>
+  %b = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<8xf32>) -> tensor<8x4xf32>
+  %d = stablehlo.subtract %x, %b : tensor<8x4xf32>
+  %q = stablehlo.multiply %d, %d : tensor<8x4xf32>
+  %t = stablehlo.reduce(%q init: %zero) applies stablehlo.add across dimensions = [1]
+       : (tensor<8x4xf32>, tensor<f32>) -> tensor<8xf32>
+  %v = stablehlo.divide %t, %four : tensor<8xf32>
+  %e = stablehlo.add %v, %epsilon : tensor<8xf32>
+  %r = stablehlo.rsqrt %e : tensor<8xf32>
+  %c = stablehlo.broadcast_in_dim %r, dims = [0] : (tensor<8xf32>) -> tensor<8x4xf32>
+  %y = stablehlo.multiply %d, %c : tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+"""
+
+
+def test_statistics_inside_of_a_layer_norm_say_of_its_rows_what_calibration_says() -> None:
+    """The rows are of very different sizes: i8 is too coarse for them, so the product before stays float."""
+    network = parse_program(NORMALIZED)
+    values = np.random.default_rng(0).normal(size=(4, 8, 4)) * np.logspace(-3, 0, 8).reshape(-1, 1)
+    data = [{network.inputs[0].name: sample.astype(np.float32)} for sample in values]
+    plain, annotated = texts_of_plain_and_annotated(network, data)
+    assert "i8 is too coarse" in plain
+    assert plain == annotated
 
 
 FOLDED = """

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+from annotated import texts_of_plain_and_annotated
 from networks import Network
-from solve.uneven_joins import a_maximum_pool, a_relu, a_transpose, convolved, joined, network, quantized, sqnr
+from solve.uneven_joins import a_maximum_pool, a_relu, a_transpose, convolved, joined, network, quantized, samples, sqnr
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
@@ -62,6 +63,12 @@ def test_a_contraction_that_undoes_sizes_keeps_the_small_part(
 ) -> None:
     program = network(make)
     assert sqnr(quantized(program, "cpu"), program, is_native=False) > 29  # 7 or less with one scale
+
+
+def test_statistics_inside_of_kernels_do_not_keep_operands_from_being_scaled() -> None:
+    """Those between a convolution and its relu, in a model with statistics after every op."""
+    plain, annotated = texts_of_plain_and_annotated(network(of_kernels_that_commute), samples(0))
+    assert plain == annotated
 
 
 def scaled(program: Program) -> int:

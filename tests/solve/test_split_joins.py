@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Block, Region, SSAValue
 
+from annotated import texts_of_plain_and_annotated
 from networks import Network
 from solve.uneven_joins import (
     SHAPE,
@@ -20,6 +21,7 @@ from solve.uneven_joins import (
     network,
     normalized,
     quantized,
+    samples,
     sqnr,
 )
 from zeropoint.ir.constants import constant_op
@@ -228,6 +230,12 @@ def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[N
     assert sqnr(result, program, is_native=False) > 27  # 5 or less with one scale
     reasons = list(left_float(result.propagated).values())
     assert any("it undoes the sizes of what it reads" in reason for reason in reasons)
+
+
+def test_statistics_inside_of_kernels_do_not_keep_the_parts_of_a_join_together() -> None:
+    """Those between the sum and the quotient of a pool, in a model with statistics after every op."""
+    plain, annotated = texts_of_plain_and_annotated(network(behind(an_average_pool)), samples(0))
+    assert plain == annotated
 
 
 def test_two_readers_share_the_parts_of_what_they_read() -> None:

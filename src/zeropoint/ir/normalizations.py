@@ -26,6 +26,16 @@ def row_variances(op: Operation) -> SSAValue | None:
     return roots[0].operand if len(roots) == 1 else None
 
 
+def stated_variances(op: Operation) -> StatisticsOp | None:
+    """The statistics of the variances of the rows that a region normalizes, also if the root does not read them."""
+    variances = row_variances(op)
+    if variances is None:
+        return None
+    if isinstance(variances.owner, StatisticsOp):
+        return variances.owner
+    return next((use.operation for use in variances.uses if isinstance(use.operation, StatisticsOp)), None)
+
+
 def epsilon(variances: SSAValue, weights: Weights) -> float:
     """The number that is added to the variances before the root; 0 without one."""
     while isinstance(variances.owner, StatisticsOp):

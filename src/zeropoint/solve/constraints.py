@@ -30,7 +30,7 @@ from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fac
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import location_of, written_name
-from zeropoint.ir.normalizations import epsilon, row_variances
+from zeropoint.ir.normalizations import epsilon, stated_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     CalibratedQuantizedType,
@@ -351,12 +351,12 @@ def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Wei
 
 def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
     """Record the variances of the rows that a region normalizes, without those of constant rows."""
-    variances = row_variances(region)
-    if variances is not None and isinstance(stated := variances.owner, StatisticsOp):
+    stated = stated_variances(region)
+    if stated is not None:
         low, high = stated_range(stated)
         points = _stated_numbers(stated, QUANTILES) or (low, high)
         # Rows with a variance near epsilon are constant: their result is noise in float, too.
-        least = 2 * epsilon(variances, weights)
+        least = 2 * epsilon(stated.arg, weights)
         constraints.variances[region] = tuple(point for point in points if point > least)
 
 

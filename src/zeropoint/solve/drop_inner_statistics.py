@@ -1,0 +1,63 @@
+"""Remove the statistics inside of kernels: a kernel computes its inner values exactly, so they constrain nothing.
+
+```mlir
+%1 = "quant.region"(%x, %w) ({
+  %c = stablehlo.convolution(%x, %w) ...
+  %s = "quant.stats"(%c) {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} ...
+  %r = stablehlo.maximum %c, %zero
+  quant.return %r
+})
+```
+becomes
+```mlir
+%1 = "quant.region"(%x, %w) ({
+  %c = stablehlo.convolution(%x, %w) ...
+  %r = stablehlo.maximum %c, %zero
+  quant.return %r
+})
+```
+So the passes behind this one see an annotated program as they see the plain one. Two kinds are kept, because they are
+also observed in a plain program: those of the variances of rows that a normalization divides by, through which the root
+reads the variances; and those inside of a user's composites, which may be split into kernels.
+
+Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
+considered.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.normalizations import stated_variances
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.quant.statements import STATES
+from zeropoint.solve.composed import is_composed
+
+
+def drop_inner_statistics(program: Program) -> Program:
+    """A copy of the program whose kernels have statistics at their ports only."""
+    program = program.clone()
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and not is_composed(op, program.weights):
+            _drop(op)
+    return program
+
+
+def _drop(region: QuantizeRegionOp) -> None:
+    kept = stated_variances(region)
+    for op in list(region.body.block.ops):
+        if isinstance(op, STATES) and op is not kept:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            Rewriter.erase_op(op)
+    if kept is not None:
+        _read_through(kept)
+
+
+def _read_through(kept: StatisticsOp) -> None:
+    """Move statistics behind the op that makes their value; what reads the value reads it through them."""
+    maker = kept.arg.owner
+    kept.detach()
+    Rewriter.insert_op(kept, InsertPoint.at_start(maker) if isinstance(maker, Block) else InsertPoint.after(maker))
+    kept.arg.replace_uses_with_if(kept.res, lambda use: use.operation is not kept)

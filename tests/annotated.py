@@ -1,0 +1,30 @@
+"""A model with statistics after every op beside the plain model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zeropoint.calibrate import asks_all, collect, instrument, observer_factory, state_ranges
+from zeropoint.ir.annotations import FACTS
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import print_program
+from zeropoint.options import Options
+from zeropoint.pipeline import quantize
+
+
+def without_facts(program: Program) -> Program:
+    """The program without the names of the ops whose statistics decided: the first or the last op of a kernel."""
+    for op in program.module.walk():
+        op.attributes.pop(FACTS, None)
+    program.main.properties.pop("arg_attrs", None)
+    return program
+
+
+def texts_of_plain_and_annotated(network: Program, data: Sequence[dict[str, Array]]) -> tuple[str, str]:
+    """The integer program of a model, and of the same model with the observed ranges after every op."""
+    asked = instrument(network, asks=asks_all, every_result=True)
+    annotated = state_ranges(asked, collect(asked, data, observer=observer_factory("minmax")))
+    options = Options(target="cpu", observer="minmax", effort="none")
+    plain, stated = (quantize(program, data, options).integer for program in (network, annotated))
+    return print_program(without_facts(plain)), print_program(without_facts(stated))
