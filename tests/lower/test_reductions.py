@@ -166,6 +166,15 @@ def test_sums_that_pass_32_bits_are_taken_in_64_and_saturate_once() -> None:
     check(windows, x, expected(x, 0, (I32, I32, I32), "add", "fixed32", "reduce_window"))
 
 
+@pytest.mark.parametrize("zero", [2**31 - 48, -(2**31)])
+def test_zero_points_at_the_ends_of_32_bits_leave_little_room_and_the_sum_saturates_there(zero: int) -> None:
+    kinds = (I8, Kind("i32", 0.5, zero), I8)
+    program = parse_program(text(kinds, "add", (4, 16), 0, "fixed32", "reduce"))
+    x = np.random.default_rng(0).integers(*I8.bounds, (4, 16), np.int8, endpoint=True)
+    x[0], x[1] = I8.bounds
+    check(program, x, expected(x, 0, kinds, "add", "fixed32", "reduce"))
+
+
 U8, WIDE = Kind("u8", 0.5, 10), Kind("i32", 0.25, 7)
 
 

@@ -128,7 +128,9 @@ def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -
     low, high = body.affine.centred_range
     # Storage bounds minus a zero point of 32 bits may need 33.
     word = i32 if low >= INT32_MIN and high <= INT32_MAX else i64
-    inside = lowering.saturated(total, low, high, word)
+    # The clamp compares in the type of the total, so that type must hold the bounds.
+    wide = total if word == i32 else lowering.converted(total, i64)
+    inside = lowering.saturated(wide, low, high, word)
     if body == form.result:
         return lowering.converted(lowering.shifted(inside, point, None), storage_element(body))
     # The result type only drops the zero point, which the total does not have anyway.
