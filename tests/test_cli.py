@@ -538,7 +538,7 @@ def test_compile_writes_an_object_or_a_library_and_the_header_beside_it() -> Non
         ("-o my-net.o", "found the name 'my-net', expected a C identifier"),
         ("-o net.o --cpu z80", "found the processor 'z80', expected native or one of: cascadelake, "),
         ("-o net.o --isa avx1024", "found the instruction set 'avx1024', expected one of: avx512-vnni, "),
-        ("-o net.o --triple z80-unknown-cpm", "found the triple 'z80-unknown-cpm', expected one that LLVM knows"),
+        ("-o net.o --triple z80-unknown-cpm", "found the triple 'z80-unknown-cpm', expected one that LLVM supports"),
     ],
 )
 def test_compile_refuses_in_one_line(arguments: str, message: str) -> None:

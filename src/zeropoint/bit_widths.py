@@ -1,6 +1,6 @@
 """The SQNR of programs, and what kernels that a target has in two widths cost in the narrow one.
 
-`least_sqnr` asks for a minimum: the search under a budget (`zeropoint.budget`) widens kernels until the program, with
+`least_sqnr` is a minimum: the search under a budget (`zeropoint.budget`) widens kernels until the program, with
 its corrections, reaches it on all samples. A wide kernel's output gets the spec `!quant.any` with the wide storage,
 which propagation treats as a demand of the user.
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent
 _NO_MEMORY = re.compile(f"{re.escape(os.strerror(errno.ENOMEM))}|failed to map segment", re.IGNORECASE)
-"""The words of the system and its loader."""
+"""Messages of the system and of its loader if memory is short."""
 _LEAST = 16 << 20
-"""The bytes that any work needs."""
+"""If an allocation of this many bytes fails, memory is short."""
 
 
 class Error(Exception):

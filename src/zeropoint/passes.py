@@ -207,7 +207,7 @@ CALIBRATED_PASSES = (
     Pass(bound_terms, "raise terms far below a relu to the least that it still hides"),
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
     Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
-    Pass(scale_parts, "scale operands of a concatenation to like sizes if contractions undo their sizes"),
+    Pass(scale_parts, "scale operands of a concatenation to similar ranges if contractions compensate them"),
     Pass(name_kernels, "state the names of kernels that share the name of one op"),
 )
 """Use the statistics of calibration."""

@@ -181,7 +181,7 @@ _LOCAL = struct.Struct("<26x2H")
 _LZMA = struct.Struct("<5xL")
 """The start of its data by LZMA: version, size of the properties, first property, size of the dictionary."""
 _DICTIONARY = 64 << 20
-"""The largest dictionary that common tools make. It is allocated whole: a few bytes can ask for 4 GiB."""
+"""The largest dictionary that common tools make. It is allocated at once: a few bytes of a file can request 4 GiB."""
 
 
 def _check_dictionaries(archive: zipfile.ZipFile) -> None:
@@ -204,7 +204,7 @@ def _check_dictionaries(archive: zipfile.ZipFile) -> None:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise DataError for a pipe or a device, which could be waited for without an end."""
+    """Raise DataError for a pipe or a device: reading it could block forever."""
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: found no regular file; expected .npz or .npy data")
 

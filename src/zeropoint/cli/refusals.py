@@ -26,7 +26,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error. Control characters of names, which a terminal would obey, are escaped."""
+    """Print a line on standard error. Control characters of names, which a terminal would interpret, are escaped."""
     shown = "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in line)
     click.echo(shown, err=True)
 

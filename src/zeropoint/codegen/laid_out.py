@@ -1,7 +1,6 @@
-"""Checks that the memory of a laid out program is what kernels rely on.
+"""Checks that the memory of a laid out program meets the requirements of its kernels.
 
-A program that `layout` has made needs none of this. A text may have been edited, and kernels access memory without
-checks of their own:
+Programs made by `layout` do. A text may have been edited, and kernels access memory without checks of their own:
 
 ```mlir
 %0 = memref.alloc() : memref<576xi8, "arena">

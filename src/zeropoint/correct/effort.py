@@ -1,7 +1,7 @@
 """Try the corrections of an effort, judge each on held-back samples, and keep the best.
 
-The held-back samples have done their work when a method is chosen. The chosen one is then fitted again, to all samples.
-Nothing is left to judge the result by, so the figures are those of the first fit.
+The held-back samples are needed only to choose a method. The chosen method is then fitted again, to all samples. No
+samples are left to judge the second fit, so the figures are those of the first one.
 
 The methods tried and their results are an attribute of the module:
 
@@ -146,7 +146,7 @@ class Corrections:
 
     @property
     def _end(self) -> str:
-        """What became of the best method."""
+        """Whether the best method was kept, or why not."""
         again = f", after this figure fitted again to {self.refit} samples, these included" if self.refit else ""
         return f"kept{again}"
 

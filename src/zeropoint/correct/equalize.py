@@ -107,7 +107,7 @@ class Site:
         value = maker.results[0]
         readers = list(readers_of(value))
         regions = [reader for reader in readers if isinstance(reader, QuantizeRegionOp)]
-        # A reader that does not take the inverse factors would see other numbers.
+        # A reader without the inverse factors would compute other numbers.
         if not readers or len(regions) < len(readers) or any(input_axis(one, weights) != axis for one in regions):
             return None
         return None if axis is None else Site(maker, value, tuple(regions), axis, bounds.high)
@@ -115,7 +115,7 @@ class Site:
     def factors(self, ranges: Array, weights: Weights) -> Array | None:
         """The factors by channel, from the observed ranges (channels, 2); None if the channels are even."""
         magnitude = np.abs(ranges).max(axis=1)
-        # A channel that was always 0 says nothing about its range.
+        # The range of a channel that was always 0 is unknown.
         seen = magnitude > 0
         if not seen.any() or np.log2(magnitude.max() / magnitude[seen]).mean() < UNEVEN:
             return None
@@ -128,7 +128,7 @@ class Site:
             if self.high < inf:
                 # Stretching by 1 / f also moves the clamp to f H for the channel.
                 found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
-            # Channels that were never seen keep their scale: nothing is known about them.
+            # Channels that were always 0 keep their scale: their range is unknown.
             return np.where(seen, found, 1.0)
 
         # Depthwise weights have a scale per channel, so they take any factor without loss.

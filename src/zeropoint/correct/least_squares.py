@@ -93,9 +93,10 @@ def best_ridge(weight: Array, rows: Rows, own: Array, cross: Array) -> float:
 
 
 def _costs(weight: Array, rows: Rows, part: slice, own: Array, cross: Array) -> Array:
-    """For each ridge, the error on a part of the rows of what the other rows give, less a constant.
+    """For each ridge, the error on one part of the rows of the V that the other rows give, minus a constant.
 
-    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part, is less work than rows are.
+    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than with
+    the rows themselves.
     """
     share = np.float32((part.stop - part.start) / rows.quantized.shape[1])
     held = rows.moments(part)

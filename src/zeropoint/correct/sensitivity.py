@@ -106,7 +106,7 @@ def sensitivities(
             sums.count(stored, result.kind)
         one = _sensitivity(step.region, sums, result.kind)
         given = sum(_noise_share(value, shown) for value in step.inputs)
-        # Without noise at the inputs, nothing is passed on, and 0 / 0 says so.
+        # Without noise at the inputs, no noise is passed on; 0 / 0 would be NaN.
         gains[step.region] = one.inherited / given if given else 0.0
         found.append(one)
 

@@ -125,7 +125,7 @@ def for_(op: Any, scope: Scope) -> Kernel:
 
 
 def while_(op: Any, scope: Scope) -> Kernel:
-    """`scf.while`: the first region says whether to go on, and with which values the second one runs.
+    """`scf.while`: the first region computes whether to continue, and the values that the second one takes.
 
     Raises ExecutionError after as many trips as the limit of the run allows.
     """

@@ -11,11 +11,11 @@ from zeropoint.interp.errors import ExecutionError
 from zeropoint.limits import limits
 
 LOOPS = ("affine.for", "chlo.scan", "scf.while", "stablehlo.while")
-"""The ops whose trips are counted. Nests of `affine.for` that carry no values run at once, and count nothing."""
+"""The ops whose trips are counted. Nests of `affine.for` without carried values run at once and are not counted."""
 
 
 class Trips:
-    """The trips that the loops of one run have made, and the most that they may make. Its threads share it."""
+    """The trips that the loops of one run have made, and their maximum. All threads of the run share it."""
 
     def __init__(self) -> None:
         self._most = limits().trips

@@ -1,4 +1,4 @@
-"""Quantized constants, however a program writes them.
+"""Quantized constants, in every form in which programs write them.
 
 ```mlir
 %0 = "stablehlo.constant"() {value = dense<[4, -2]> : tensor<2xi8>} : () -> tensor<2x!quant.uniform<i8:f32, 0.25>>

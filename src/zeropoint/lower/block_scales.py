@@ -13,8 +13,9 @@ becomes
 %r = stablehlo.reshape %m : (tensor<3x32x24xf32>) -> tensor<96x24xf32>
 ```
 Zero points are subtracted before the product. This is the formula of `numerics.affine.dequantize`, with the same bits:
-the difference of two integers of 8 bits is exact in f32. In a type, every scale is text; as a tensor it is four bytes
-of the file of weights. Unsigned storage becomes signed: half of its range is taken off integers and zero points.
+the difference of two integers of 8 bits is exact in f32. In a type, every scale is text; in a tensor, it takes four
+bytes of the file of weights. Unsigned storage becomes signed: half of its range is subtracted from integers and zero
+points.
 """
 
 from __future__ import annotations

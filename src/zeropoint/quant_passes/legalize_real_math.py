@@ -10,7 +10,7 @@ becomes
 %1 = stablehlo.add %0, (broadcast of %b along axis 1) : tensor<2x4xf32>
 %2 = stablehlo.maximum %1, (broadcast of 0.0) : tensor<2x4xf32>
 ```
-So a float program that is written in real math ops is quantized as any other. Real math ops on quantized values stay:
+A float program in real math ops is then quantized like any other. Real math ops on quantized values stay:
 `lower` makes them integer ops. If a profile computes one in floats, it becomes StableHLO there, with the reason.
 """
 

@@ -1,6 +1,6 @@
 """The rules of a recipe: what they select, what they set, and which values they accept.
 
-Source: the RFC on quantization transformations, "Model Constraints": what a user knows about a tensor goes into the
+Source: the RFC on quantization transformations, "Model Constraints": what the user states about a tensor goes into the
 program before propagation. `!quant.none` keeps a tensor float, `!quant.any` demands a bit width.
 """
 

@@ -1,4 +1,4 @@
-"""Raise the very negative numbers of a constant that is added before a relu to the least that the relu still hides.
+"""Raise very negative numbers in a constant that is added before a relu to a number that the relu still clamps.
 
 ```mlir
 %b = stablehlo.constant dense<[0.5, -1.0e9]> : tensor<2xf32>
@@ -37,7 +37,7 @@ FAR = 4.0
 """A constant is left alone unless it has numbers this many times further below the clamp than needed: two bits."""
 
 LOWEST = -1e30
-"""A clamp at the least f32 number hides nothing."""
+"""A clamp at the least f32 number has no effect."""
 
 
 def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) -> None:
@@ -85,7 +85,7 @@ Ranges = dict[SSAValue, Range | None]
 
 
 def _least(op: Operation, term: SSAValue, ranges: Ranges, region: QuantizeRegionOp, weights: Weights) -> float | None:
-    """The number below which a term of a sum does not show behind the clamp that reads it; None without a clamp."""
+    """The number below which a term of a sum has no effect after the clamp of the sum; None without a clamp."""
     high = margin = 0.0
     value: SSAValue = term
     while True:

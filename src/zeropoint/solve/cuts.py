@@ -199,12 +199,12 @@ def _windows(op: ReduceWindowOp, cut: Cut) -> Needed | None:
 
 
 def _joined(op: ConcatenateOp, cut: Cut) -> Needed | None:
-    """Along another dimension; a part along the joined one is a part of each operand (`part_values.py`)."""
+    """A part along another dimension than the joined one: the same part of each operand. (See `part_values.py`.)"""
     return None if op.dimension.value.data == cut.axis else [(value, cut) for value in op.inputs]
 
 
 def _convolved(op: ConvolutionOp, cut: Cut) -> Needed | None:
-    """Filters; with groups, all filters of some groups, of whose channels they need no others."""
+    """A part of the filters; with groups, whole groups, which need only the input channels of these groups."""
     layout = op.dimension_numbers.data
     if op.batch_group_count.value.data != 1:
         return None
@@ -230,7 +230,7 @@ def _elements(groups: Array, size: int) -> Array:
 
 
 def _weighted(op: ConvolutionOp | DotGeneralOp, cut: Cut) -> Needed | None:
-    """A part of the results' channels needs a part of the weights, and the first operand whole."""
+    """A part of the output channels needs a part of the weights and the whole first operand."""
     channels = weight_channel_axis(op)
     if cut.axis != output_channel_axis(op) or channels is None:
         return None
@@ -238,7 +238,7 @@ def _weighted(op: ConvolutionOp | DotGeneralOp, cut: Cut) -> Needed | None:
 
 
 def _product(op: DotGeneralOp, cut: Cut) -> Needed | None:
-    """Rows of the first operand need the second one whole; of a batch, both operands have a part."""
+    """A part of a batch needs parts of both operands, one of the rows a part of the first and the whole second one."""
     dimensions = op.dot_dimension_numbers.data
     batch = list(dimensions.lhs_batching_dimensions)
     if cut.axis < len(batch):

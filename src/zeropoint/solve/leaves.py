@@ -1,4 +1,4 @@
-"""Follow the operands of uneven concatenations through the program: which one each element of a value comes from.
+"""Track from which operand of an uneven concatenation each element of a value comes.
 
 ```mlir
 %c = "quant.region"(%a, %b) ({ concatenate })      leaves %a, in [-100, 100], and %b, in [-1, 1]
@@ -141,11 +141,11 @@ def known_range(value: SSAValue, weights: Weights, target: Target) -> Range | No
 
 
 def is_even(leaves: Sequence[Leaf]) -> bool:
-    """Whether the scales of leaves differ by no more than a bit; zeros fit to all."""
+    """Whether the scales of leaves differ by no more than a bit; zeros fit any scale."""
     steps = [leaf.step for leaf in leaves if leaf.step > 0]
     return max(steps, default=0.0) <= WORTH * min(steps, default=0.0)
 
 
 def span(ranges: Sequence[Range]) -> Range:
-    """The least range that has all of them."""
+    """The smallest range that contains all of them."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -33,7 +33,7 @@ MEANS = ("average_pool", "mean")
 def region_range(divided: Divided, parts: Sequence[Range | None], target: Target) -> Range | None:
     """The range of a region's part, by the ranges of the parts of its operands; None in `parts` for whole operands.
 
-    Else the observed range of the whole result, None without one.
+    If that is unknown, the observed range of the whole result; None without one.
     """
     region, kernel = divided.region, divided.region.logical_kernel.data
     known = [
@@ -55,7 +55,7 @@ def region_range(divided: Divided, parts: Sequence[Range | None], target: Target
 
 
 def op_range(op: Operation, ranges: Sequence[Range | None]) -> Range | None:
-    """The range of the result of an op without a kernel that passes elements on; else the observed one."""
+    """The range of an op outside of kernels: that of its operands if it only moves elements, else the observed one."""
     known = [one for one in ranges if one is not None]
     if isinstance(op, MOVES | SelectOp | ClampOp) and known:
         return span(known)
@@ -78,7 +78,7 @@ def _is_constant(divided: Divided, index: int) -> bool:
 
 
 def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
-    """What weights make of values in a range, with a bias; padding is 0."""
+    """The range of a contraction of values in a range by weights, with its bias; padding is 0."""
     op, region = divided.region.body.block.first_op, divided.region
     assert isinstance(op, ConvolutionOp | DotGeneralOp)
     axis, array = weight_channel_axis(op), constant_array(region.inputs[1], divided.weights)

@@ -6,11 +6,11 @@
 %p = "quant.region"(%h) ({ average pool })
 ```
 The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the way is copied for the
-part (`divided.py`), with the part of its constants; a part of an operand that has nothing to do with the concatenation,
+part (`divided.py`), with the part of its constants; a part of an operand that does not come from the concatenation,
 such as the gate of a product, is a slice. Readers of the same part share the copies.
 
-Nobody observed the range of a part. It is bounded by what the kernels compute from the ranges of their operands, and by
-the range of the whole value.
+The range of a part was not observed. It is bounded by what the kernels compute from the ranges of their operands, and
+by the range of the whole value.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PartValues:
         return self._sliced(value, cut)
 
     def _stated(self, op: StatisticsOp, cut: Cut, depth: int) -> Planned | None:
-        """A part of a value with statistics has those of its bound."""
+        """A part of a value with statistics gets statistics of its own bound."""
         part, whole = self.part(op.arg, cut, depth), observed(op.res)
         if part is None or whole is None:
             return None

@@ -1,16 +1,16 @@
 """The scale that each node of the port graph needs: what readers want, propagated back to the defining kernel.
 
 A rescale to a finer scale does not recover what was rounded away. So a reader constrains every node that its value
-passes through, back to the kernel that computes it: none of them may be much coarser than what the reader wants.
+passes through, back to the kernel that computes it: none of them may be much coarser than the reader requires.
 
 A reader is a kernel that does not pass the scale of its operand on, a float op, or the caller. Ideally it would get the
 scale of its value's own range. But it cannot get a finer scale than each node on the way has alone: tied ports and
 coupled values have the union of their ranges, a kernel or a pin may fix a type, and a kernel may require a zero point.
 The coarsest of these is the scale that the reader would get if every edge of the graph were rescaled. This is the best
-possible scale, and the scale that the reader wants.
+possible scale, and the scale that the reader requires.
 
 ```
-add [-3, 4] ──▶ transpose ──▶ convolution        wants 7/255, of 'add' too
+add [-3, 4] ──▶ transpose ──▶ convolution        requires 7/255, also of 'add'
      └────────▶ concatenate [-900, 900] ──▶ ...  so that the rescale goes here
 ```
 """

@@ -3,7 +3,7 @@
 ```mlir
 %1 = "quant.region"(%0) ({ ^bb0(%x: tensor<4xf32>): "quant.return"(%x) }) {logical_kernel = "rescale",
        input_specs = [!quant.uniform<i8:f32, 0.5>], output_specs = [!quant.uniform<i8:f32, 0.25:3>],
-       zeropoint.rescale = "'x': <what the value has>; <what its reader wants>"} : ...
+       zeropoint.rescale = "'x': <what the value has>; <what its reader requires>"} : ...
 ```
 """
 

@@ -1,4 +1,4 @@
-"""Scale the operands of a concatenation to like sizes if the contractions behind it undo their sizes.
+"""Scale the operands of a concatenation to similar ranges if the contractions that read it compensate their ranges.
 
 ```mlir
 %b = "quant.region"(%x, %w) ({ convolution })                observed in [-1, 1], %a in [-100, 100]
@@ -118,7 +118,7 @@ class _Scaled:
 
     @staticmethod
     def of(join: Join, weights: Weights, target: Target) -> _Scaled | None:
-        """None if the operands are of like size, none of them can be scaled, or a reader cannot take the factors."""
+        """None if the operands have similar ranges, none of them can be scaled, or a reader cannot take the factors."""
         ranges = [known_range(value, weights, target) for value in join.values]
         leaves = [Leaf(value, one) for value, one in zip(join.values, ranges, strict=True) if one is not None]
         if len(leaves) < len(ranges) or is_even(leaves) or len(set(join.values)) < len(ranges):
@@ -172,7 +172,7 @@ class _Scaled:
             [(one.range[0] / f, one.range[1] / f) for one, f in zip(self.leaves, factors.tolist(), strict=True)]
         )
         for op in self.stated:
-            # A pool of the concatenation is within its range.
+            # The result of a pool is within the range of the concatenation.
             _state(op, bound)
 
 
@@ -266,7 +266,7 @@ def _floats(values: Array) -> DenseIntOrFPElementsAttr:
 
 
 def scale_parts(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program whose contractions read concatenations of values of like size."""
+    """A copy of the calibrated program whose contractions read concatenations of values of similar ranges."""
     program = program.clone()
     for op in list(program.entry.ops):
         join = join_of(op.results[0]) if isinstance(op, QuantizeRegionOp) and len(op.results) == 1 else None

@@ -3,7 +3,7 @@
 A kernel fixes the type of its result, such as 1/256:-128 of a logistic. Nothing depends on the observed range if all
 readers take this type. The range matters in these cases:
 
-- A reader wants another type: a rescaled copy has the observed range.
+- A reader requires another type: a rescaled copy has the observed range.
 - The value shares its type with values of other kernels (a concatenation): the range extends theirs.
 - A reader selects elements or is a function of one value: `read_ranges` narrows what comes before by it.
 

@@ -1,4 +1,4 @@
-"""The element types of standard MLIR: arith and linalg know signless integers only, and ops say how they are read.
+"""The element types of standard MLIR: arith and linalg have only signless integers, and the op determines their sign.
 
 | StableHLO | standard | ops |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Float weights that a program has as integers with scales: `Dequantized`.
+"""Float weights that a program stores as integers with scales: `Dequantized`.
 
 %w = quant.scast (constant)             : tensor<96x24xi4> to tensor<96x24x!quant.uniform<i4:f32:{0:32, 1:1}, {...}>>
 %r = quant.dcast %w                     : matched from here backwards; the other forms are those of `ir/dequantized.py`

@@ -116,8 +116,8 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
 
 
 def reach_of_product(terms: int, channels: int, size: int) -> IntArray:
-    """The greatest |accumulator| of each channel, for activations of `size` bytes; i32 holds the products of the
-    program."""
+    """The greatest |accumulator| of each channel, for activations of `size` bytes; at most that of i32, in which the
+    program computes the products."""
     return np.full(channels, min(terms * (255 * 128 if size == 1 else 1 << 30), INT32_MAX), np.int64)
 
 

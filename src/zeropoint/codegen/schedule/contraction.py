@@ -105,7 +105,7 @@ class _Contraction:
         # The dense kernel fills weights of other groups. They are -0, which the kernel skips: 0 * infinity is NaN.
         windows = _signed_zeros(piece) if floats else piece.windows
         parts = windows.parts(self._together, self.isa.width)
-        # Weights that are not the model's may not turn an infinite input to NaN.
+        # Filled weights must not turn an infinite input into NaN.
         sparse = not piece.taps or parts[0].windows.groups > 1
         row, pixel = (0, 0) if self.other is None else self.values.image_strides(self.other)[2:]
         arithmetic = self._arithmetic(windows.weights, bias, (row, pixel), sparse=sparse)

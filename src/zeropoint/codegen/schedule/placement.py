@@ -16,7 +16,7 @@ from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ScatterOp
 
 def schedule_update(body: Body) -> None:
     """Append the copy of the operand, and the step that writes the updates."""
-    # The elements that no update meets are those of the operand.
+    # Elements without an update keep the values of the operand.
     copy(body.graph, body.name, body.view(body.root.operands[0]), body.outputs[0])
     if isinstance(body.root, ScatterOp):
         return _scatter(body, body.root)
@@ -71,7 +71,8 @@ def _scatter(body: Body, op: ScatterOp) -> None:
         axis = axes[of]
         assert axis is not None
         writes[axis] = target.strides[d]
-    # Loops with their own stride in the result come first: their iterations never meet, so they can be tasks.
+    # Loops with their own stride in the result come first: their iterations write different elements, so they can be
+    # tasks.
     order = sorted(range(rank), key=lambda d: not writes[d])
     apart = sum(1 for step in writes if step)
     reads: list[View] = []

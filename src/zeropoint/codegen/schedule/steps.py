@@ -85,7 +85,7 @@ class _Schedule:
         self._outputs = {self._returned(value): index for index, value in enumerate(last.operands)}
         for op in ops:
             self._append(op)
-            RECENT_PAGES.release()  # a match read its weights long ago, a packed copy is made now
+            RECENT_PAGES.release()  # the match has read the weights, and their packed copy is complete
         self.graph.results = [self._views[self._returned(value)] for value in last.operands]
 
     @staticmethod

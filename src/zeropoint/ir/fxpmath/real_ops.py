@@ -242,7 +242,7 @@ def _matmul_shape(lhs: Any, rhs: Any) -> tuple[int, ...] | None:
 
 
 class RealMatMulBase(RealOp):
-    """A product of matrices, or of two stacks of as many.
+    """A product of two matrices, or of two stacks with the same number of matrices.
 
     Quantized weights (`rhs`) of one matrix may have 4 bits, and a scale per column or per block (`numerics.blockwise`).
     A product without bias and clamp may have a result of i32 with the scales of the products: the saturated sums.

@@ -1,4 +1,4 @@
-"""The scales of products with weights: one for each output channel, also if the weights have one a block."""
+"""The scales of products with weights: one for each output channel, also for weights with a scale per block."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def channel_scales(kind: UniformQuantizedType, axis: int, channels: int) -> Floa
 def with_least_scales(kind: UniformQuantizedType, axis: int, least: FloatArray) -> UniformQuantizedType:
     """A sub-channel type whose channels have at least the scales `least`, [channels].
 
-    All blocks of a channel grow by one factor, so that their ratios stay.
+    All scales of a channel grow by one factor, so that their ratios do not change.
     """
     scales = np.moveaxis(kind.scales, axis, 0)
     rows = scales.reshape(scales.shape[0], -1)

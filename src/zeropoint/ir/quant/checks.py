@@ -36,7 +36,7 @@ def check_storage(storage: Storage) -> None:
 def check_expressed(expressed_type: object) -> None:
     """Check that the expressed type is a floating-point type."""
     try:
-        float_format(expressed_type)  # pyright: ignore[reportArgumentType] (what is no type is refused)
+        float_format(expressed_type)  # pyright: ignore[reportArgumentType] (other values are rejected)
     except TypeError as error:
         raise VerifyException("expressed type must be floating point") from error
 

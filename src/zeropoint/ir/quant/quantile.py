@@ -52,7 +52,7 @@ def bit_width(found: Attribute) -> int:
 
 
 def _power_text(value: int) -> str:
-    """The text of a number. Beyond 64 bits, it is a power of two, because the digits could fill pages."""
+    """The text of a number. Beyond 64 bits, a power of two, because it could have thousands of digits."""
     return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1}"
 
 
