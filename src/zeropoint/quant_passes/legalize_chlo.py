@@ -12,8 +12,8 @@ becomes
 ```
 
 Unary functions (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after` stay: the interpreter computes them and the
-lowering makes tables of them, as of StableHLO's own functions. As polynomials they would not be recognized as functions.
-`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` also stay, for the interpreter.
+lowering makes tables of them, as of StableHLO's own functions. Expanded to polynomials, they would not be
+recognized as functions. `chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` also stay, for the interpreter.
 """
 
 from __future__ import annotations
