@@ -1,6 +1,6 @@
 """Checks a recipe's demands against the kernels of a target: its observers, and rules without effect.
 
-`recipe` knows the rules and the program, `targets` knows the kernels. Whether a rule has an effect depends on both.
+`recipe` has the rules and the program, `targets` has the kernels. Whether a rule has an effect depends on both.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def _calibrated(
     engine: Engine | None,
     work: Work | None,
 ) -> Report:
-    """The ranges observed on samples, which `kept` sees as they pass."""
+    """The ranges observed on samples; `kept` receives each sample as it is run."""
     start = perf_counter()
     report = collect(
         asked,

@@ -45,7 +45,7 @@ def quantize_shapes(
     shape.
 
     Raises DataError if the data fits none, OptionError for a search of widths, CalibrationError for a program that
-    asks for a range that the calibrated one does not have, and what `quantize` raises.
+    needs a range that the calibrated one does not have, and what `quantize` raises.
     """
     if options.least_sqnr is not None or options.budget is not None:
         raise OptionError(

@@ -229,7 +229,7 @@ def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[N
     result = quantized(program, "cpu")
     assert sqnr(result, program, is_native=False) > 27  # 5 or less with one scale
     reasons = list(left_float(result.propagated).values())
-    assert any("it undoes the sizes of what it reads" in reason for reason in reasons)
+    assert any("it equalizes the parts that it reads" in reason for reason in reasons)
 
 
 def test_statistics_inside_of_kernels_do_not_keep_the_parts_of_a_join_together() -> None:

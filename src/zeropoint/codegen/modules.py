@@ -1,6 +1,6 @@
 """The LLVM modules of a graph: one per distinct kernel, and the driver that calls them, in parts.
 
-The text of a kernel is determined by the kernel and by the code that generates it. If the object cache knows both, no
+The text of a kernel is determined by the kernel and by the code that generates it. If the object cache has both, no
 text is generated.
 """
 

@@ -1,6 +1,6 @@
 """Prints the text of a StableHLO portable artifact, with locations: `python -P artifact_text.py FILE.mlirbc`.
 
-A program of its own, because StableHLO's reader ends the process at some broken files (`artifact.py`).
+A separate program, because StableHLO's reader ends the process on some broken files (`artifact.py`).
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     half = repeated(kernel, whole // 2 if padded or (held == whole).all() else held // 2, total)
     mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
     if not padded and (held != whole).any():
-        # As the runtime does. The sums of fewer values need no bound, but `lower` knows one bound for all positions.
+        # As the runtime does. The sums of fewer values need no bound, but `lower` has one bound for all positions.
         low, high = (repeated(kernel, bound, total) for bound in given.storage.range)
         mean_of = kernel.insert(ClampOp(low, mean_of, high), kernel.region).result
     narrow = ConvertOp(mean_of, with_element(mean_of, IntegerType(given.storage.type.width)))

@@ -105,7 +105,7 @@ def _any_kernel(kernel: Kernel) -> list[SSAValue]:
     found = derived(kernel) if len(kernel.arguments) > 1 or len(kernel.region.outputs) > 1 else None
     if isinstance(found, list):
         return found
-    # Kernels of one's own have no runtime that computes them in integers.
+    # For kernels of the user's own targets, no runtime computes in integers.
     own = kernel.region.logical_kernel.data not in FUSED | WRITTEN and elementwise.why_float(kernel) is not None
     stated = kernel.region.attributes.get(FLOAT_REASON)
     reason = stated.data if isinstance(stated, StringAttr) else found

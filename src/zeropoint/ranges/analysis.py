@@ -43,7 +43,7 @@ class Ranges:
 
     `rules` has a function for each kind of op. `known` has the ranges found so far. An input has the range of its type
     unless `known` has a narrower one. `stated` has results whose numbers, before any wrapping, are bounded by more than
-    the rule of their op knows (`normalized_rows.py`).
+    the rule of their op provides (`normalized_rows.py`).
     """
 
     weights: Weights

@@ -112,7 +112,7 @@ def _computing(program: Program) -> list[Operation]:
 
 
 def _with_bodies(op: Operation) -> Iterator[Operation]:
-    """An op, and the computing ops in the bodies of a loop or a branch; other bodies only say what their op is."""
+    """An op, and the computing ops in the bodies of a loop or a branch; other bodies only define their op."""
     yield op
     for region in op.regions if isinstance(op, _CONTROL) else ():
         for inner in region.block.ops:

@@ -45,7 +45,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
 
 FAR = -1e9
-"""Far below every score, as exporters write masks that are finite."""
+"""Far below every score; exporters write finite masks with it."""
 MOVES = ReshapeOp | TransposeOp
 
 

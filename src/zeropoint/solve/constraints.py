@@ -342,7 +342,7 @@ def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
 
 
 def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
-    """Every number of a constant table may be gathered, not only those that calibration sees."""
+    """Every number of a constant table may be gathered, not only those that calibration observes."""
     op = region.body.block.first_op
     table = constant_array(region.inputs[0], weights) if isinstance(op, GatherOp) and region.inputs else None
     if table is not None and table.size and np.isfinite(table).all():

@@ -69,7 +69,7 @@ def settle_kernels(
 
 
 def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]:
-    """The joins that must stay float, and the kernels that hand their results on, each with the reason.
+    """The joins that must stay float, and the kernels that pass their results on, each with the reason.
 
     Those that integer kernels read as well are copied.
     """
@@ -186,7 +186,7 @@ def _only_for_floats(
     kernels: Mapping[Operation, Kernel],
     constraints: Constraints,
 ) -> list[QuantizeRegionOp] | None:
-    """The kernels that hand a result on to its float readers, unchanged.
+    """The kernels that pass a result on to its float readers, unchanged.
 
     None if an integer kernel reads it, or if a recipe or a pinned type requires quantization.
     """

@@ -7,7 +7,7 @@ return %m
 ```
 If one scale would destroy a part, the join and these kernels stay float. Parts are followed through every op that keeps
 them apart (`ir/element_parts.py`): data movement, elementwise ops on one or more values, and poolings, means and
-interpolations along other dimensions. Contractions with many terms are not: they are what is quantized for.
+interpolations along other dimensions. Contractions with many terms are not followed: they should be integer.
 
 If integer kernels read a value on the way as well, they read the quantized kernel, and the float readers a copy of it.
 """

@@ -187,7 +187,7 @@ class PortGraph:
                     self.read.add(self.value_nodes[value])
 
     def _fill_needs(self) -> None:
-        """Propagate what readers want backwards.
+        """Propagate what readers require backwards.
 
         Works on the unmerged nodes: data passes through one part of a merged node, not through all of them.
         """

@@ -1,4 +1,4 @@
-"""The scale that each node of the port graph needs: what readers want, propagated back to the defining kernel.
+"""The scale that each node of the port graph needs: what readers require, propagated back to the defining kernel.
 
 A rescale to a finer scale does not recover what was rounded away. So a reader constrains every node that its value
 passes through, back to the kernel that computes it: none of them may be much coarser than the reader requires.

@@ -195,7 +195,7 @@ class _Settlement:
         self.specs.graph.made.add(made.outputs[0])
 
     def _adds_nothing(self, value: SSAValue, own: UniformQuantizedType, output: UniformQuantizedType) -> bool:
-        """Whether a rescale to the type of coupled values would only round once more: floats alone read the value."""
+        """Whether a rescale to the type of coupled values would only add a rounding: only float ops read the value."""
         known = self.constraints.get(value)
         if known is None or known.coupled is None or known.pinned is not None:
             return False

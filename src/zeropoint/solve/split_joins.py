@@ -13,14 +13,15 @@ becomes
 %c = "quant.region"(%m, %n) ({ concatenate })             every operand has the statistics of the whole, [-1.0, 1.0]
 %s = "quant.stats"(%c) {layerStats = [-1.0, 1.0]}
 ```
-The batch norms of a DenseNet are such readers: they give the channels of all layers one size. A concatenation has one
-scale, 0.8 for the example, at which `%b` becomes -1, 0 or 1 before it is normalized. The parts have their own scales.
+The batch norms of a DenseNet are such readers: they give the channels of all layers similar ranges. A concatenation has
+one scale, 0.8 for the example, at which `%b` becomes -1, 0 or 1 before it is normalized. The parts have their own
+scales.
 
 The kernel must compute each slice along one dimension from that slice of one operand and from constants: products and
 sums with constants, convolutions in groups, layer norms of rows. It is exact to move it, and it computes as many
 elements as before. There may be other kernels between the concatenation and the reader that keep its operands apart:
-poolings, functions, sums, data movement. They are computed for each part as well (`part_values.py`); if others read
-them, too, for those they stay as they are. (A function of a value that is too coarse for it stays float:
+poolings, functions, sums, data movement. They are computed for each part as well (`part_values.py`); other readers
+of them keep the originals. (A function of a value that is too coarse for it stays float:
 `function_widths.py`.)
 
 Let `gain` be the most that the kernel amplifies an error in a part, such as a factor. The kernel is moved if, for some
@@ -63,7 +64,7 @@ from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS, PASSES_ELEMENTS
 
 KEEPS_SIZES = frozenset({*FUNCTIONS, *PASSES_ELEMENTS})
-"""Kernels that treat all elements alike: a clip at half the range is no reason to compute it for each part."""
+"""Kernels that treat all elements alike: a clip at half the range is not computed for each part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class _Reader:
 
     @staticmethod
     def of(region: QuantizeRegionOp, values: PartValues) -> _Reader | None:
-        """None if the region reads no leaves of different size, or does not keep them apart."""
+        """None if the region reads no leaves of different ranges, or does not keep them apart."""
         leaves, kernel = values.leaves, region.logical_kernel.data
         by_kernel = leaves.target.by_kernel
         if kernel not in by_kernel or JOIN not in by_kernel or kernel in KEEPS_SIZES or len(region.outputs) != 1:
@@ -132,7 +133,7 @@ class _Reader:
         return any(_is_hurt(one, shared, step_for(own), result) for one, own in zip(known, spans, strict=True))
 
     def _amplified(self, part: _Part, output: Range | None) -> Amplified | None:
-        """What the kernel makes of an error in a part; a norm gives rows of any size the size of its result."""
+        """The amplification of an error in a part. A norm scales rows of any size to the size of its result."""
         low, high = part.source.range
         if self.region.logical_kernel.data in NORMALIZATIONS and output is not None and high > low:
             return Amplified((output[1] - output[0]) / (high - low), output)
@@ -168,7 +169,7 @@ class _Reader:
     def keep_float(self, name: str, times: float) -> None:
         """Demand that the region stays float, and so what comes before it, up to the concatenation (`joins.py`)."""
         region = self.region
-        why = f"it undoes the sizes of what it reads, and at one scale '{name}' would be {times:.3g} times too coarse"
+        why = f"it equalizes the parts that it reads, and at one scale '{name}' would be {times:.3g} times too coarse"
         region.attributes[FLOAT_REASON] = StringAttr(why)
         region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
         region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])

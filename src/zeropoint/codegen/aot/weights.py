@@ -1,4 +1,4 @@
-"""The weights of a program in its object: LLVM only sees a placeholder, and they are filled in afterwards.
+"""The weights of a program in its object: LLVM compiles a placeholder, which is filled in afterwards.
 
 As text in a module, large weights would take ten times their size in memory. Nothing here copies them.
 """
@@ -13,7 +13,7 @@ from zeropoint.codegen.parameters import ALIGNMENT
 
 WEIGHTS = "@zeropoint_weights"
 _EMPTY, _SECTION = b".bss.zeropoint", b".rodata.zpoint"
-"""The section of the placeholder, which has no bytes because LLVM sees `.bss`, and its name with the weights."""
+"""The section of the placeholder, which has no bytes because it is `.bss` for LLVM, and its name with the weights."""
 _MARK = hashlib.sha512(b"zeropoint's weights").digest()
 """The first bytes of a placeholder that has bytes; they locate it in an object."""
 _PROGBITS, _WRITE = 1, 1

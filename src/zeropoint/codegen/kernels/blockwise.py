@@ -129,7 +129,7 @@ class Blocks:
         stored = offset * weights.reshape(self.count, -1, weights.shape[2]).sum(axis=1, dtype=np.int64)
         # The rounding term is added once, to the sum over all blocks.
         start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
-        without = bias + stored.sum(axis=0)  # the inner arithmetic takes off what the starts do already
+        without = bias + stored.sum(axis=0)  # the inner arithmetic must not subtract what the starts include
         pack: Callable[..., bytes] = self.inner.pack  # each has its own type of output
         parts: list[bytes] = []
         for count, covered in groups:

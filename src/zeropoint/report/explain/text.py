@@ -47,7 +47,7 @@ def _decisive(value: Value) -> str:
 
 
 def _strongest(facts: Sequence[Fact]) -> list[Fact]:
-    """Those that no stronger fact replaces."""
+    """The facts that no stronger fact replaces."""
     order = list(BECAUSE)
     most = max((order.index(fact.salience) for fact in facts), default=0)
     return [fact for fact in facts if order.index(fact.salience) == most]
