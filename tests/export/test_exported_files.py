@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from digits import DIGITS, images, quantized_digits
 from zeropoint.cli import main
-from zeropoint.export import export_program
+from zeropoint.export import ExportOptions, export_program
 from zeropoint.frontend import ModelError
 from zeropoint.frontend.exported import Origin, origin_of
 
@@ -59,6 +59,20 @@ def test_two_exported_files_are_compared_each_in_its_runtime(folder: Path, monke
     found = answer("compare", folder / "d.q.onnx", folder / "d.tflite", "--data", folder / "data.npz")
     assert found.exit_code == 0, found.output
     assert seen == ["OnnxFile", "LiteRTFile"] * 4
+
+
+def test_nan_in_an_integer_input_is_its_zero_point_as_in_the_program(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    from zeropoint.export.litert.runtime import LiteRTFile
+
+    export_program(quantized_digits("litert").propagated, tmp_path / "d.tflite", ExportOptions(integer_io=True))
+    (sample,) = images("test", 1)
+    zeros, unknown = sample["image"].copy(), sample["image"].copy()
+    zeros[..., 10:14, :], unknown[..., 10:14, :] = 0, np.nan
+    file = LiteRTFile(tmp_path / "d.tflite")
+    expected, found = (file({"image": image}) for image in (zeros, unknown))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 @pytest.mark.parametrize("name", ["d.q.onnx", "d.tflite"])

@@ -30,6 +30,7 @@ from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvertOp, GatherOp, Multip
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics import quantize
 from zeropoint.numerics.storage import StorageType
 from zeropoint.numerics.weight_scales import least_error
 
@@ -59,7 +60,7 @@ def store_table(region: QuantizeRegionOp, weights: Weights) -> bool:
     if array is None or not isinstance(element_of(table), Float32Type) or not np.isfinite(array).all():
         return False
     scales, _ = least_error(array.astype(np.float64), BYTE)
-    stored = np.clip(np.rint(array / scales[:, None]), BYTE.min, BYTE.max).astype(np.int8)
+    stored = quantize(array, scales[:, None], 0, BYTE.min, BYTE.max, expressed=np.float64, dtype=np.int8)
     place, sizes = location_of(table), array_values(op.slice_sizes)
     integers = constant_op(stored, weights, location=place)
     factors = constant_op(scales[:, None].astype(np.float32), weights, location=place)

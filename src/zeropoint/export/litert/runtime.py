@@ -17,6 +17,7 @@ from zeropoint.export.ports import check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.litert_schema import schema
+from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 
 
 class LiteRTFile:
@@ -118,11 +119,12 @@ def _stored(value: Array, detail: Mapping[str, Any]) -> Array:
     if dtype.kind == "f" or not scale or value.dtype == dtype:
         return np.ascontiguousarray(value.astype(dtype))
     limits = np.iinfo(dtype)
-    return np.clip(np.rint(value / np.float32(scale)) + point, limits.min, limits.max).astype(dtype)
+    before = QuantizeBehaviour.RNE_BEFORE_ZERO_POINT
+    return quantize(value, scale, point, limits.min, limits.max, behaviour=before, dtype=dtype)
 
 
 def _real(value: Array, detail: Mapping[str, Any]) -> Array:
     scale, point = detail["quantization"]
     if value.dtype.kind == "f" or not scale:
         return value
-    return (value.astype(np.float32) - np.float32(point)) * np.float32(scale)
+    return dequantize(value, scale, point)

@@ -24,6 +24,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.tosa.builder import HEADER
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 
 ENVIRONMENT = "ZEROPOINT_TOSA"
 """The environment variable that names the folder of the tools' Python environment."""
@@ -136,15 +137,14 @@ class TosaFile:
         if kind is None or value.dtype.kind != "f":
             return value.astype(np.int32) if value.dtype == np.int64 else value
         scale, zero_point = kind
-        scaled = np.rint(value * (np.float32(1) / scale)) + zero_point
-        return np.clip(scaled, -128, 127).astype(np.int8)
+        return quantize(value, scale, zero_point, -128, 127, behaviour=QuantizeBehaviour.RNE_RECIPROCAL, dtype=np.int8)
 
     def _reals(self, name: str, value: Array) -> Array:
         kind = self._stored.get(name)
         if kind is None:
             return value
         scale, zero_point = kind
-        return (value.astype(np.float32) - np.float32(zero_point)) * scale
+        return dequantize(value, scale, zero_point)
 
 
 @dataclass(frozen=True)
