@@ -139,12 +139,7 @@ def _is_one_number(kernel: Kernel, value: SSAValue, other: SSAValue) -> bool:
 
 def _spread(kernel: Kernel, value: SSAValue) -> Sequence[int]:
     op = value.owner
-    if not isinstance(op, hlo.BroadcastInDimOp):
-        return shape_of(value)
-    shape = [1] * len(shape_of(value))
-    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    return shape
+    return op.aligned_shape if isinstance(op, hlo.BroadcastInDimOp) else shape_of(value)
 
 
 def add(kernel: Kernel) -> SSAValue:

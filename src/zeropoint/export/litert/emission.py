@@ -16,7 +16,6 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -185,7 +184,4 @@ def _owner(value: SSAValue) -> Operation | None:
 
 def broadcast(array: Array, op: BroadcastInDimOp) -> Array:
     """The array broadcast as by `broadcast_in_dim`."""
-    shape = [1] * len(shape_of(op.result))
-    for size, dimension in zip(array.shape, array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    return np.broadcast_to(array.reshape(shape), shape_of(op.result))
+    return np.broadcast_to(array.reshape(op.aligned_shape), shape_of(op.result))

@@ -130,10 +130,7 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
     """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is not None:
         return
-    shape = [1] * len(shape_of(op.result))
-    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    source = emit.reshaped(_source(emit, op.operand), shape, element_of(op.operand))
+    source = emit.reshaped(_source(emit, op.operand), op.aligned_shape, element_of(op.operand))
     inputs = [source, emit.integers(shape_of(op.result))]
     emit.operator("BROADCAST_TO", inputs, [_result(emit, op)], ("BroadcastToOptions", {}), 2)
 

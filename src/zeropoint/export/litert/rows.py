@@ -264,10 +264,7 @@ def slice_(kernel: Kernel, emit: Emission) -> None:
 def broadcast(kernel: Kernel, emit: Emission) -> None:
     """RESHAPE to the rank of the result, BROADCAST_TO."""
     op = kernel.first(BroadcastInDimOp)
-    shape = [1] * len(kernel.output_shape)
-    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    source = emit.reshaped(_source(kernel, emit), shape, kernel.specs[0])
+    source = emit.reshaped(_source(kernel, emit), op.aligned_shape, kernel.specs[0])
     inputs = [source, emit.integers(kernel.output_shape)]
     emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
 

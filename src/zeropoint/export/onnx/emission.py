@@ -23,7 +23,6 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -266,15 +265,7 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
 
 def spread(array: Array, op: BroadcastInDimOp) -> Array:
     """The operand of a broadcast, reshaped to the rank of the result; repeated dimensions have size 1."""
-    return array.reshape(spread_shape(op))
-
-
-def spread_shape(op: BroadcastInDimOp) -> list[int]:
-    """The shape of a broadcast's operand in the rank of the result."""
-    shape = [1] * len(shape_of(op.result))
-    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    return shape
+    return array.reshape(op.aligned_shape)
 
 
 def clamped(kernel: Kernel, tensor: Tensor, emit: Emission, name: str) -> Tensor:

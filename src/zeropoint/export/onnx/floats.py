@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import matmul
-from zeropoint.export.onnx.emission import Emission, Tensor, file_dtype, spread_shape
+from zeropoint.export.onnx.emission import Emission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
 from zeropoint.export.sorts import sorted_axis
@@ -87,7 +87,7 @@ def _loose(emit: Emission, value: SSAValue) -> Tensor:
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
         array = emit.array(op.operand)
-        shape = spread_shape(op)
+        shape = op.aligned_shape
         if array is not None:
             return emit.constant(array.reshape(shape), element_of(value), emit.name(op.operand))
         return emit.reshaped(emit.operand(op.operand, element_of(value)), shape, emit.name(value))

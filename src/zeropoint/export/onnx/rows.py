@@ -13,7 +13,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.contractions import batch_matmul
-from zeropoint.export.onnx.emission import Emission, Tensor, clamped, spread_shape
+from zeropoint.export.onnx.emission import Emission, Tensor, clamped
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -200,7 +200,7 @@ def side(kernel: Kernel, emit: Emission, value: SSAValue) -> Tensor:
     op = value.owner
     if isinstance(op, BroadcastInDimOp) and op.operand in arguments:
         inner = _source(kernel, emit, kernel.port(op.operand))
-        shape = spread_shape(op)
+        shape = op.aligned_shape
         array = emit.array(kernel.region.inputs[kernel.port(op.operand)])
         if array is not None:
             return emit.constant(array.reshape(shape), inner.kind, emit.name(op.operand))
@@ -270,7 +270,7 @@ def slice_(kernel: Kernel, emit: Emission) -> None:
 def broadcast(kernel: Kernel, emit: Emission) -> None:
     """Reshape to the rank of the result; an Expand follows only if an op needs one."""
     source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
-    shape = spread_shape(kernel.first(BroadcastInDimOp))
+    shape = kernel.first(BroadcastInDimOp).aligned_shape
     emit.loose[kernel.region.outputs[0]] = emit.reshaped(source, shape, _name(kernel, emit))
 
 

@@ -16,7 +16,6 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
@@ -92,7 +91,7 @@ class Emission:
         op = value.owner
         if isinstance(op, BroadcastInDimOp):
             inner = self.array(op.operand)
-            return None if inner is None else np.broadcast_to(inner.reshape(aligned(op)), shape_of(op.result))
+            return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
         return constant_array(value, self.weights)
 
     def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
@@ -101,7 +100,7 @@ class Emission:
         op = value.owner
         if isinstance(op, BroadcastInDimOp):
             inner = self.array_inside(kernel, op.operand)
-            return None if inner is None else np.broadcast_to(inner.reshape(aligned(op)), shape_of(op.result))
+            return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
         return self.array(kernel.region.inputs[kernel.port(value)] if value in arguments else value)
 
     def constant(self, array: Array, kind: Attribute) -> Value:
@@ -128,8 +127,8 @@ class Emission:
             return self.operand(given, kind), kind
         array = self.array(given)
         if array is not None:
-            return self.constant(array.reshape(aligned(op)), kind), kind
-        return reshaped(self.f, self.operand(given, kind), aligned(op)), kind
+            return self.constant(array.reshape(op.aligned_shape), kind), kind
+        return reshaped(self.f, self.operand(given, kind), op.aligned_shape), kind
 
     def finish(self, kernel: Kernel, value: Value) -> None:
         """Record the result of a kernel, in the shape that the program has."""
@@ -138,14 +137,6 @@ class Emission:
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
         """Alias a value to another one, in float."""
         self.define(value, element_of(other), self.operand(other, element_of(other)))
-
-
-def aligned(op: BroadcastInDimOp) -> list[int]:
-    """The shape of a broadcast's operand in the rank of the result; repeated dimensions have size 1."""
-    shape = [1] * len(shape_of(op.result))
-    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
-        shape[dimension] = size
-    return shape
 
 
 def _owner(value: SSAValue) -> Operation | None:

@@ -17,7 +17,7 @@ from zeropoint.export.missing import missing_in_float
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import Value
 from zeropoint.export.tosa.contractions import dot_general
-from zeropoint.export.tosa.emission import Emission, aligned, element_text
+from zeropoint.export.tosa.emission import Emission, element_text
 from zeropoint.export.tosa.moves import (
     concatenated,
     reduced,
@@ -171,7 +171,7 @@ def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
 def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
     """RESHAPE to the rank of the result, TILE; nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is None:
-        value = reshaped(emit.f, _source(emit, op.operand), aligned(op))
+        value = reshaped(emit.f, _source(emit, op.operand), op.aligned_shape)
         _finish(emit, op, repeated(emit.f, value, shape_of(op.result)))
 
 

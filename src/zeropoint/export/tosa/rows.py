@@ -23,7 +23,7 @@ from zeropoint.export.tosa.arithmetic import (
 )
 from zeropoint.export.tosa.builder import Value, integers
 from zeropoint.export.tosa.contractions import fitted
-from zeropoint.export.tosa.emission import Emission, aligned
+from zeropoint.export.tosa.emission import Emission
 from zeropoint.export.tosa.moves import (
     concatenated,
     every,
@@ -279,7 +279,7 @@ def concatenate(kernel: Kernel, emit: Emission) -> None:
 def broadcast(kernel: Kernel, emit: Emission) -> None:
     """RESHAPE to the rank of the result, TILE."""
     op = kernel.first(BroadcastInDimOp)
-    value = reshaped(emit.f, emit.source(kernel), aligned(op))
+    value = reshaped(emit.f, emit.source(kernel), op.aligned_shape)
     emit.finish(kernel, repeated(emit.f, value, kernel.output_shape))
 
 

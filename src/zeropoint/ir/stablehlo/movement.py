@@ -66,6 +66,12 @@ class BroadcastInDimOp(SignatureOp):
             properties={"broadcast_dimensions": i64_array(broadcast_dimensions)},
         )
 
+    @property
+    def aligned_shape(self) -> tuple[int, ...]:
+        """The shape of the operand in the rank of the result; the dimensions that it lacks have size 1."""
+        sizes = dict(zip(array_values(self.broadcast_dimensions), shape_of(self.operand), strict=True))
+        return tuple(sizes.get(dimension, 1) for dimension in range(len(shape_of(self.result))))
+
     def verify_(self) -> None:
         """Check the constraints of `broadcast_in_dim`."""
         super().verify_()
