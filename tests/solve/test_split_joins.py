@@ -232,9 +232,12 @@ def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[N
     assert any("it equalizes the parts that it reads" in reason for reason in reasons)
 
 
-def test_statistics_inside_of_kernels_do_not_keep_the_parts_of_a_join_together() -> None:
-    """Those between the sum and the quotient of a pool, in a model with statistics after every op."""
-    plain, annotated = texts_of_plain_and_annotated(network(behind(an_average_pool)), samples(0))
+@pytest.mark.parametrize("follower", [an_average_pool, a_gate])
+def test_a_model_with_statistics_after_every_op_is_split_as_the_plain_one(
+    follower: Callable[[Network, SSAValue], SSAValue],
+) -> None:
+    """There are statistics inside of a pool, and of a gate, whose type is fixed."""
+    plain, annotated = texts_of_plain_and_annotated(network(behind(follower)), samples(0))
     assert plain == annotated
 
 

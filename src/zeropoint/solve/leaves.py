@@ -123,21 +123,31 @@ def observed(value: SSAValue) -> Range | None:
 
 
 def known_range(value: SSAValue, weights: Weights, target: Target) -> Range | None:
-    """The range of a value: observed, of a constant, or of the type that its kernel always has."""
+    """The range of a value: of a constant, of the type that its kernel always has, or observed.
+
+    A value of a fixed type does not saturate at the range that was observed.
+    """
     array = constant_array(value, weights)
     if array is not None and array.size:
         return float(array.min()), float(array.max())
+    found = _fixed_range(value, target) or observed(value)
     maker = region_of(value)
-    if maker is None or isinstance(value.owner, StatisticsOp):
-        return observed(value)
-    if (found := observed(value)) is not None:
+    if found is not None or maker is None or isinstance(value.owner, StatisticsOp):
         return found
+    return known_range(maker.inputs[0], weights, target) if maker.logical_kernel.data in MOVEMENTS else None
+
+
+def _fixed_range(value: SSAValue, target: Target) -> Range | None:
+    """The range of the type that the kernel of a value always has, also of elements that are only moved."""
+    maker = region_of(value)
+    if maker is None:
+        return None
     for row in target.by_kernel.get(maker.logical_kernel.data, ()):
         fixed = row.fixed(OUTPUT, Storage.of("i8"))
         if fixed is not None:
             storage, zero_point = fixed.storage, fixed.zero_point
             return (storage.minimum - zero_point) * fixed.scale, (storage.maximum - zero_point) * fixed.scale
-    return known_range(maker.inputs[0], weights, target) if maker.logical_kernel.data in MOVEMENTS else None
+    return _fixed_range(maker.inputs[0], target) if maker.logical_kernel.data in MOVEMENTS else None
 
 
 def is_even(leaves: Sequence[Leaf]) -> bool:

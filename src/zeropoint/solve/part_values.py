@@ -91,7 +91,8 @@ class PartValues:
 
     def _stated(self, op: StatisticsOp, cut: Cut, depth: int) -> Planned | None:
         """A part of a value with statistics gets statistics of its own bound."""
-        part, whole = self.part(op.arg, cut, depth), observed(op.res)
+        part = self.part(op.arg, cut, depth)
+        whole = known_range(op.res, self.leaves.weights, self.leaves.target)
         if part is None or whole is None:
             return None
         low, high = max(part.range[0], whole[0]), min(part.range[1], whole[1])
