@@ -87,13 +87,12 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
 
 
 def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
-    """operand * 2^amount for amounts from 0 to less than the width; otherwise the range of the type."""
-    amounts, whole = ranges.of(op.rhs).hull, type_range(element_of(op.result))
-    # StableHLO gives 0 for greater amounts, so the power of two would be no bound.
-    if not amounts.within(0, whole.greatest.bit_length() - 1):
-        return whole
+    """operand * 2^amount for amounts from 0 to less than the width, and 0 for all other amounts."""
+    amounts, most = ranges.of(op.rhs).hull, 8 * element_dtype(element_of(op.result)).itemsize - 1
+    low, high = max(amounts.least, 0), min(amounts.greatest, most)
     # The result is monotone in the amount for either sign, so the ends bound it.
-    return joined(ranges.of(op.lhs).times(1 << amount) for amount in (amounts.least, amounts.greatest))
+    found = [ranges.of(op.lhs).times(1 << amount) for amount in (low, high) if low <= high]
+    return joined([*found, *([] if amounts.within(0, most) else [Interval.of(0, 0)])])
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
@@ -128,13 +127,23 @@ def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
 
 
 def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
-    """lhs / rhs, towards 0, for divisors above 0; otherwise the range of the type."""
+    """lhs / rhs, towards 0, for divisors above 0; lhs and -lhs for those around -1; else that of the type."""
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
+    if y.least <= -1 <= y.greatest:
+        return x.join(-x).with_zero()
     if y.least < 1:
         return type_range(element_of(op.result))
     return joined(
         [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // n)) for n in (y.least, y.greatest)]
     )
+
+
+def power(ranges: Ranges, op: hlo.PowerOp) -> Interval:
+    """lhs to the power of rhs: up to the greatest magnitude to the greatest exponent; 1 or less below exponent 1."""
+    x, exponents = ranges.of(op.lhs).hull, ranges.of(op.rhs).hull
+    # No number but 0, 1 and -1 has a 64th power in 64 bits, so greater exponents need no greater bound.
+    most = max(1, max(abs(x.least), x.greatest) ** min(max(exponents.greatest, 0), 64))
+    return Interval.of(0 if x.least >= 0 else -most, most)
 
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:

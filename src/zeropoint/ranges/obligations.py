@@ -24,7 +24,9 @@ from zeropoint.numerics.dot_forms import BYTE_MAX, dot_form
 from zeropoint.numerics.requantize import EXACT_LIMIT, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
+from zeropoint.ranges.bodies import bodies
 from zeropoint.ranges.contraction import reduction_sums, sums_of
+from zeropoint.ranges.control import ops_of
 from zeropoint.ranges.fixed_point import channels_of, requantization_of, weighted_terms
 from zeropoint.ranges.interval import EXACT, Interval
 
@@ -94,6 +96,12 @@ def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
     return found
 
 
+def _none(ranges: Ranges, op: Operation) -> list[Obligation]:
+    """No numbers but those of the body."""
+    del ranges, op
+    return []
+
+
 def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> list[Obligation]:
     found = [_in_type(op, "sums of products", sums_of(ranges, op).partial)]
     name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
@@ -108,7 +116,7 @@ def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> li
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
-    """The partial sums of a reduction. For a body of several ops, the range of the type, which always holds."""
+    """The partial sums of a reduction. The ops of other bodies have obligations of their own."""
     return [_in_type(op, "sums", reduction_sums(ranges, op).partial)]
 
 
@@ -199,14 +207,19 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
     hlo.AllReduceOp: _result("sums"),
     hlo.ConvertOp: _convert,
     hlo.ConvolutionOp: _contraction,
+    hlo.DivideOp: _result("quotients"),
     hlo.DotGeneralOp: _contraction,
+    hlo.MapOp: _none,
     hlo.MultiplyOp: _result("products"),
     hlo.NegateOp: _result("negated numbers"),
+    hlo.PowerOp: _result("powers"),
     hlo.ReduceOp: _reduction,
     hlo.ReduceScatterOp: _result("sums"),
     hlo.ReduceWindowOp: _reduction,
+    hlo.ScatterOp: _result("sums"),
     hlo.SelectAndScatterOp: _result("sums"),
     hlo.ShiftLeftOp: _result("shifted numbers"),
+    hlo.SortOp: _none,
     hlo.SubtractOp: _result("differences"),
     RequantizeOp: _requantize,
     WeightedSumOp: _weighted_sum,
@@ -215,8 +228,11 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
 
 
 def obligations(ranges: Ranges, op: Operation) -> list[Obligation]:
-    """The obligations of an op; empty for one that computes no integers."""
+    """The obligations of an op and of its bodies; empty for one that computes no integers."""
     rule = OBLIGATIONS.get(type(op))
-    if rule is None or len(op.results) != 1 or element_dtype(element_of(op.results[0])).kind not in "iu":
+    if rule is None:
         return []
-    return rule(ranges, op)
+    integer = len(op.results) == 1 and element_dtype(element_of(op.results[0])).kind in "iu"
+    found = rule(ranges, op) if integer else []
+    inner = [each for block in bodies(ranges, op) for each in ops_of(block)]
+    return [*found, *(shown for each in inner for shown in obligations(ranges, each))]

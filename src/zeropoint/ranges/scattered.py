@@ -1,11 +1,13 @@
-"""The ranges of `select_and_scatter` and of reductions over processes.
+"""The ranges of `scatter`, `select_and_scatter` and of reductions over processes.
 
-Source: the StableHLO specification, "select_and_scatter", "all_reduce", "reduce_scatter".
+Source: the StableHLO specification, "scatter", "select_and_scatter", "all_reduce", "reduce_scatter".
 """
 
 from __future__ import annotations
 
 from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -13,10 +15,29 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.stablehlo.channels import replica_groups
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ranges.analysis import Ranges, type_range
-from zeropoint.ranges.interval import Interval
+from zeropoint.ranges.interval import UNBOUNDED, Interval
 
 MOST_PROCESSES = 1 << 30
 """Assumed number of processes if the op does not list its groups."""
+
+
+def scatter(ranges: Ranges, op: hlo.ScatterOp) -> Interval:
+    """The input combined with as many updates as there are positions in `scatter_indices`: all may be the same."""
+    body, start, each = body_op(op.update_computation), ranges.of(op.inputs[0]).hull, ranges.of(op.updates[0]).hull
+    if body is hlo.AddOp:
+        return start + each.any_of(_positions(op))
+    if body in (hlo.MaximumOp, hlo.MinimumOp):
+        return start.join(each)
+    return type_range(element_of(op.results[0]))
+
+
+def _positions(op: hlo.ScatterOp) -> int:
+    """The greatest number of updates of one element."""
+    shape = shape_of(op.scatter_indices)
+    if DYNAMIC_INDEX in shape:
+        return UNBOUNDED
+    at = op.scatter_dimension_numbers.data.index_vector_dim
+    return prod(size for axis, size in enumerate(shape) if axis != at)
 
 
 def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
