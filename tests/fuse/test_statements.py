@@ -52,6 +52,29 @@ def test_statistics_in_the_middle_of_a_kernel_go_inside_and_those_of_its_output_
     assert print_program(parse_program(print_program(fused))) == print_program(fused)
 
 
+@pytest.mark.parametrize(
+    "stated", ['"quant.stats_ref"(%1) {statsKey = "s"}', '"quant.coupled_ref"(%1) {coupledKey = "c"}']
+)
+def test_statistics_of_the_scalars_of_a_reduction_change_nothing(stated: str) -> None:
+    """A max pool was no kernel."""
+    text = """
+    func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32> {
+      %0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %y = "stablehlo.reduce_window"(%x, %0) ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.maximum %a, %b : tensor<f32>
+        %2 = STATED : (tensor<f32>) -> tensor<f32>
+        stablehlo.return %2 : tensor<f32>
+      }) {window_dimensions = array<i64: 1, 1, 2, 2>, window_strides = array<i64: 1, 1, 2, 2>}
+        : (tensor<1x2x4x4xf32>, tensor<f32>) -> tensor<1x2x2x2xf32>
+      return %y : tensor<1x2x2x2xf32>
+    }"""
+    plain = text.replace("        %2 = STATED : (tensor<f32>) -> tensor<f32>\n", "").replace("return %2", "return %1")
+    annotated = print_program(fuse(parse_program(text.replace("STATED", stated))))
+    assert "max_pool" in annotated
+    assert annotated == print_program(fuse(parse_program(plain)))
+
+
 def test_unfusing_gives_the_statistics_back() -> None:
     program = parse_program(TEXT)
     restored = unfuse(fuse(program))

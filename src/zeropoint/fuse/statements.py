@@ -11,7 +11,7 @@ at a port of a region stay outside, after the region that defines it. A pair of 
 element types, is treated like a `quant.stats` and becomes one inside a region.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
-considered.
+considered. Nor are those in the body of a reduction, whose values are scalars of its steps: they are removed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
 )
 from zeropoint.ir.quant.statements import STATES, range_readers
+from zeropoint.ir.stablehlo import AllReduceOp, ReduceOp, ReduceScatterOp, ReduceWindowOp, SelectAndScatterOp
 from zeropoint.ir.tensors import element_of
 
+REDUCTIONS = (AllReduceOp, ReduceOp, ReduceScatterOp, ReduceWindowOp, SelectAndScatterOp)
 Statements = dict[SSAValue, list[Operation]]
 """The annotations of each value: detached ops without uses."""
 
@@ -44,9 +46,18 @@ def lift_statements(program: Program) -> Statements:
             stated.setdefault(value, []).append(op)
             op.detach()
             op.operands = []
+        elif isinstance(op, REDUCTIONS):
+            _drop_inside(op)
         elif isinstance(op, QuantizeCastOp) and (readers := range_readers(op)):
             _lift_range(op, readers, stated)
     return stated
+
+
+def _drop_inside(op: Operation) -> None:
+    for inner in list(op.walk()):
+        if isinstance(inner, STATES):
+            inner.results[0].replace_all_uses_with(inner.operands[0])
+            Rewriter.erase_op(inner)
 
 
 def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Statements) -> None:
