@@ -56,6 +56,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.equalizable import (
+    POWERS,
     bounds_of,
     expected_noise,
     input_axis,
@@ -72,7 +73,6 @@ LEAST = 1 / 32
 MARGIN = 2.0
 """A clamp may cut at this many times the observed maximum, not before. With 1.1 and 24 images for calibration, other
 images cut EfficientNet-Lite0 in float down to 12 dB."""
-POWERS = (0.25, 0.5, 0.75, 1.0)
 BALANCED = 0.5
 """The exponent for readers whose error is not estimated: convolutions in groups."""
 UNEVEN = 1.0

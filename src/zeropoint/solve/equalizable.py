@@ -20,6 +20,8 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGe
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
+POWERS = (0.25, 0.5, 0.75, 1.0)
+"""Channels, or parts of a concatenation, of r times the greatest size are divided by r to one of these powers."""
 DEVIATIONS = 3.0
 """The greatest magnitude of a channel is taken for that many of its standard deviations."""
 

@@ -50,6 +50,7 @@ from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.solve.cuts import Cut
 from zeropoint.solve.divided import Divided
 from zeropoint.solve.equalizable import (
+    POWERS,
     bounds_of,
     expected_noise,
     input_axis,
@@ -64,8 +65,6 @@ from zeropoint.solve.leaves import JOIN, Join, Leaf, is_even, join_of, known_ran
 from zeropoint.solve.parts import Range, is_open
 from zeropoint.targets import Target
 
-POWERS = (0.25, 0.5, 0.75, 1.0)
-"""A part of r times the greatest size is divided by r to one of these powers, as in `correct/equalize.py`."""
 GAIN = 0.5
 """The expected error that must be left at most."""
 COMMUTES = (
