@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from codegen.classifier import classifier
 from networks import Network
+from zeropoint.codegen.lowering import PASSES as NATIVE
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import parse_program
-from zeropoint.opt import parse_passes, run_passes
-from zeropoint.passes import PASSES, Pass, PassError, listing
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.opt import PipelineError, parse_passes, run_passes
+from zeropoint.passes import NATIVE_PASSES, PASSES, Pass, PassError, listing
 from zeropoint.targets import Target, target
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -23,6 +25,19 @@ def test_the_docs_list_the_passes() -> None:
 def test_a_pass_is_named_after_its_function() -> None:
     assert PASSES["move-rescales"].run.__name__ == "move_rescales"
     assert all(entry.name == name for name, entry in PASSES.items())
+
+
+def test_native_code_runs_its_listed_passes_in_order() -> None:
+    assert [entry.name for entry in NATIVE_PASSES] == list(NATIVE)
+
+
+def test_quantize_with_integer_io_runs_the_listed_pass() -> None:
+    made = classifier()
+    asked, kept = (run_passes(made, parse_passes(f"integer-io{{io={io}}}")) for io in ("integer", "float"))
+    assert print_program(asked) == print_program(classifier(integer_io=True)) != print_program(made)
+    assert print_program(kept) == print_program(made)
+    with pytest.raises(PipelineError, match="found io = both, expected one of: float, integer"):
+        parse_passes("integer-io{io=both}")[0](made)
 
 
 def a_pass(program: Program, target: Target, deep: bool = False, profile: str | None = None) -> Program:

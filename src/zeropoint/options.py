@@ -51,6 +51,11 @@ class Options:
     mask: str | None = None
 
     @property
+    def io(self) -> str:
+        """What the integer program takes and returns: `float` or `integer`."""
+        return "integer" if self.integer_io else "float"
+
+    @property
     def is_searched(self) -> bool:
         """Whether widths are searched."""
         return self.budget is not None or self.least_sqnr is not None

@@ -65,6 +65,8 @@ from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
 DEFAULT_TARGET = "cpu"
+EDGES = ("float", "integer")
+"""What a program takes and returns: values of `--io`."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -189,6 +191,12 @@ def _integer_program(program: Program, profile: str | None = None, zero_points: 
     return integer_program(inline_calls(program), profile, zero_points)
 
 
+def _integer_io(program: Program, io: str = "integer") -> Program:
+    if io not in EDGES:
+        raise ValueError(f"found io = {io}, expected one of: {', '.join(EDGES)}")
+    return integer_io(program) if io == "integer" else program
+
+
 SIMULATED = Pass(convert_fake_quant, "convert fake quantization to qcast and dcast")
 SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
 FUSE = Pass(_fuse, "wrap the float ops that one kernel computes in a region")
@@ -223,6 +231,8 @@ DECIDING_PASSES = (
 """Decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
 INTEGER_PASSES = (Pass(_integer_program, "inline-calls, lower, merge-sums, fold-bounds, expand-block-scales"),)
+EDGE_PASSES = (Pass(_integer_io, "replace floats by integers at inputs and outputs, with --io integer"),)
+"""Decide what the integer program takes and returns."""
 QUANTIZE_PASSES = (
     *FLOAT_PASSES,
     *ASKING_PASSES,
@@ -230,6 +240,7 @@ QUANTIZE_PASSES = (
     *DECIDING_PASSES,
     *QUANTIZING_PASSES,
     *INTEGER_PASSES,
+    *EDGE_PASSES,
 )
 """All passes of `quantize`, in order. A recipe is applied before the asking passes, calibration runs after them."""
 LITERT_PASSES = (SIMULATED, SIMPLIFY, FUSE, PROPAGATE, MOVE_RESCALES, INSERT_CASTS, MATERIALIZE)
@@ -248,16 +259,16 @@ def litert(program: Program) -> Program:
 
 
 NATIVE_PASSES = (
-    Pass(_choose_dot_forms, "choose how 8-bit products are added"),
-    Pass(_group, "group the ops of an integer program into native.kernel ops"),
+    Pass(_group, "expand rare ops, group ops into native.kernel ops, choose-dot-forms"),
     Pass(_layout, "assign memory (memrefs) to their operands and results"),
 )
-"""The passes of native code generation, before kernels are compiled."""
+"""The passes of native code generation, before kernels are compiled: `codegen.lowering.PASSES`."""
 OTHER_PASSES = (
     Pass(bound_infinities, "replace -inf in constants before functions that saturate by -1e9"),
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(equalize, "balance channels between contractions, from statistics per channel"),
     Pass(channels_last, "move channels to the last dimension, for exporters"),
+    Pass(_choose_dot_forms, "choose how 8-bit products are added"),
     Pass(check_fully_quantized, "report ports without parameters as errors"),
     Pass(check_kernels, "report ports that their kernel does not allow as errors"),
     Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
@@ -272,7 +283,6 @@ OTHER_PASSES = (
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
-    Pass(integer_io, "replace floats by integers at inputs and outputs"),
     Pass(join_pads, "replace sums of values that are padded apart by concatenations"),
     Pass(legalize_chlo, "lower chlo ops to StableHLO"),
     Pass(legalize_real_math, "lower real math ops on floats to StableHLO"),

@@ -39,12 +39,12 @@ from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.tensors import Array
-from zeropoint.lower import integer_io
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
     CALIBRATED_PASSES,
     DECIDING_PASSES,
+    EDGE_PASSES,
     FLOAT_PASSES,
     INTEGER_PASSES,
     QUANTIZING_PASSES,
@@ -271,9 +271,7 @@ class _Finish:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
         quantized = run_all(QUANTIZING_PASSES, propagated, self.settings)
         # The program carries its profile, and ops with a different one carry theirs.
-        integer = run_all(INTEGER_PASSES, quantized, {})
-        if self.options.integer_io:
-            integer = integer_io(integer)
+        integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": self.options.io})
         return Quantization(
             self.fused,
             calibrated,

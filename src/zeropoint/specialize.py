@@ -16,12 +16,12 @@ from zeropoint.ir.annotations import CORRECTIONS, FACTS
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.lower import integer_io
 from zeropoint.options import Options
 from zeropoint.passes import (
     ASKING_PASSES,
     CALIBRATED_PASSES,
     DECIDING_PASSES,
+    EDGE_PASSES,
     FLOAT_PASSES,
     INTEGER_PASSES,
     QUANTIZING_PASSES,
@@ -88,9 +88,7 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
     decided = run_all(DECIDING_PASSES, calibrated, settings)
     propagated = corrected(decided, made, options.target) if made.corrections.kept is not None else decided
     quantized = run_all(QUANTIZING_PASSES, propagated, settings)
-    integer = run_all(INTEGER_PASSES, quantized, {})
-    if options.integer_io:
-        integer = integer_io(integer)
+    integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": options.io})
     record = Corrections(made.corrections.effort, made.corrections.judges)
     stages = fused, calibrated, propagated, quantized, integer
     return Quantization(*stages, made.calibration, record, decided, settings=settings)

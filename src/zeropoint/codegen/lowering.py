@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.group import group, noted_isa
@@ -15,6 +17,20 @@ from zeropoint.codegen.schedule.steps import schedule
 from zeropoint.errors import reading
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
+
+
+def _group(program: Program, isa: InstructionSet, found: Found) -> Program:
+    return group(program, isa=isa.name, found=found)
+
+
+def _layout(program: Program, _: InstructionSet, found: Found) -> Program:
+    lay_out(program, found)
+    return program
+
+
+PASSES: Mapping[str, Callable[[Program, InstructionSet, Found], Program]] = {"group": _group, "layout": _layout}
+"""The passes before `schedule`, in order. They share the matches of kernels, by which `layout` changes its program in
+place. `zeropoint.passes.NATIVE_PASSES` lists them with their options."""
 
 
 def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | None = None) -> Graph:
@@ -31,8 +47,8 @@ def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | No
     noted, found = noted_isa(program), Found()
     if noted is not None:
         return _resumed(program, isa, noted, weights)
-    program = group(program, isa=isa.name, found=found)
-    lay_out(program, found)
+    for run in PASSES.values():
+        program = run(program, isa, found)
     return schedule(program, isa, found, weights)
 
 
