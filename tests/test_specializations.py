@@ -70,18 +70,16 @@ def test_native_code_and_files_give_the_same_values(both: zp.Specializations, tm
             np.testing.assert_array_equal(other(array)["y"], both(array)["y"])
 
 
-def test_a_folder_is_loaded_as_specializations(both: zp.Specializations, tmp_path: Path) -> None:
+def test_a_folder_is_loaded_as_specializations_and_is_no_single_model(both: zp.Specializations, tmp_path: Path) -> None:
     both.save(tmp_path / "models")
-    loaded = zp.load(tmp_path / "models")
-    assert repr(loaded) == repr(both)
-    assert repr(zp.load(str(tmp_path / "models"))) == repr(both)
-    with pytest.raises(zp.Error, match="found shapes, constants or an example with a folder"):
-        zp.load(tmp_path / "models", {"x": (1, 6)})
-    with pytest.raises(zp.Error, match="found a folder, expected one model"):
-        zp.quantize(tmp_path / "models", rows(2, 6))
+    for folder in (tmp_path / "models", str(tmp_path / "models")):
+        assert repr(zp.Specializations.load(folder)) == repr(both)
+        for refused in (zp.load, lambda path: zp.quantize(path, rows(2, 6))):
+            with pytest.raises(zp.Error, match=r"found a folder, expected one model; zp.Specializations.load"):
+                refused(folder)
     (tmp_path / "empty").mkdir()
     with pytest.raises(zp.Error, match=r"found no .mlir files, expected a folder"):
-        zp.load(tmp_path / "empty")
+        zp.Specializations.load(tmp_path / "empty")
 
 
 def test_a_dict_a_file_and_samples_of_several_shapes_are_data(both: zp.Specializations, tmp_path: Path) -> None:

@@ -80,25 +80,21 @@ def load(
     *,
     constants: Mapping[str, Constant] | None = None,
     example: Any = None,
-) -> Model | Any:  # a model, except for a folder
+) -> Model:
     """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
     or what `jax.jit(f).lower(...)` returns.
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models.
     `constants` turns inputs into constants, `{"sr": 16000}`, a number or an array. `example` holds the inputs for
-    tracing a `torch.nn.Module`. A folder that `Specializations.save` wrote gives `Specializations`. Raises ModelError
+    tracing a `torch.nn.Module`. `Specializations.load` loads a folder of programs for several shapes. Raises ModelError
     with one line: what was found and what was expected.
     """
+    from zeropoint.frontend import ModelError
     from zeropoint.frontend.sources import load_source
     from zeropoint.model import Model
 
     if _is_folder(model):
-        from zeropoint.errors import OptionError
-        from zeropoint.specializations import Specializations
-
-        if shapes or constants or example is not None:
-            raise OptionError(f"{model}: found shapes, constants or an example with a folder, expected none of them")
-        return Specializations.load(model)
+        raise ModelError(f"{model}: found a folder, expected one model; zp.Specializations.load loads a folder of them")
     return Model(load_source(model, shapes, constants, example))
 
 
@@ -230,11 +226,9 @@ def _loaded(
     data."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
-    from zeropoint.frontend import DynamicShapes, ModelError
+    from zeropoint.frontend import DynamicShapes
     from zeropoint.model import Model
 
-    if _is_folder(model):
-        raise ModelError(f"{model}: found a folder, expected one model")
     if isinstance(model, Model):
         if shapes or constants or example is not None:
             raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
@@ -279,11 +273,14 @@ def compare(
     from zeropoint.specializations import Specializations
 
     check_arguments(layers=layers, mask=mask, progress=progress)
-    model = model if isinstance(model, Model | Specializations) else load(model)
+    if not isinstance(model, Model | Specializations):
+        model = Specializations.load(model) if _is_folder(model) else load(model)
     if isinstance(model, Specializations):
         if shapes:
             raise OptionError("found shapes for a comparison of specializations, expected none: their shapes are used")
-        pairs = paired(load(reference) if _is_folder(reference) else reference, model, data, constants, example)
+        pairs = paired(
+            Specializations.load(reference) if _is_folder(reference) else reference, model, data, constants, example
+        )
         return compare_all(pairs, layers=layers, mask=mask, progress=display(progress))
     if isinstance(reference, Model):
         reference = _loaded(reference, data, shapes, constants, example)

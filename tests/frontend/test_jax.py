@@ -54,6 +54,15 @@ def test_names_that_repeat_and_results_without_names_are_numbered() -> None:
     assert [port.name for port in model.outputs] == ["result0"]
 
 
+@pytest.mark.parametrize(
+    ("info", "name"),
+    [("result", "result"), ("", "result"), ("result[1]['box'][0]", "result1.box.0"), ("result.logits", "logits")],
+)
+def test_an_output_is_named_by_its_place_in_what_the_function_returns(info: str, name: str) -> None:
+    model = zp.load(TEXT.replace("result['scores']", info))
+    assert [port.name for port in model.outputs] == [name]
+
+
 def test_parameters_become_constants() -> None:
     model = zp.load(TEXT, constants=WEIGHTS)
     assert [port.name for port in model.inputs] == ["image"]

@@ -36,7 +36,7 @@ TEXTS = (
     *("", "zz", "-1", "0", "1e999", "nan", "inf", "99999999999999999999", "true", "x", "../x", "a\0b", "é", "w" * 9999),
     *("[1, -1]", "[nan, inf]", "!quant.uniform<", "!quant.uniform<i8:f32, 1.0>", "!quant.uniform<i8:f32, 0.0>", "f32"),
     *("cpu", "litert", "tosa", "onnxruntime", "xnnpack", "fixed16", "fixed32", "avx2", "portable", "i8", "per_channel"),
-    *("bits", "scale", "range", "quantize", "granularity", "block_size", "parameters", "kernel", "has", "wants"),
+    *("bits", "scale", "range", "quantize", "granularity", "block_size", "parameters", "kernel", "has", "required"),
     *("user", "calibrated", "default", "tanh", "conv2d", "matmul", "contraction", "inside", "after", "main"),
 )
 NUMBERS = (0, -1, 1, 2, 3, 4, 7, 8, 31, 32, 63, 64, 255, 10**6, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63))

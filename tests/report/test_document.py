@@ -23,7 +23,7 @@ RESCALED = """func.func @main(%x: tensor<4xi8> {zeropoint.name = "x"}) -> (tenso
   %r = "fxpmath.requantize"(%a, %m, %s) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
     storage_max = 127 : i64}> {zeropoint.rescale = "two demands", zeropoint.facts = [
       {name = "has", value = "the scale of 'a'", salience = "kernel", source = "!quant.uniform<i8:f32, 5.000000e-01>"},
-      {name = "wants", value = "kernel 'b'", salience = "kernel", source = "!quant.uniform<i8:f32, 1.000000e+00>"}]}
+      {name = "required", value = "kernel 'b'", salience = "kernel", source = "!quant.uniform<i8:f32, 1.000000e+00>"}]}
     : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>
   return %r : tensor<4xi8>
 }"""
@@ -69,9 +69,9 @@ def test_a_rescale_has_a_node_and_its_two_demands() -> None:
     graph = graph_of(program)
     (found,) = [node for node in graph.nodes if node.kind == "rescale"]
     assert found.reads == ("in0",)
-    has, wants, why = reasons(program, graph)[found.id]
+    has, required, why = reasons(program, graph)[found.id]
     assert "the scale of 'a'" in has
-    assert "kernel 'b'" in wants
+    assert "kernel 'b'" in required
     assert why.startswith("The two requirements conflict")
 
 

@@ -87,10 +87,10 @@ def test_a_value_is_found_by_the_name_of_any_op_that_its_kernel_covers(result: Q
 def test_a_rescale_names_the_two_demands_that_collided(result: Quantization, stage: str) -> None:
     (rescale,) = explain(getattr(result, stage)).rescales
     assert rescale.value == "gate"
-    assert rescale.given == "!quant.uniform<i8:f32, 3.906250e-03:-128>"
-    assert rescale.wanted == explain(getattr(result, stage), "joined").values[0].type
-    assert "logistic 'gate'" in rescale.has
-    assert rescale.wants == "the range [0, 5] of 'stem'"
+    assert rescale.has == "!quant.uniform<i8:f32, 3.906250e-03:-128>"
+    assert rescale.required == explain(getattr(result, stage), "joined").values[0].type
+    assert "logistic 'gate'" in rescale.why_has
+    assert rescale.why_required == "the range [0, 5] of 'stem'"
     assert rescale.read_by == ("joined",)
 
 

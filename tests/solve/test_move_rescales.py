@@ -32,7 +32,7 @@ TABLE = Target("toy", "fixed32", (*TOY.rows, row("product", MultiplierScale())))
 
 
 def rescaled(graph: Graph, value: SSAValue, given: UniformQuantizedType, made: UniformQuantizedType) -> SSAValue:
-    region = rescale_region(value, given, made, ("has", "wants"))
+    region = rescale_region(value, given, made, ("has", "required"))
     graph.block.add_op(region)
     return region.outputs[0]
 

@@ -646,7 +646,7 @@ def test_propagation_a_rescale_says_which_two_demands_collided() -> None:
     text = between.attributes["zeropoint.rescale"].data
     assert "(kernel A 'a')" in text
     assert "(kernel B 'b')" in text
-    assert {fact.name for fact in facts_of(between)} == {"has", "wants"}
+    assert {fact.name for fact in facts_of(between)} == {"has", "required"}
 
 
 def test_propagation_annotating_the_model_at_the_right_place_makes_a_rescale_go_away() -> None:

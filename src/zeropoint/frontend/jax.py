@@ -6,8 +6,9 @@ and results have their place in the returned structure as `jax.result_info`:
     func.func public @main(%arg0: tensor<2x4xf32> loc("image"), %arg1: tensor<4xf32> loc("params['b']"))
         -> (tensor<2x3xf32> {jax.result_info = "result['scores']"})
 
-Here the inputs are named `image` and `params.b`, the output `scores`. An input of text without locations is named
-as its argument is: `%image: tensor<2x4xf32>` is `image`.
+Here the inputs are named `image` and `params.b`, the output `scores`. An output without a key is `result`, `result0`
+in a tuple, `result1.scores` in a dict in a tuple. An input of text without locations is named as its argument is:
+`%image: tensor<2x4xf32>` is `image`.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _dotted(path: str) -> str:
     return ".".join(next(part for part in match.groups() if part is not None) for match in _KEY.finditer(path))
 
 
-def _result_name(info: str) -> str | None:
-    """`result['scores']` as `scores`; None for a result that has only a number, or that is all of what is returned."""
+def _result_name(info: str) -> str:
+    """`result['scores']` as `scores`, `result[0]` as `result0`; `result` for a single array."""
     name = _dotted(info.removeprefix("result"))
-    return None if not name or name.isdigit() else name
+    return f"result{name}" if not name or name[0].isdigit() else name

@@ -66,7 +66,7 @@ def _wanted_by(region: QuantizeRegionOp, name: str, number: int) -> str | None:
 
 def _is_of_target(region: QuantizeRegionOp, number: int = 0) -> bool:
     """Whether the old target alone decided the type of a result: its kernel fixes it, or one of its rescales does."""
-    return _wanted_by(region, "wants" if RESCALE in region.attributes else "parameters", number) == "kernel"
+    return _wanted_by(region, "required" if RESCALE in region.attributes else "parameters", number) == "kernel"
 
 
 def _given(value: SSAValue, region: QuantizeRegionOp, number: int) -> SSAValue:

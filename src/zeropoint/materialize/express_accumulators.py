@@ -60,10 +60,10 @@ def _is_stated(region: QuantizeRegionOp) -> bool:
 
 def _is_for_floats(region: QuantizeRegionOp) -> bool:
     readers = [use.operation for use in region.outputs[0].uses]
-    return bool(readers) and not any(map(_wants_storage, readers))
+    return bool(readers) and not any(map(_requires_storage, readers))
 
 
-def _wants_storage(reader: Operation) -> bool:
+def _requires_storage(reader: Operation) -> bool:
     if isinstance(reader, QuantizeRegionOp):
         return any(isinstance(spec, UniformQuantizedType) for spec in (*reader.input_specs, *reader.output_specs))
     return isinstance(reader, ReturnOp | QuantizeCastOp)

@@ -258,7 +258,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
     """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself requires it."""
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
-    state_facts(made, [Fact("has", str(given), "user", source), Fact("wants", str(wanted), "user", source)])
+    state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     return made.outputs[0]

@@ -183,8 +183,8 @@ class _Settlement:
         self.termination.rescale((kernel.region, port))
         # Before the rescale, which is a user too.
         uses = list(value.uses)
-        wants, has = self._reason((kernel.region, port), own, output)
-        made = rescale_region(value, output, own, (has, wants))
+        required, has = self._reason((kernel.region, port), own, output)
+        made = rescale_region(value, output, own, (has, required))
         assert kernel.region.parent is not None
         kernel.region.parent.insert_op_after(made, kernel.region)
         for use in uses:

@@ -39,9 +39,9 @@ def rescale_region(
     region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
     if isinstance(value.owner, Operation):
         region.location = value.owner.location
-    has, wants = demands
-    region.attributes[RESCALE] = StringAttr(f"'{written_name(value)}': {has}; {wants}")
-    state_facts(region, [Fact("has", has, "kernel", str(given)), Fact("wants", wants, "kernel", str(wanted))])
+    has, required = demands
+    region.attributes[RESCALE] = StringAttr(f"'{written_name(value)}': {has}; {required}")
+    state_facts(region, [Fact("has", has, "kernel", str(given)), Fact("required", required, "kernel", str(wanted))])
     return region
 
 

@@ -76,7 +76,7 @@ def rescale_sentences(rescale: Rescale) -> tuple[str, ...]:
     """The two requirements that conflict at a rescale."""
     readers = _listed(", ".join(f"'{name}'" for name in rescale.read_by)) or "its reader"
     return (
-        f"'{rescale.value}' has {short(rescale.given)}: {rescale.has}.",
-        f"For {readers}, it has to be {short(rescale.wanted)}: {rescale.wants}.",
+        f"'{rescale.value}' has {short(rescale.has)}: {rescale.why_has}.",
+        f"For {readers}, it has to be {short(rescale.required)}: {rescale.why_required}.",
         "The two requirements conflict, so the value is converted from one scale to the other.",
     )

@@ -206,9 +206,9 @@ def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
         demands = {fact.name: fact for fact in facts_of(op)}
         text = op.attributes[RESCALE]
         whole = Fact("", text.data if isinstance(text, StringAttr) else "", "kernel", "")
-        has, wants = demands.get("has", whole), demands.get("wants", whole)
+        has, required = demands.get("has", whole), demands.get("required", whole)
         readers = _nearest(_results(op.results[0]), _results, known)
-        yield Rescale(_name(op), has.source, wants.source, has.value, wants.value, readers)
+        yield Rescale(_name(op), has.source, required.source, has.value, required.value, readers)
 
 
 def _float_ops(block: Block) -> Iterator[FloatOp]:

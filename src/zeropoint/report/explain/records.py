@@ -34,13 +34,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Rescale:
-    """A rescale: the parameters that the value has and why, and those that its readers require and why."""
+    """A rescale: the type that the value has and why, and the type that its readers require and why."""
 
     value: str
-    given: str
-    wanted: str
     has: str
-    wants: str
+    required: str
+    why_has: str
+    why_required: str
     read_by: tuple[str, ...]
 
 

@@ -79,10 +79,10 @@ def rescale_text(rescale: Rescale) -> str:
     """A rescale: the parameters that the value has and those that its readers require."""
     lines = [
         f"rescale of {rescale.value}: two requirements conflict",
-        f"  has      {rescale.given}",
-        f"           {rescale.has}",
-        f"  required {rescale.wanted}",
-        f"           {rescale.wants}",
+        f"  has      {rescale.has}",
+        f"           {rescale.why_has}",
+        f"  required {rescale.required}",
+        f"           {rescale.why_required}",
     ]
     return "\n".join([*lines, f"  read by  {', '.join(rescale.read_by)}"] if rescale.read_by else lines)
 
