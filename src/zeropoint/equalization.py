@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress, Report, collect, state_ranges
+from zeropoint.calibrate.bounded import observe_bounded
 from zeropoint.correct import Equalized, Parts, Platform, some
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.equalize import equalize
@@ -67,4 +68,7 @@ class Trial:
             engine=self.platform.programs,
             progress=self.progress,
         )
-        return Calibrated(fused, report, run_all(CALIBRATED_PASSES, state_ranges(asked, report), self.settings))
+        program = run_all(CALIBRATED_PASSES, state_ranges(asked, report), self.settings)
+        engine = self.platform.programs
+        program, report = observe_bounded(program, report, self.samples, self.observer, engine, self.progress)
+        return Calibrated(fused, report, program)

@@ -24,6 +24,7 @@ from zeropoint.calibrate import (
     silent,
     state_ranges,
 )
+from zeropoint.calibrate.bounded import has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
 from zeropoint.correct.effort import some
@@ -151,14 +152,18 @@ def quantize(
         check_validation(options)
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice
-    kept = Kept(CORRECTED if options.needs_samples else 0, options.mask)
+    kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
     report = _calibrated(asked, kept, samples, options, progress, engine, work)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
+    again = samples if isinstance(samples, Sized) else kept.in_order
+    if has_bounded(calibrated) and length_hint(again):
+        runs = masked(engine or QuickestEngine(length_hint(again)), options.mask)
+        calibrated, report = observe_bounded(calibrated, report, again, options.observer, runs, progress)
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
-        finish, calibrated = finish.equalized(calibrated, samples if isinstance(samples, Sized) else kept.in_order)
+        finish, calibrated = finish.equalized(calibrated, again)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:

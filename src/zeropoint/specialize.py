@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import DataError, samples, state_ranges
+from zeropoint.calibrate.bounded import state_bounded
 from zeropoint.correct import EQUALIZE, Corrections, check_methods
 from zeropoint.correct.contractions import give_biases
 from zeropoint.errors import OptionError
@@ -85,6 +86,7 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
         fused = apply_recipe(fused, options.recipe, program)
     asked = run_all(ASKING_PASSES, fused, settings)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, made.calibration), settings)
+    calibrated = state_bounded(calibrated, made.calibration)
     decided = run_all(DECIDING_PASSES, calibrated, settings)
     propagated = corrected(decided, made, options.target) if made.corrections.kept is not None else decided
     quantized = run_all(QUANTIZING_PASSES, propagated, settings)

@@ -10,7 +10,7 @@ part (`divided.py`), with the part of its constants; a part of an operand that d
 such as the gate of a product, is a slice. Readers of the same part share the copies.
 
 The range of a part was not observed. It is bounded by what the kernels compute from the ranges of their operands, and
-by the range of the whole value.
+by the range of the whole value. If there are samples, calibration then observes it (`calibrate/bounded.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, LocationAttr
+from xdsl.dialects.builtin import AnyFloat, LocationAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.annotations import BOUNDED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.locations import location_of, location_text, name_location, value_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
@@ -100,7 +101,7 @@ class PartValues:
 
         def make(before: Operation) -> SSAValue:
             inner = part.value(before)
-            return inner if observed(inner) is not None else stated(inner, bound, before)
+            return inner if observed(inner) is not None else bounded(inner, bound, before)
 
         return Planned(bound, make)
 
@@ -124,7 +125,7 @@ class PartValues:
             if len(values) == 1:
                 return values[0]
             joined = concatenated(values, cut.axis, join.op.location)
-            return stated(_inserted([joined], before), bound, before)
+            return bounded(_inserted([joined], before), bound, before)
 
         return Planned(bound, make)
 
@@ -206,6 +207,14 @@ def stated(value: SSAValue, bound: Range, before: Operation) -> SSAValue:
     made = StatisticsOp(value, bound)
     made.location = location_of(value)
     return _inserted([made], before)
+
+
+def bounded(value: SSAValue, bound: Range, before: Operation) -> SSAValue:
+    """The value with a range that was not observed."""
+    made = stated(value, bound, before)
+    assert isinstance(made.owner, StatisticsOp)
+    made.owner.attributes[BOUNDED] = UnitAttr()
+    return made
 
 
 def concatenated(values: Sequence[SSAValue], axis: int, location: LocationAttr) -> QuantizeRegionOp:
