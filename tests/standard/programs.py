@@ -368,6 +368,121 @@ PROGRAMS = {
         ": (tensor<6x7xi8>, tensor<3x3xi8>, tensor<i8>) -> tensor<6x7xi8>",
         "tensor<6x7xi8>",
     ),
+    "branches": _program(
+        "%x: tensor<4xi32>, %i: tensor<i32>",
+        "  %0 = stablehlo.constant dense<0> : tensor<i32>\n"
+        "  %1 = stablehlo.compare LT, %i, %0 : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        "  %2 = stablehlo.add %x, %x : tensor<4xi32>\n"
+        '  %3:2 = "stablehlo.if"(%1) ({\n    %a = stablehlo.multiply %2, %x : tensor<4xi32>\n'
+        "    stablehlo.return %a, %i : tensor<4xi32>, tensor<i32>\n  }, {\n"
+        "    stablehlo.return %x, %0 : tensor<4xi32>, tensor<i32>\n  }) "
+        ": (tensor<i1>) -> (tensor<4xi32>, tensor<i32>)\n"
+        "  %4 = stablehlo.constant dense<3> : tensor<i32>\n"
+        "  %5 = stablehlo.and %i, %4 : tensor<i32>\n"
+        '  %6 = "stablehlo.case"(%5) ({\n    stablehlo.return %3#0 : tensor<4xi32>\n  }, {\n'
+        "    %b = stablehlo.broadcast_in_dim %3#1, dims = [] : (tensor<i32>) -> tensor<4xi32>\n"
+        "    stablehlo.return %b : tensor<4xi32>\n  }, {\n    %c = stablehlo.negate %2 : tensor<4xi32>\n"
+        "    stablehlo.return %c : tensor<4xi32>\n  }) : (tensor<i32>) -> tensor<4xi32>\n"
+        "  %y = stablehlo.subtract %6, %2 : tensor<4xi32>",
+        "tensor<4xi32>",
+    ),
+    "scatter of rows": _program(
+        "%x: tensor<9x4xi8>, %i: tensor<6x1xi8>, %u: tensor<6x4xi8>",
+        "  %0 = stablehlo.constant dense<15> : tensor<6x1xi8>\n"
+        "  %1 = stablehlo.and %i, %0 : tensor<6x1xi8>\n"
+        '  %2 = "stablehlo.scatter"(%x, %1, %u) <{scatter_dimension_numbers = #stablehlo.scatter<'
+        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+        "index_vector_dim = 1>}> ({\n  ^bb0(%a: tensor<i8>, %b: tensor<i8>):\n"
+        "    %k = stablehlo.constant dense<3> : tensor<i8>\n    %m = stablehlo.multiply %a, %k : tensor<i8>\n"
+        "    %s = stablehlo.add %m, %b : tensor<i8>\n    stablehlo.return %s : tensor<i8>\n  }) "
+        ": (tensor<9x4xi8>, tensor<6x1xi8>, tensor<6x4xi8>) -> tensor<9x4xi8>\n"
+        "  %y = stablehlo.subtract %2, %x : tensor<9x4xi8>",
+        "tensor<9x4xi8>",
+    ),
+    "scatter of batches": _program(
+        "%x: tensor<3x5x4xui8>, %i: tensor<2x3x2xui8>, %u: tensor<2x2x3xui8>",
+        "  %0 = stablehlo.constant dense<7> : tensor<2x3x2xui8>\n"
+        "  %1 = stablehlo.and %i, %0 : tensor<2x3x2xui8>\n"
+        '  %y = "stablehlo.scatter"(%x, %1, %u) <{scatter_dimension_numbers = #stablehlo.scatter<'
+        "update_window_dims = [0], inserted_window_dims = [2], input_batching_dims = [0], "
+        "scatter_indices_batching_dims = [1], scatter_dims_to_operand_dims = [2, 1], index_vector_dim = 2>}> ({\n"
+        "  ^bb0(%a: tensor<ui8>, %b: tensor<ui8>):\n    %s = stablehlo.maximum %a, %b : tensor<ui8>\n"
+        "    stablehlo.return %s : tensor<ui8>\n  }) "
+        ": (tensor<3x5x4xui8>, tensor<2x3x2xui8>, tensor<2x2x3xui8>) -> tensor<3x5x4xui8>",
+        "tensor<3x5x4xui8>",
+    ),
+    "scatter in a wider type": _program(
+        "%x: tensor<7xi8>, %i: tensor<5xi8>, %u: tensor<5xi8>",
+        "  %0 = stablehlo.constant dense<7> : tensor<5xi8>\n"
+        "  %1 = stablehlo.and %i, %0 : tensor<5xi8>\n"
+        '  %y = "stablehlo.scatter"(%x, %1, %u) <{scatter_dimension_numbers = #stablehlo.scatter<'
+        "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({\n"
+        "  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n    %s = stablehlo.multiply %a, %b : tensor<i32>\n"
+        "    stablehlo.return %s : tensor<i32>\n  }) : (tensor<7xi8>, tensor<5xi8>, tensor<5xi8>) -> tensor<7xi32>",
+        "tensor<7xi32>",
+    ),
+    "gather of batches": _program(
+        "%x: tensor<3x5x4xi8>, %i: tensor<2x3x1xi8>",
+        '  %y = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], '
+        "collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [1], "
+        "start_index_map = [1], index_vector_dim = 2>, "
+        "slice_sizes = array<i64: 1, 1, 4>}> : (tensor<3x5x4xi8>, tensor<2x3x1xi8>) -> tensor<2x3x4xi8>",
+        "tensor<2x3x4xi8>",
+    ),
+    "sort": _program(
+        "%x: tensor<3x37xi8>, %z: tensor<3x37xi16>",
+        "  %0 = stablehlo.constant dense<7> : tensor<3x37xi8>\n"
+        "  %1 = stablehlo.and %x, %0 : tensor<3x37xi8>\n"
+        '  %2:2 = "stablehlo.sort"(%1, %z) <{dimension = 1 : i64, is_stable = true}> ({\n'
+        "  ^bb0(%a: tensor<i8>, %b: tensor<i8>, %c: tensor<i16>, %d: tensor<i16>):\n"
+        "    %less = stablehlo.compare GT, %a, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>\n"
+        "    stablehlo.return %less : tensor<i1>\n  }) "
+        ": (tensor<3x37xi8>, tensor<3x37xi16>) -> (tensor<3x37xi8>, tensor<3x37xi16>)\n"
+        "  %3 = stablehlo.convert %2#0 : (tensor<3x37xi8>) -> tensor<3x37xi16>\n"
+        "  %y = stablehlo.xor %3, %2#1 : tensor<3x37xi16>",
+        "tensor<3x37xi16>",
+    ),
+    "sort by two keys": _program(
+        "%x: tensor<16x3xui8>, %z: tensor<16x3xi32>",
+        "  %0 = stablehlo.constant dense<129> : tensor<16x3xui8>\n"
+        "  %1 = stablehlo.and %x, %0 : tensor<16x3xui8>\n"
+        '  %2:2 = "stablehlo.sort"(%1, %z) <{dimension = 0 : i64}> ({\n'
+        "  ^bb0(%a: tensor<ui8>, %b: tensor<ui8>, %c: tensor<i32>, %d: tensor<i32>):\n"
+        "    %3 = stablehlo.compare LT, %a, %b : (tensor<ui8>, tensor<ui8>) -> tensor<i1>\n"
+        "    %4 = stablehlo.compare EQ, %a, %b : (tensor<ui8>, tensor<ui8>) -> tensor<i1>\n"
+        "    %5 = stablehlo.compare GT, %c, %d : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        "    %6 = stablehlo.and %4, %5 : tensor<i1>\n    %7 = stablehlo.or %3, %6 : tensor<i1>\n"
+        "    stablehlo.return %7 : tensor<i1>\n  }) "
+        ": (tensor<16x3xui8>, tensor<16x3xi32>) -> (tensor<16x3xui8>, tensor<16x3xi32>)\n"
+        "  %8 = stablehlo.convert %2#0 : (tensor<16x3xui8>) -> tensor<16x3xi32>\n"
+        "  %y = stablehlo.xor %8, %2#1 : tensor<16x3xi32>",
+        "tensor<16x3xi32>",
+    ),
+    "float remainders": _program(
+        "%x: tensor<16x16xi16>, %z: tensor<16x16xi16>",
+        "  %0 = stablehlo.convert %x : (tensor<16x16xi16>) -> tensor<16x16xf32>\n"
+        "  %1 = stablehlo.convert %z : (tensor<16x16xi16>) -> tensor<16x16xf32>\n"
+        "  %2 = stablehlo.constant dense<3.7> : tensor<16x16xf32>\n"
+        "  %3 = stablehlo.divide %1, %2 : tensor<16x16xf32>\n"
+        "  %4 = stablehlo.remainder %0, %3 : tensor<16x16xf32>\n"
+        "  %y = stablehlo.convert %4 : (tensor<16x16xf32>) -> tensor<16x16xi32>",
+        "tensor<16x16xi32>",
+    ),
+    "total order": _program(
+        "%x: tensor<4x6xi8>, %z: tensor<4x6xi8>",
+        "  %0 = stablehlo.constant dense<0.0> : tensor<4x6xf32>\n"
+        "  %1 = stablehlo.convert %x : (tensor<4x6xi8>) -> tensor<4x6xf32>\n"
+        "  %2 = stablehlo.multiply %1, %0 : tensor<4x6xf32>\n"
+        "  %3 = stablehlo.convert %z : (tensor<4x6xi8>) -> tensor<4x6xf32>\n"
+        "  %4 = stablehlo.multiply %3, %0 : tensor<4x6xf32>\n"
+        "  %5 = stablehlo.compare LT, %2, %4, TOTALORDER : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xi1>\n"
+        "  %y = stablehlo.convert %5 : (tensor<4x6xi1>) -> tensor<4x6xi8>",
+        "tensor<4x6xi8>",
+    ),
+    "dilated windows": _windows(
+        "tensor<4x6xi8>", "tensor<6x10xi8>", "i8", 9, "minimum",
+        "window_dimensions = array<i64: 2, 2>, base_dilations = array<i64: 2, 2>",
+    ),
 }  # fmt: skip
 """By what they show."""
 

@@ -18,7 +18,7 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.quant_passes import lower_quant_ops
 from zeropoint.standard import expand_fxpmath, lower_to_standard
 
-DIALECTS = {"arith", "builtin", "func", "linalg", "math", "tensor"}
+DIALECTS = {"arith", "builtin", "func", "linalg", "math", "scf", "tensor"}
 
 
 def standard(program: Program) -> Program:
@@ -169,14 +169,17 @@ REFUSED = {
       %y = stablehlo.add %x, %x : tensor<4xcomplex<f32>>
       return %y : tensor<4xcomplex<f32>>
     }""",
-    "found tensor<4xf32>, expected integers": """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %y = stablehlo.remainder %x, %x : tensor<4xf32>
+    "stablehlo.reduce_precision: found an op that has no form in arith": """
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>
       return %y : tensor<4xf32>
     }""",
-    "stablehlo.sort: found an op that has no form in arith": """func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+    r"found stablehlo.reverse in its body, expected elementwise ops": """
+    func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
       %y = "stablehlo.sort"(%x) ({
       ^bb0(%a: tensor<i32>, %b: tensor<i32>):
-        %c = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %d = stablehlo.reverse %a, dims = [] : tensor<i32>
+        %c = stablehlo.compare LT, %d, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
         stablehlo.return %c : tensor<i1>
       }) : (tensor<4xi32>) -> tensor<4xi32>
       return %y : tensor<4xi32>
@@ -189,3 +192,54 @@ def test_what_has_no_standard_form_is_refused_with_its_op(sentence: str) -> None
     with pytest.raises(Error, match=sentence) as error:
         lower_to_standard(parse_program(REFUSED[sentence]))
     assert getattr(error.value, "op", None) is not None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 100])
+def test_sorts_of_every_length_are_stable(count: int) -> None:
+    text = f"""func.func @main(%x: tensor<{count}xi8>, %z: tensor<{count}xi32>) -> tensor<{count}xi32> {{
+      %y:2 = "stablehlo.sort"(%x, %z) ({{
+      ^bb0(%a: tensor<i8>, %b: tensor<i8>, %c: tensor<i32>, %d: tensor<i32>):
+        %e = stablehlo.compare LT, %a, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+        stablehlo.return %e : tensor<i1>
+      }}) : (tensor<{count}xi8>, tensor<{count}xi32>) -> (tensor<{count}xi8>, tensor<{count}xi32>)
+      return %y#1 : tensor<{count}xi32>
+    }}"""
+    program = parse_program(text)
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        keys, places = random.integers(-3, 4, count, np.int8), np.arange(count, dtype=np.int32)
+        (found,) = Interpreter(standard(program)).run_values([keys, places])
+        assert found.tolist() == sorted(range(count), key=lambda place, keys=keys: keys[place])
+
+
+def test_a_scatter_into_nothing_and_one_of_nothing() -> None:
+    text = """func.func @main(%x: tensor<XxYxi8>, %i: tensor<Zx1xi32>, %u: tensor<ZxYxi8>) -> tensor<XxYxi8> {
+      %y = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+        ^bb0(%a: tensor<i8>, %b: tensor<i8>):
+          stablehlo.return %b : tensor<i8>
+      }) : (tensor<XxYxi8>, tensor<Zx1xi32>, tensor<ZxYxi8>) -> tensor<XxYxi8>
+      return %y : tensor<XxYxi8>
+    }"""
+    for rows, columns, updates in ((0, 3, 2), (4, 3, 0), (4, 0, 2), (4, 3, 2)):
+        shaped = text.replace("Xx", f"{rows}x").replace("Yx", f"{columns}x").replace("Zx", f"{updates}x")
+        x, u = np.ones((rows, columns), np.int8), np.full((updates, columns), 5, np.int8)
+        agrees(parse_program(shaped), [x, np.arange(updates, dtype=np.int32)[:, None] * 3, u])
+
+
+def test_ops_in_loops_and_branches_are_expanded_too() -> None:
+    program = parse_program("""func.func @main(%x: tensor<4xi8>, %p: tensor<i1>) -> tensor<4xi8> {
+      %y = "stablehlo.if"(%p) ({
+        %0 = "stablehlo.map"(%x) <{dimensions = array<i64: 0>}> ({
+        ^bb0(%a: tensor<i8>):
+          %1 = stablehlo.add %a, %a : tensor<i8>
+          stablehlo.return %1 : tensor<i8>
+        }) : (tensor<4xi8>) -> tensor<4xi8>
+        stablehlo.return %0 : tensor<4xi8>
+      }, {
+        stablehlo.return %x : tensor<4xi8>
+      }) : (tensor<i1>) -> tensor<4xi8>
+      return %y : tensor<4xi8>
+    }""")
+    for chosen in (False, True):
+        agrees(program, [np.arange(4, dtype=np.int8), np.array(chosen)])

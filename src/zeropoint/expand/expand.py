@@ -13,10 +13,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.builder import Builder
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -67,16 +68,27 @@ def _is_expanded(op: Operation) -> bool:
     return type(op) in EXPANSIONS and (type(op) not in APPLIES or APPLIES[type(op)](op))
 
 
+def _ops(program: Program) -> Iterator[Operation]:
+    """The ops of all functions, and of the loops and branches in them."""
+    pending = [op.body for op in program.module.ops if isinstance(op, FuncOp)]
+    for region in pending:
+        for block in region.blocks:
+            for op in block.ops:
+                yield op
+                if isinstance(op, hlo.CaseOp | hlo.IfOp | hlo.WhileOp):
+                    pending += op.regions
+
+
 def expand(program: Program, kept: Collection[type[Operation]] = ()) -> Program:
     """A copy without the ops of `EXPANSIONS`, but those `kept`; the program itself if there are none.
 
     Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
     are too large or whose bodies are not elementwise.
     """
-    if not any(type(op) not in kept and _is_expanded(op) for op in program.entry.ops):
+    if not any(type(op) not in kept and _is_expanded(op) for op in _ops(program)):
         return program
     program = program.clone()
-    for op in list(program.entry.ops):
+    for op in list(_ops(program)):
         if type(op) in kept or not _is_expanded(op):
             continue
         made = EXPANSIONS[type(op)](Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)

@@ -56,6 +56,8 @@ def _same(array: Array) -> Array:
 
 
 def _width(value: SSAValue) -> int:
+    if isinstance(element_or_self(value.type), IndexType):
+        return 8 * INDEX.itemsize
     return cast("IntegerType", element_or_self(value.type)).width.data
 
 
@@ -186,7 +188,7 @@ def _compare_integers(op: Any, scope: Scope) -> Kernel:
     if not unsigned:
         # The bit of an i1 is a sign: true is -1.
         return _swapped(function) if element == i1 else function
-    width = 8 * INDEX.itemsize if isinstance(element, IndexType) else _width(op.operands[0])
+    width = _width(op.operands[0])
 
     def run(lhs: Array, rhs: Array) -> Array:
         return function(_unsigned(lhs, width), _unsigned(rhs, width))

@@ -1,4 +1,4 @@
-"""Loops: the affine dialect, the ops of memref and bufferization that allocate and view memory, and `scf.while`.
+"""Loops: the affine dialect, the ops of memref and bufferization that allocate and view memory, and scf.
 
 A nest of loops without carried values runs all at once: each index is an array along a separate axis, loads gather, and
 stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the other.
@@ -106,6 +106,17 @@ def store(op: Any, scope: Scope) -> Kernel:
     return run
 
 
+def store_at(op: Any, scope: Scope) -> Kernel:
+    """`memref.store`: writes elements at the indices."""
+    del op, scope
+
+    def run(value: Array, x: Array, *indices: Array) -> tuple[()]:
+        x[_at(x, indices)] = value
+        return ()
+
+    return run
+
+
 def _range(op: Any) -> range:
     """The values of a loop's index. Raises UnsupportedError for bounds that are not constant."""
     if len(op.lowerBoundOperands) + len(op.upperBoundOperands):
@@ -141,6 +152,48 @@ def while_(op: Any, scope: Scope) -> Kernel:
                 return values[0] if len(values) == 1 else tuple(values)
             made.make(place)
             values = after(values, captured)
+
+    return run
+
+
+def for_range(op: Any, scope: Scope) -> Kernel:
+    """`scf.for`: a loop between computed bounds, one step after the other. Raises ExecutionError beyond the limit."""
+    branch, count, place = scope.branch(op.body.block), len(op.iter_args), describe(op)
+
+    def run(low: Array, high: Array, step: Array, *operands: Array) -> Array | tuple[Array, ...]:
+        if step <= 0:
+            raise InputError(f"{place}: found a step of {step}, expected a positive one")
+        values: Sequence[Array] = operands[:count]
+        made = trips()
+        for index in range(int(low), int(high), int(step)):
+            made.make(place)
+            values = branch([np.asarray(index), *values], operands[count:])
+        return values[0] if count == 1 else tuple(values)
+
+    return run
+
+
+def if_(op: Any, scope: Scope) -> Kernel:
+    """`scf.if`: the results of the region that the condition selects."""
+    chosen, other = (
+        scope.branch(region.block) if region.blocks else None for region in (op.true_region, op.false_region)
+    )
+
+    def run(condition: Array, *captured: Array) -> tuple[Array, ...]:
+        branch = chosen if condition else other
+        return () if branch is None else branch((), captured)
+
+    return run
+
+
+def index_switch(op: Any, scope: Scope) -> Kernel:
+    """`scf.index_switch`: the results of the region of the index's value, or of the default."""
+    default = scope.branch(op.default_region.block)
+    regions = zip(op.cases.get_values(), op.case_regions, strict=True)
+    branches = {value: scope.branch(region.block) for value, region in regions}
+
+    def run(index: Array, *captured: Array) -> tuple[Array, ...]:
+        return branches.get(int(index), default)((), captured)
 
     return run
 
@@ -204,7 +257,7 @@ def _checked(block: Block, indices: Sequence[SSAValue]) -> Block:
             raise UnsupportedError("found a loop beside other ops, expected loops that are nested one in the other")
         if op.name in (LOAD, "memref.load"):
             read.add(_memory(op.operands[0]))
-        if op.name == STORE:
+        if op.name in (STORE, "memref.store"):
             written.add(_memory(op.operands[1]))
     if read & written:
         raise UnsupportedError("found loops that read the memory that they write, expected two memrefs")
@@ -225,6 +278,10 @@ LOOPS: dict[str, Callable[[Any, Scope], Kernel]] = {
     "memref.collapse_shape": reshaped,
     "memref.expand_shape": reshaped,
     "memref.load": load_at,
+    "memref.store": store_at,
+    "scf.for": for_range,
+    "scf.if": if_,
+    "scf.index_switch": index_switch,
     "scf.while": while_,
 }
 """The rules, by op name."""

@@ -76,6 +76,17 @@ _UNORDERED = {8: 1, 9: 2, 10: 3, 11: 4, 12: 5, 13: 6, 14: 0, 15: 7}
 """ueq, ugt, uge, ult, ule, une, uno, true: the ordered predicate that each extends to NaN."""
 
 
+def _bits(op: Operation, scope: Scope) -> Kernel:
+    """`arith.bitcast` between types of one width."""
+    del scope
+    dtype = dtype_of(op.results[0])
+
+    def run(x: Array) -> Array:
+        return x.view(dtype)
+
+    return run
+
+
 def _compare(op: Any, scope: Scope) -> Kernel:
     del scope
     predicate = int(op.predicate.value.data)
@@ -187,6 +198,7 @@ _FUNCTIONS = {
 
 STANDARD: Mapping[str, Rule] = {
     "arith.addf": binary(np.add),
+    "arith.bitcast": _bits,
     "arith.cmpf": _compare,
     "arith.divf": binary(np.divide),
     "arith.extf": unary(_same),
@@ -196,6 +208,7 @@ STANDARD: Mapping[str, Rule] = {
     "arith.minimumf": binary(functions.BINARY["minimum"]),
     "arith.mulf": binary(np.multiply),
     "arith.negf": unary(np.negative),
+    "arith.remf": binary(functions.BINARY["remainder"]),
     "arith.select": of_arrays(np.where),
     "arith.sitofp": unary(_same),
     "arith.subf": binary(np.subtract),
@@ -221,6 +234,7 @@ STANDARD: Mapping[str, Rule] = {
     "tensor.extract": of_arrays(_extract),
     "tensor.extract_slice": tensor_ops.extract_slice,
     "tensor.from_elements": _from_elements,
+    "tensor.insert": tensor_ops.insert,
     "tensor.insert_slice": tensor_ops.insert_slice,
     "tensor.pad": tensor_ops.pad,
     "tensor.reshape": binary(_reshape),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.interp.binding import Kernel, Scope, Unary
-from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.errors import InputError, UnsupportedError
 from zeropoint.ir.tensors import Array, shape_of
 
 
@@ -36,6 +36,21 @@ def extract_slice(op: Any, scope: Scope) -> Unary:
     del scope
     slices, shape = _slices(op), shape_of(op.result)
     return lambda x: x[slices].reshape(shape)
+
+
+def insert(op: Any, scope: Scope) -> Kernel:
+    """`tensor.insert`: the destination with another element at the indices, which must be inside."""
+    del op, scope
+
+    def run(scalar: Array, destination: Array, *indices: Array) -> Array:
+        at = tuple(int(index) for index in indices)
+        if not all(0 <= index < size for index, size in zip(at, destination.shape, strict=True)):
+            raise InputError(f"found index {[*at]} of a tensor of shape {[*destination.shape]}, expected one inside")
+        result = destination.copy()
+        result[at] = scalar
+        return result
+
+    return run
 
 
 def insert_slice(op: Any, scope: Scope) -> Kernel:

@@ -10,7 +10,7 @@ from itertools import count
 from zeropoint.interp.errors import ExecutionError
 from zeropoint.limits import limits
 
-LOOPS = ("affine.for", "chlo.scan", "scf.while", "stablehlo.while")
+LOOPS = ("affine.for", "chlo.scan", "scf.for", "scf.while", "stablehlo.while")
 """The ops whose trips are counted. Nests of `affine.for` without carried values run at once and are not counted."""
 
 

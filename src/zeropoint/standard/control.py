@@ -1,8 +1,10 @@
-"""`stablehlo.while` as `scf.while`, which carries tensors.
+"""Control flow in the scf dialect, which carries tensors: `stablehlo.while`, `if` and `case`.
 
 ```mlir
 %0:2 = stablehlo.while(%a = %x, %n = %zero) : tensor<4xi32>, tensor<i32>
 cond { ... stablehlo.return %again : tensor<i1> } do { ... stablehlo.return %b, %m : tensor<4xi32>, tensor<i32> }
+%1 = "stablehlo.if"(%p) ({ ... stablehlo.return %c }, { ... stablehlo.return %d }) : (tensor<i1>) -> tensor<4xi32>
+%2 = "stablehlo.case"(%i) ({ ... }, { ... }) : (tensor<i32>) -> tensor<4xi32>
 ```
 becomes
 ```mlir
@@ -13,17 +15,20 @@ becomes
 ^bb0(%a: tensor<4xi32>, %n: tensor<i32>):
   scf.yield %b, %m : tensor<4xi32>, tensor<i32>
 }
+%1 = scf.if %p0 -> (tensor<4xi32>) { ... scf.yield %c } else { ... scf.yield %d }
+%2 = scf.index_switch %i0 -> tensor<4xi32> case 0 { ... } default { ... }
 ```
+The last branch of a `case`, which StableHLO takes for an index out of range, is the default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import i1
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i64
 from xdsl.dialects.tensor import ExtractOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir import stablehlo as hlo
@@ -42,6 +47,35 @@ def lower_while(std: Standard, op: hlo.WhileOp, lower_block: LowerBlock) -> Sequ
     after[0].block.add_op(scf.YieldOp(*after[1]))
     types = [value.type for value in given]
     return std.insert(scf.WhileOp(given, types, before[0], after[0])).results
+
+
+def lower_if(std: Standard, op: hlo.IfOp, lower_block: LowerBlock) -> Sequence[SSAValue]:
+    """`scf.if` with the results of the chosen branch."""
+    condition = std.scalar(op.pred)
+    chosen, other = (_branch(region, std, lower_block) for region in (op.true_branch, op.false_branch))
+    return std.insert(scf.IfOp(condition, _results(chosen), chosen, other)).results
+
+
+def lower_case(std: Standard, op: hlo.CaseOp, lower_block: LowerBlock) -> Sequence[SSAValue]:
+    """`scf.index_switch`, whose default is the last branch."""
+    index = std.insert(arith.IndexCastOp(std.scalar(op.index), IndexType())).result
+    *branches, default = [_branch(region, std, lower_block) for region in op.branches]
+    cases = DenseArrayBase.from_list(i64, range(len(branches)))
+    return std.insert(scf.IndexSwitchOp(index, cases, default, branches, _results(default))).results
+
+
+def _branch(region: Region, std: Standard, lower_block: LowerBlock) -> Region:
+    """A branch in standard form."""
+    lowered, results = _lowered(region, std, lower_block)
+    lowered.block.add_op(scf.YieldOp(*results))
+    return lowered
+
+
+def _results(branch: Region) -> Sequence[Attribute]:
+    """The types that a branch yields."""
+    last = branch.block.last_op
+    assert last is not None
+    return last.operand_types
 
 
 def _lowered(region: Region, std: Standard, lower_block: LowerBlock) -> tuple[Region, Sequence[SSAValue]]:

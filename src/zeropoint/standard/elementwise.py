@@ -114,8 +114,6 @@ def _division(kind: Kind) -> Emit:
     def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
         x, y = args
         if not isinstance(x.type, IntegerType):
-            if kind == "remainder":
-                raise LoweringError(f"{describe(op)}: found {op.lhs.type}, expected integers; arith has no form", op)
             return ops.emit(kind, x, y)
         made = op.rhs.owner
         divisors = constant_elements(made.rhs if isinstance(made, hlo.MaximumOp) else op.rhs, source.weights)
@@ -185,7 +183,26 @@ def _clamp(ops: ScalarArithmetic, op: hlo.ClampOp, args: Sequence[SSAValue], sou
 
 def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
     del source
+    if op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER:
+        args = [_in_total_order(ops, x) for x in args]
     return ops.compare(cast("Relation", op.comparison_direction.data.value.lower()), *args)
+
+
+def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """The same bits as another type of their width."""
+    del source
+    wanted, x = scalar_type(op, op.result), args[0]
+    if wanted.bitwidth != cast("IntegerType", x.type).bitwidth:
+        raise LoweringError(f"{describe(op)}: found {op.operand.type} to {op.result.type}, expected equal widths", op)
+    return x if wanted == x.type else ops.body.value(arith.BitcastOp(x, wanted))
+
+
+def _in_total_order(ops: ScalarArithmetic, x: SSAValue) -> SSAValue:
+    """The bits of a float as an integer of the same order; those of negative floats are flipped, but the sign."""
+    width = cast("AnyFloat", x.type).bitwidth
+    bits = ops.body.value(arith.BitcastOp(x, IntegerType(width)))
+    sign = ops.shift_right(bits, width - 1)
+    return ops.emit("xor", bits, ops.emit("and", sign, ops.of((1 << (width - 1)) - 1, sign)))
 
 
 def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
@@ -281,6 +298,7 @@ ELEMENTWISE: Mapping[type[Operation], Emit] = {
     hlo.AbsOp: _abs,
     hlo.AddOp: _kind("add"),
     hlo.AndOp: _kind("and"),
+    hlo.BitcastConvertOp: _bits,
     hlo.CbrtOp: _math(math.CbrtOp),
     hlo.CeilOp: _math(math.CeilOp),
     hlo.ClampOp: _clamp,

@@ -24,12 +24,11 @@ from zeropoint.standard.scalars import Body, extended
 def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
     """A generic that extracts the element at the start index, clamped so that the slice is inside, plus the offset."""
     dims, shape = op.dimension_numbers.data, shape_of(op.result)
-    if dims.operand_batching_dims:
-        raise std.refuse(op, "found batching dimensions of the operand, expected none")
     sizes, given = array_values(op.slice_sizes, ()), shape_of(op.operand)
     body = Body(len(shape), op.location)
     batch = [dim for dim in range(len(shape)) if dim not in dims.offset_dims]
-    kept = [dim for dim in range(len(given)) if dim not in dims.collapsed_slice_dims]
+    dropped = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
+    kept = [dim for dim in range(len(given)) if dim not in dropped]
     offsets = dict(zip(kept, dims.offset_dims, strict=True))
     starts = std.value(op.start_indices)
     position: list[SSAValue] = []
@@ -42,6 +41,9 @@ def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
                 place.insert(dims.index_vector_dim, AffineExpr.constant(component))
             found = body.read(starts, AffineMap(body.rank, 0, tuple(place)))
             parts.append(_inside(body, found, whole - size, unsigned=is_unsigned(op.start_indices)))
+        if dim in dims.operand_batching_dims:
+            axis = dims.start_indices_batching_dims[dims.operand_batching_dims.index(dim)]
+            parts.append(body.index(batch[axis - (axis > dims.index_vector_dim)]))
         if dim in offsets and size > 1:
             parts.append(body.index(offsets[dim]))
         total = parts[0] if parts else body.number(0, IndexType())
@@ -51,10 +53,23 @@ def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
     return std.generic(body, shape, scalar_type(op, op.result))
 
 
+def _wide(body: Body, start: SSAValue, *, unsigned: bool) -> SSAValue:
+    """A start index in 64 bits."""
+    narrow = cast("IntegerType", start.type).bitwidth < i64.bitwidth
+    return body.value(extended(start, i64, unsigned=unsigned)) if narrow else start
+
+
+def bounded(body: Body, start: SSAValue, size: int, *, unsigned: bool) -> SSAValue:
+    """A start index as an index; unsigned ones are at most `size`, so that the index is not negative."""
+    start = _wide(body, start, unsigned=unsigned)
+    if unsigned:
+        start = body.value(arith.MinUIOp(start, body.number(size, i64)))
+    return body.value(arith.IndexCastOp(start, IndexType()))
+
+
 def _inside(body: Body, start: SSAValue, last: int, *, unsigned: bool) -> SSAValue:
     """A start index, clamped to 0..last, as an index."""
-    if cast("IntegerType", start.type).bitwidth < i64.bitwidth:
-        start = body.value(extended(start, i64, unsigned=unsigned))
+    start = _wide(body, start, unsigned=unsigned)
     if unsigned:
         clamped = arith.MinUIOp(start, body.number(last, i64))
     else:

@@ -20,23 +20,23 @@ affine.for %i = 0 to 2 {
   }
 }
 ```
-Arguments and results of functions stay tensors, cast by the bufferization dialect. Other programs are lowered by
-`lower-to-standard` first.
+Arguments and results of functions stay tensors, cast by the bufferization dialect. Loops and branches of scf carry
+memrefs. Other programs are lowered by `lower-to-standard` first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from xdsl.builder import Builder
-from xdsl.dialects import affine, linalg, memref, tensor
+from xdsl.dialects import affine, linalg, memref, scf, tensor
 from xdsl.dialects.affine import ForOp
-from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, MemRefType, TensorType, UnitAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.bufferization import ToTensorOp
+from xdsl.dialects.builtin import IndexType, MemRefType, TensorType
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -46,72 +46,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.lower_to_standard import lower_to_standard
-
-OperationT = TypeVar("OperationT", bound=Operation)
-Indices = Sequence[SSAValue]
-Fill = Callable[["Nest", Indices], None]
-"""Emits the body of a loop nest, given the indices of its loops."""
-
-
-@dataclass
-class Nest:
-    """An insertion point, and the memrefs of a function's tensors."""
-
-    builder: Builder
-    location: LocationAttr
-    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-    def insert(self, op: OperationT) -> OperationT:
-        """Insert an op with the location of the op that is being lowered."""
-        op.location = self.location
-        return self.builder.insert(op)
-
-    def inside(self, block: Block) -> Nest:
-        """The same at the end of a block."""
-        return Nest(Builder(InsertPoint.at_end(block)), self.location, self.buffers)
-
-    def buffer(self, value: SSAValue) -> SSAValue:
-        """The memref of a tensor; of an argument or a constant, a cast."""
-        if value not in self.buffers:
-            kind = cast("TensorType[Any]", value.type)
-            cast_op = ToBufferOp.create(
-                operands=[value],
-                result_types=[MemRefType(kind.element_type, kind.get_shape())],
-                properties={"read_only": UnitAttr()},
-            )
-            owner = value.owner
-            where = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
-            self.buffers[value] = Builder(where).insert(cast_op).memref
-        return self.buffers[value]
-
-    def alloc(self, value: SSAValue) -> SSAValue:
-        """A new memref for the tensor `value`."""
-        op = memref.AllocOp([], [], MemRefType(element_of(value), shape_of(value)))
-        self.buffers[value] = self.insert(op).memref
-        return self.buffers[value]
-
-    def loops(self, sizes: Sequence[int], body: Fill) -> None:
-        """Nested loops from 0 to each size."""
-        indices: list[SSAValue] = []
-        nest = self
-        for size in sizes:
-            block = Block(arg_types=[IndexType()])
-            nest.insert(ForOp.from_region([], [], [], [], 0, size, Region(block)))
-            inner = nest.inside(block)
-            inner.insert(affine.YieldOp.get())
-            nest = Nest(Builder(InsertPoint.at_start(block)), self.location, self.buffers)
-            indices.append(block.args[0])
-        body(nest, indices)
-
-    def load(self, source: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> SSAValue:
-        """`affine.load` of an element of a memref."""
-        attribute = None if indexing is None else AffineMapAttr(indexing)
-        return self.insert(affine.LoadOp(source, indices, attribute)).result
-
-    def store(self, value: SSAValue, target: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> None:
-        """`affine.store` of an element of a memref."""
-        attribute = None if indexing is None else AffineMapAttr(indexing)
-        self.insert(affine.StoreOp(value, target, indices, attribute))
+from zeropoint.standard.nest import Indices, Nest
 
 
 @dataclass(frozen=True)
@@ -295,39 +230,127 @@ def _lower_extract(nest: Nest, op: tensor.ExtractOp) -> None:
     op.result.replace_all_uses_with(found)
 
 
-def _lower_return(nest: Nest, op: ReturnOp) -> None:
+def _lower_return(nest: Nest, op: CallOp | ReturnOp) -> None:
     op.operands = [
         nest.insert(ToTensorOp(nest.buffers[value], restrict=True)).tensor if value in nest.buffers else value
         for value in op.operands
     ]
 
 
+def _lower_insert(nest: Nest, op: tensor.InsertOp) -> None:
+    """A store into the memory of the loop's argument, which `_lower_control` has copied for it."""
+    target = nest.buffer(op.dest)
+    if not _is_carried(op.dest):
+        before, target = target, nest.alloc(op.result)
+        nest.loops(shape_of(op.result), lambda inner, at: inner.store(inner.load(before, at), target, at))
+    nest.insert(memref.StoreOp.get(op.scalar, target, list(op.indices)))
+    nest.buffers[op.result] = target
+
+
+def _is_carried(value: SSAValue) -> bool:
+    """Whether a `scf.for` carries a tensor, reads elements of it, then writes one and yields it, as scatters do."""
+    block = value.owner
+    if not isinstance(value, BlockArgument) or not isinstance(block, Block):
+        return False
+    if not isinstance(block.parent_op(), scf.ForOp):
+        return False
+    readers = [use.operation for use in value.uses]
+    writes = [op for op in readers if isinstance(op, tensor.InsertOp)]
+    if len(writes) != 1 or not all(op.parent_block() is block for op in readers):
+        return False
+    ends = [(use.operation, use.index) for use in writes[0].result.uses]
+    if ends != [(block.last_op, value.index - 1)]:
+        return False
+    before = list(block.ops)[: list(block.ops).index(writes[0])]
+    return all(isinstance(op, tensor.ExtractOp) and op in before for op in readers if op is not writes[0])
+
+
+def _lower_control(nest: Nest, op: scf.ForOp | scf.IfOp | scf.IndexSwitchOp | scf.WhileOp) -> None:
+    """The same op on memrefs."""
+    operands = [_passed(nest, op, position) for position in range(len(op.operands))]
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in list(block.args):
+                if isinstance(argument.type, TensorType):
+                    nest.buffers[argument] = block.insert_arg(_memory_type(argument), argument.index)
+            _lower_block(block, nest.buffers)
+            for argument in [argument for argument in block.args if isinstance(argument.type, TensorType)]:
+                block.erase_arg(argument)
+    made = type(op).create(
+        operands=operands,
+        result_types=[_memory_type(result) for result in op.results],
+        properties=op.properties,
+        attributes=op.attributes,
+        regions=[op.detach_region(region) for region in list(op.regions)],
+    )
+    for given, result in zip(op.results, nest.insert(made).results, strict=True):
+        if isinstance(given.type, TensorType):
+            nest.buffers[given] = result
+        else:
+            given.replace_all_uses_with(result)
+
+
+def _memory_type(value: SSAValue) -> Attribute:
+    """The type of a tensor's memref; of another value, its own."""
+    return MemRefType(element_of(value), shape_of(value)) if isinstance(value.type, TensorType) else value.type
+
+
+def _passed(nest: Nest, op: Operation, position: int) -> SSAValue:
+    """An operand of a control op: the memref of a tensor, or a copy of it if the loop writes elements in place."""
+    value = op.operands[position]
+    if not isinstance(value.type, TensorType):
+        return value
+    source = nest.buffer(value)
+    if not isinstance(op, scf.ForOp) or not _is_carried(op.body.block.args[position - 2]):
+        return source
+    copy = nest.insert(memref.AllocOp([], [], cast("MemRefType[Any]", _memory_type(value)))).memref
+    nest.loops(shape_of(value), lambda inner, at: inner.store(inner.load(source, at), copy, at))
+    return copy
+
+
+def _lower_end(nest: Nest, op: scf.YieldOp | scf.ConditionOp) -> None:
+    """The end of a region, with memrefs."""
+    tensors = [isinstance(value.type, TensorType) for value in op.operands]
+    given = list(op.operands)
+    op.operands = [nest.buffer(value) if found else value for value, found in zip(given, tensors, strict=True)]
+
+
 _LOWERINGS: Mapping[type[Operation], Callable[[Nest, Any], None]] = {
+    CallOp: _lower_return,
     ReturnOp: _lower_return,
     linalg.ops.FillOp: _lower_fill,
+    scf.ConditionOp: _lower_end,
+    scf.ForOp: _lower_control,
+    scf.IfOp: _lower_control,
+    scf.IndexSwitchOp: _lower_control,
+    scf.WhileOp: _lower_control,
+    scf.YieldOp: _lower_end,
     tensor.CollapseShapeOp: _lower_reshape,
     tensor.ExpandShapeOp: _lower_reshape,
     tensor.ExtractOp: _lower_extract,
     tensor.ExtractSliceOp: _lower_extract_slice,
+    tensor.InsertOp: _lower_insert,
     tensor.InsertSliceOp: _lower_insert_slice,
     tensor.PadOp: _lower_pad,
 }
+_CONTROL = (scf.ForOp, scf.IfOp, scf.IndexSwitchOp, scf.WhileOp)
 _KEPT = frozenset(("arith", "bufferization", "math", "memref"))
 
 
 def lower_to_loops(program: Program) -> Program:
-    """A copy in affine, arith, math and memref ops, with the same integers. Floats are added in the order of the loops.
+    """A copy in affine, arith, math, memref and scf ops, with the same integers. Floats are added in the order of the
+    loops.
 
-    Raises LoweringError for dynamic shapes, loops, calls and the ops that `lower-to-standard` refuses.
+    Raises LoweringError for dynamic shapes and the ops that `lower-to-standard` refuses.
     """
     program = lower_to_standard(program)
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
-        _lower_block(function.body.block)
+        _lower_block(function.body.block, {})
     return program
 
 
-def _lower_block(block: Block) -> None:
-    given, buffers = list(block.ops), dict[SSAValue, SSAValue]()
+def _lower_block(block: Block, buffers: dict[SSAValue, SSAValue]) -> None:
+    given = list(block.ops)
     for op in given:
         nest = Nest(Builder(InsertPoint.before(op)), op.location, buffers)
         dialect = op.name.partition(".")[0]
@@ -336,12 +359,13 @@ def _lower_block(block: Block) -> None:
         elif dialect == "linalg":
             _lower_structured(nest, op)
         elif dialect not in _KEPT and not isinstance(op, tensor.EmptyOp):
-            expected = "static shapes" if dialect == "tensor" else "one function without loops and calls"
-            fix = "`lower-to-standard` has a form of it"
             raise LoweringError(
-                f"{describe(op)}: found an op without a form over memrefs, expected {expected}; {fix}", op
+                f"{describe(op)}: found an op without a form over memrefs, expected static shapes; "
+                "`lower-to-standard` has a form of it",
+                op,
             )
     for op in reversed(given):
-        if op.name.partition(".")[0] in ("linalg", "tensor"):
+        replaced = op.name.partition(".")[0] in ("linalg", "tensor") or isinstance(op, _CONTROL)
+        if replaced:
             Rewriter.erase_op(op)
     remove_dead_ops(block)

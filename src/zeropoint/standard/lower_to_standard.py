@@ -19,8 +19,9 @@ becomes one named op and one generic,
   linalg.yield %9 : i8
 } -> tensor<2x4xi8>
 ```
-A `stablehlo.while` becomes `scf.while` (`control.py`); calls and the functions that they call stay. Floats at the edges
-become arith and math ops; only there, results depend on the compiler's `exp` and order of sums.
+Loops and branches become scf ops (`control.py`), scatters and sorts `scf.for` (`scatter.py`, `sort.py`); calls and the
+functions that they call stay. Floats at the edges become arith and math ops; only there, results depend on the
+compiler's `exp` and order of sums.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes import lower_quant_ops, strip_func_quant_types
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
-from zeropoint.standard.control import lower_while
+from zeropoint.standard.control import LowerBlock, lower_case, lower_if, lower_while
 from zeropoint.standard.element_types import scalar_type, signless_tensor
 from zeropoint.standard.elementwise import ELEMENTWISE
 from zeropoint.standard.indexing import lower_dynamic_slice, lower_dynamic_update_slice, lower_gather
@@ -59,6 +60,8 @@ from zeropoint.standard.movement import (
     lower_transpose,
 )
 from zeropoint.standard.reductions import lower_reduce, lower_reduce_window
+from zeropoint.standard.scatter import lower_scatter
+from zeropoint.standard.sort import lower_sort
 
 LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
     hlo.ConcatenateOp: lower_concatenate,
@@ -77,6 +80,18 @@ LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
     hlo.TransposeOp: lower_transpose,
 }
 """The ops that are not elementwise."""
+CONTROL: Mapping[type[Operation], Callable[[Standard, Any, LowerBlock], Sequence[SSAValue]]] = {
+    hlo.CaseOp: lower_case,
+    hlo.IfOp: lower_if,
+    hlo.WhileOp: lower_while,
+}
+"""The ops whose regions are lowered, too."""
+LOOPED: Mapping[type[Operation], Callable[[Standard, Any], Sequence[SSAValue]]] = {
+    hlo.OptimizationBarrierOp: lambda std, op: [std.value(value) for value in op.operands],
+    hlo.ScatterOp: lower_scatter,
+    hlo.SortOp: lower_sort,
+}
+"""Ops with any number of results."""
 _DEFERRED = (hlo.ConstantOp, hlo.BroadcastInDimOp)
 """Ops that are emitted where they are read."""
 _ON_STORAGE = (
@@ -97,10 +112,10 @@ _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
 def lower_to_standard(program: Program) -> Program:
-    """A copy in func, arith, math, linalg and tensor ops, with the same results.
+    """A copy in func, arith, math, linalg, scf and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), branches, sorts, scatters, dynamic shapes, except of elementwise ops.
+    arithmetic (run `integer-program` first), complex numbers, dynamic shapes, except of elementwise ops.
     Quantized types of arguments and results become their storage, as `strip-func-quant-types` does; unsigned integers
     become signless ones with the same bits.
     """
@@ -122,6 +137,7 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
     given = list(block.ops)
     _check_types(given)
     std = Standard(program.weights, program.profile, insert_before(given[0]), given[0].location)
+    std.order = {op: position for position, op in enumerate(given)}
     arguments = _signless(block.args, InsertPoint.at_start(block))
     std.values = {**({} if outer is None else outer.values), **arguments}
     for op in given:
@@ -167,9 +183,12 @@ def _lower(std: Standard, op: Operation, program: Program) -> None:
     if isinstance(op, ReturnOp | hlo.ReturnOp):
         op.operands = [std.value(value) for value in op.operands]
         return
-    if isinstance(op, hlo.WhileOp):
-        made = lower_while(std, op, lambda block, outer: _lower_body(block, program, outer))
+    if type(op) in CONTROL:
+        made = CONTROL[type(op)](std, op, lambda block, outer: _lower_body(block, program, outer))
         std.values.update(zip(op.results, made, strict=True))
+        return
+    if type(op) in LOOPED:
+        std.values.update(zip(op.results, LOOPED[type(op)](std, op), strict=True))
         return
     lower = LOWERINGS.get(type(op))
     if lower is not None:
@@ -179,7 +198,7 @@ def _lower(std: Standard, op: Operation, program: Program) -> None:
     else:
         raise std.refuse(
             op,
-            "found an op that has no form in arith, linalg and tensor; "
+            "found an op that has no form in arith, linalg, scf and tensor; "
             "keep it in StableHLO (`expand-fxpmath` instead of `lower-to-standard`), or compute it outside the program",
         )
     std.values[op.results[0]].name_hint = op.results[0].name_hint

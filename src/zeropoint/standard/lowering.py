@@ -7,7 +7,7 @@ Broadcasts are not emitted either: they are indexing maps of the generic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -65,6 +65,8 @@ class Standard:
     builder: Builder
     location: LocationAttr
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    order: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
+    """The positions of the block's ops: a search of the whole block for each body would be quadratic."""
 
     def insert(self, op: OperationT) -> OperationT:
         """Insert an op at the op that is being lowered, with its location."""
@@ -79,6 +81,19 @@ class Standard:
     def number(self, value: float, element: Element) -> SSAValue:
         """`arith.constant` of a number."""
         return self.insert(arith.ConstantOp(number_attribute(value, element))).result
+
+    def index(self, value: int) -> SSAValue:
+        """`arith.constant` of an index."""
+        return self.insert(arith.ConstantOp(number_attribute(value, IndexType()))).result
+
+    def converted(self, value: SSAValue, element: Element, *, unsigned: bool) -> SSAValue:
+        """A standard tensor with other elements."""
+        if element_of(value) == element:
+            return value
+        body = Body(len(shape_of(value)), self.location)
+        ops = ScalarArithmetic(body, self.constant, unsigned=unsigned)
+        body.end(ops.converted(body.read(value), element))
+        return self.generic(body, shape_of(value), element)
 
     def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
         """`tensor.empty`, which only gives the shape of a result."""
@@ -135,11 +150,8 @@ class Standard:
     def elementwise(self, root: OpResult) -> Body:
         """The body that computes one element of `root`, with every op that is fused into it."""
         body = Body(len(shape_of(root)), self.location)
-        block = root.op.parent_block()
-        assert block is not None
-        fused = self._fused(root)
         scalars: dict[SSAValue, SSAValue] = {}
-        for op in [op for op in block.ops if op in fused]:
+        for op in sorted(self._fused(root), key=self.order.__getitem__):
             args = [self._element(body, value, scalars, shape_of(root)) for value in activations(op)]
             ops = ScalarArithmetic(body, self.constant, channel_axis(op), unsigned=is_unsigned(op.operands[0]))
             ops.body.location = op.location

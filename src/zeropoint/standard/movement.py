@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.standard.arithmetic import Element
 from zeropoint.standard.element_types import scalar_type
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.scalars import Body
@@ -191,9 +192,13 @@ def lower_reverse(std: Standard, op: hlo.ReverseOp) -> SSAValue:
 
 def lower_iota(std: Standard, op: hlo.IotaOp) -> SSAValue:
     """A generic that yields the index of a loop."""
-    shape, element = shape_of(op.output), scalar_type(op, op.output)
-    body = Body(len(shape), op.location)
-    index = body.index(int(op.iota_dimension.value.data))
+    return numbered(std, shape_of(op.output), int(op.iota_dimension.value.data), scalar_type(op, op.output))
+
+
+def numbered(std: Standard, shape: Shape, dim: int, element: Element) -> SSAValue:
+    """A tensor whose elements are their indices along a dimension."""
+    body = Body(len(shape), std.location)
+    index = body.index(dim)
     wide = IntegerType(64) if not isinstance(element, IntegerType) else element
     found = body.value(arith.IndexCastOp(index, wide))
     if not isinstance(element, IntegerType):

@@ -14,12 +14,12 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.standard.bodies import scalar_results
 from zeropoint.standard.contractions import pair
 from zeropoint.standard.element_types import is_unsigned, scalar_type
-from zeropoint.standard.elementwise import ELEMENTWISE, Source
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.movement import padded
-from zeropoint.standard.scalars import Body, ScalarArithmetic
+from zeropoint.standard.scalars import Body
 
 
 def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
@@ -33,19 +33,8 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
     """The op's body on scalars. The first argument is the element, the last one the total; others are not read."""
     element = scalar_type(op, op.results_[0])
     block = Block(arg_types=[element] * arguments)
-    body = Body(0, op.location, block)
-    given = op.body.block
-    scalars: dict[SSAValue, SSAValue] = {given.args[0]: block.args[-1], given.args[1]: block.args[0]}
-    for inner in given.ops:
-        if inner is given.last_op:
-            block.add_op(YieldOp(scalars[inner.operands[0]]))
-            continue
-        if type(inner) not in ELEMENTWISE or not all(value in scalars for value in inner.operands):
-            raise std.refuse(op, f"found {inner.name} in its body, expected elementwise ops on its arguments")
-        ops = ScalarArithmetic(body, std.constant, unsigned=is_unsigned(inner.operands[0]))
-        args = [scalars[value] for value in inner.operands]
-        made = ELEMENTWISE[type(inner)](ops, inner, args, Source(std.weights, std.profile, std.value))
-        scalars[inner.results[0]] = made
+    body, given = Body(0, op.location, block), (block.args[-1], block.args[0])
+    block.add_op(YieldOp(*scalar_results(std, op, op.body.block, body, given)))
     return block
 
 
@@ -66,12 +55,11 @@ def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> SSAValue:
     rank = len(shape_of(op.inputs[0]))
     sizes = array_values(op.window_dimensions, ())
     strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.window_dilations))
-    if any(step != 1 for step in array_values(op.base_dilations, ())):
-        raise std.refuse(op, "found a dilated operand, expected an undilated one")
+    between = [dilation - 1 for dilation in array_values(op.base_dilations, (1,) * rank)]
     init = _init(std, op)
     pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
     low, high = [before for before, _ in pairs], [after for _, after in pairs]
-    value = padded(std, std.value(op.inputs[0]), lambda: std.scalar(op.init_values[0]), (low, high, [0] * rank))
+    value = padded(std, std.value(op.inputs[0]), lambda: std.scalar(op.init_values[0]), (low, high, between))
     element = scalar_type(op, op.results_[0])
     first = op.body.block.first_op
     named = _POOLINGS.get(first.name) if first is not None and first.next_op is op.body.block.last_op else None

@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.floats import round_to
-from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
+from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, RemFOp, SIToFPOp, UIToFPOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Parameter, Relation
@@ -52,6 +52,7 @@ _FLOAT: dict[Kind, type[Operation]] = {
     "minimum": arith.MinimumfOp,
     "multiply": arith.MulfOp,
     "power": math.PowFOp,
+    "remainder": RemFOp,
     "round_even": math.RoundEvenOp,
     "subtract": arith.SubfOp,
 }

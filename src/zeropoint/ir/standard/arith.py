@@ -1,14 +1,16 @@
-"""MLIR's arith dialect: xDSL's, with casts between integers and floats that also take tensors.
+"""MLIR's arith dialect: xDSL's, with `remf` and with casts between integers and floats that also take tensors.
 
 Source: MLIR's "'arith' Dialect" page; xDSL's casts take scalars only.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects import arith as xdsl_arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import AnyAttr, IRDLOperation, VarConstraint, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -77,10 +79,26 @@ class UIToFPOp(_ToFloatOp):
     traits = traits_def(Pure())
 
 
+@irdl_op_definition
+class RemFOp(IRDLOperation):
+    """The remainder of floats, with the sign of the dividend; xDSL has those of integers only."""
+
+    name = "arith.remf"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+    traits = traits_def(Pure())
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue):
+        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
+
+
 _CASTS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp)
 
 Arith = Dialect(
     "arith",
-    [op for op in xdsl_arith.Arith.operations if op.name not in {cast.name for cast in _CASTS}] + list(_CASTS),
+    [op for op in xdsl_arith.Arith.operations if op.name not in {cast.name for cast in _CASTS}] + [*_CASTS, RemFOp],
     list(xdsl_arith.Arith.attributes),
 )
