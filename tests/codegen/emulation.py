@@ -7,20 +7,20 @@ What a kernel loads and stores, where and how aligned, is what it does on the pr
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import llvmlite.binding
+from pathlib import Path
 
 from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, Dot, InstructionSet, portable_dot
-from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
+from zeropoint.codegen.llvm.machine import compile_object, host
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
-_llvm: Any = llvmlite.binding  # it has no type stubs
 Body = Callable[[Function, list[Value]], Value]
 STEPS = ("pack_words", "pack_bytes", "multiply_high", "multiply_add", "look_up")
 """The fields of a row that name an intrinsic."""
@@ -115,17 +115,18 @@ def emulated(row: InstructionSet) -> InstructionSet:
 
 
 @functools.cache
-def _functions() -> Loaded:
-    """The functions of all instruction sets, which code that is loaded from now on may call."""
+def _functions() -> ctypes.CDLL:
+    """The functions of all instruction sets as a library of this process, which code loaded from now on may call."""
     found = {name: made for row in INSTRUCTION_SETS.values() for name, made in emulations(row).items()}
     module = Module()
     for name, made in found.items():
         f = module.function(name, [(type_, f"a{n}") for n, type_ in enumerate(made.arguments)], made.result)
         f.ret(made.body(f, [Value(type_, f"%a{n}") for n, type_ in enumerate(made.arguments)]))
-    loaded = Loaded([compile_object(str(module), host())], host())
-    for name in found:
-        _llvm.add_symbol(name, loaded.address(name))
-    return loaded
+    with tempfile.TemporaryDirectory() as folder:
+        compiled, library = Path(folder) / "emulated.o", Path(folder) / "emulated.so"
+        compiled.write_bytes(compile_object(str(module), host()))
+        subprocess.run(["gcc", "-shared", "-o", library, compiled], check=True)
+        return ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 
 EVERYWHERE = {

@@ -11,13 +11,14 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import llvmlite.binding
 import numpy as np
 
+from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
 from zeropoint.ir.tensors import Array
 
 llvm: Any = llvmlite.binding  # it has no type stubs
@@ -61,7 +62,7 @@ FORMS = (
     Form("VFMADD, 512 bits", "f32", ("avx512f",), "16 x float", "vfmadd231ps $3, $2, $0", 32, 24),
     Form("VFMADD, 256 bits", "f32", ("fma",), "8 x float", "vfmadd231ps $3, $2, $0", 16, 12, register="x"),
 )
-CLOCK = Form("chain of additions", "clock", (), "1 x i64", "addq $3, $0", 1, 1, register="r")
+CLOCK = Form("chain of additions", "clock", (), "1 x i64", "addq $3, $0", 1, 1, "flags", "r")
 
 
 def choose(kind: str, features: Mapping[str, bool]) -> Form:
@@ -117,28 +118,15 @@ def arithmetic_ir(form: Form, unroll: int = 4) -> str:
     )
 
 
-@cache
-def _targets_ready() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-
-
 class Native:
     """A compiled `run`; the machine code lives as long as this does."""
 
     def __init__(self, ir: str, arguments: int):
-        _targets_ready()
-        target = llvm.Target.from_default_triple()
-        machine = target.create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-        )
-        module = llvm.parse_assembly(ir)
-        module.verify()
-        self._engine = llvm.create_mcjit_compiler(module, machine)
-        self._engine.finalize_object()
+        features = str(llvm.get_host_cpu_features().flatten())
+        here = replace(host(), cpu=str(llvm.get_host_cpu_name()), features=features)
+        self._code = Loaded([compile_object(ir, here)], here)
         signature = ctypes.CFUNCTYPE(None, *[ctypes.c_int64 if i == 0 else ctypes.c_void_p for i in range(arguments)])
-        self.run = signature(self._engine.get_function_address("run"))
+        self.run = signature(self._code.address("run"))
 
 
 def aligned(size: int) -> Array:

@@ -36,6 +36,7 @@ class CodegenError(Error, ValueError):
 def _initialize() -> None:
     _llvm.initialize_all_targets()
     _llvm.initialize_all_asmprinters()
+    _llvm.initialize_native_asmparser()  # for inline assembly
 
 
 def llvm_version() -> str:
@@ -156,23 +157,32 @@ def assembly(text: str, isa: InstructionSet) -> str:
 
 
 class Loaded:
-    """Objects linked in memory; their functions are valid as long as this object lives."""
+    """Objects linked in memory; their functions are valid as long as this object lives.
+
+    LLVM's JITLink links them. It reserves one block for the code and data of an object; MCJIT maps each section apart,
+    and aborts the process if two of them are more than 2 GB apart.
+    """
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
-        empty = _llvm.parse_assembly("")
-        machine = _target_machine(isa)  # the engine takes ownership, so it needs its own
-        empty.triple = machine.triple
-        self._engine = _llvm.create_mcjit_compiler(empty, machine)
+        builder = _llvm.JITLibraryBuilder().add_current_process()  # memcpy and memset, which LLVM inserts
         for data in objects:
-            self._engine.add_object_file(_llvm.ObjectFileRef.from_data(data))
-        self._engine.finalize_object()
+            builder.add_object_img(data)
+        self._jit = _llvm.create_lljit_compiler(_target_machine(isa), use_jit_link=True)
+        self._library = builder.link(self._jit, _LIBRARY)
+        self._functions: dict[str, Any] = {}
 
     def address(self, name: str) -> int:
-        """The address of a function. Raises KeyError for an unknown name."""
-        found = int(self._engine.get_function_address(name))
-        if not found:
-            raise KeyError(name)
-        return found
+        """The address of a function. Raises KeyError, with LLVM's reason, for an unknown name."""
+        if name not in self._functions:
+            try:
+                self._functions[name] = self._jit.lookup(_LIBRARY, name)
+            except RuntimeError as error:
+                raise KeyError(f"{name}: {error}") from error
+        return int(self._functions[name][name])
+
+
+_LIBRARY = "kernels"
+"""LLVM's name of the library that the objects are linked to; each `Loaded` has its own linker."""
 
 
 NEEDED = {
