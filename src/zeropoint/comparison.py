@@ -49,7 +49,7 @@ class _Sums:
         """Run two models on the same samples and add what they return. Raises as `compare`."""
         _check_ports(reference, model)
         check_mask(reference.program, mask)
-        # By their places in the outputs, which a mask changes.
+        # By their positions in the outputs, which a mask changes.
         parts = output_parts(reference.program) if mask is None else {}
         runs, rows = length_hint(given, 1), getattr(given, "rows_a_sample", 1)
         engines = [

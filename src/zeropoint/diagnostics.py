@@ -4,7 +4,7 @@
 %0 = quant.qcast %x : f32 to f32   // expected-error {{must be scalar or tensor of quantized type}}
 // expected-error@+1 {{...}}       on the next line, -1 on the one before; so `@below` and `@above`, over such comments
 // expected-error-re {{'{{.*}}' op result #0}}
-// expected-error@unknown {{...}}  at no place in the text
+// expected-error@unknown {{...}}  at no line of the text
 ```
 
 Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". There is one difference: an
@@ -21,11 +21,11 @@ from functools import cached_property
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 
-from zeropoint.ir.locations import Place, location_text, text_place
+from zeropoint.ir.locations import TextPosition, location_text, text_position
 from zeropoint.ir.verification import InvalidProgram
 
 _ANNOUNCED = re.compile(
-    r"expected-(?P<kind>error|warning|note|remark)(?P<pattern>-re)? *(@(?P<place>[+-]\d+|above|below|unknown))? *"
+    r"expected-(?P<kind>error|warning|note|remark)(?P<pattern>-re)? *(@(?P<line>[+-]\d+|above|below|unknown))? *"
     r"\{\{(?P<text>.*)\}\}$"
 )
 _PATTERN_PART = re.compile(r"\{\{(.*?)\}\}")
@@ -70,18 +70,18 @@ def expectations(text: str) -> list[Expectation]:
     announced = {number: match for number, line in enumerate(lines, 1) if (match := _ANNOUNCED.search(line.rstrip()))}
     found: list[Expectation] = []
     for number, match in announced.items():
-        line = _announced_line(number, match["place"] or "+0", announced)
+        line = _announced_line(number, match["line"] or "+0", announced)
         found.append(Expectation(match["kind"], line, match["text"], number, match["pattern"] is not None))
     return found
 
 
-def _announced_line(number: int, place: str, announced: Iterable[int]) -> int | None:
+def _announced_line(number: int, position: str, announced: Iterable[int]) -> int | None:
     """The line that a comment on line `number` refers to."""
-    if place == "unknown":
+    if position == "unknown":
         return None
-    if place not in ("above", "below"):
-        return number + int(place)
-    step = 1 if place == "below" else -1
+    if position not in ("above", "below"):
+        return number + int(position)
+    step = 1 if position == "below" else -1
     number += step
     while number in announced:
         number += step
@@ -94,19 +94,19 @@ def of_error(error: Exception) -> list[Diagnostic]:
         content = error.span.input.content
         assert isinstance(content, str)
         return [Diagnostic("error", content.count("\n", 0, error.span.start) + 1, error.msg)]
-    found = [Diagnostic("error", _line(place_of(error)), str(error))]
+    found = [Diagnostic("error", _line(position_of(error)), str(error))]
     if isinstance(error, InvalidProgram) and error.note is not None:
         op, sentence = error.note
-        found.append(Diagnostic("note", _line(text_place(op)), sentence))
+        found.append(Diagnostic("note", _line(text_position(op)), sentence))
     if isinstance(error, InvalidProgram):
         found += [diagnostic for other in error.others for diagnostic in of_error(other)]
     return found
 
 
-def place_of(error: BaseException | None) -> Place | None:
-    """The place of the op that an error, or one of its causes, has as `op`."""
+def position_of(error: BaseException | None) -> TextPosition | None:
+    """The position of the op that an error, or one of its causes, has as `op`."""
     op = _op_of(error)
-    return None if op is None else text_place(op)
+    return None if op is None else text_position(op)
 
 
 def _op_of(error: BaseException | None) -> Operation | None:
@@ -118,15 +118,15 @@ def _op_of(error: BaseException | None) -> Operation | None:
     return None
 
 
-def nearest_place(error: BaseException, text: str, file: str) -> Place:
-    """The place in a program's text that best matches an error of a pass.
+def nearest_position(error: BaseException, text: str, file: str) -> TextPosition:
+    """The position in a program's text that best matches an error of a pass.
 
-    It is the place of the error's op; else of the first op whose name in the model the error mentions, `loc("conv1")`;
+    It is the position of the error's op; else of the first op whose name the error mentions, `loc("conv1")`;
     else of the function.
     """
-    op, place = _op_of(error), place_of(error)
-    if place is not None:
-        return place
+    op, position = _op_of(error), position_of(error)
+    if position is not None:
+        return position
     given = [] if op is None else [location_text(op.location) or ""]
     for name in (*given, *_QUOTED.findall(str(error))):
         stated = re.search(rf"""loc\("{re.escape(name)}"\)""", text) if name else None
@@ -147,13 +147,13 @@ def _use(text: str, stated: re.Match[str]) -> int:
     return start if found is None else found.end()
 
 
-def _at(text: str, offset: int, file: str) -> Place:
+def _at(text: str, offset: int, file: str) -> TextPosition:
     before = text[:offset]
-    return Place(file, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
+    return TextPosition(file, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
 
-def _line(place: Place | None) -> int | None:
-    return None if place is None else place.line
+def _line(position: TextPosition | None) -> int | None:
+    return None if position is None else position.line
 
 
 def differences(name: str, expected: list[Expectation], found: list[Diagnostic]) -> Iterator[str]:

@@ -28,8 +28,8 @@ class Error(Exception):
     OSError of a disk or network that fails, is a bug in zeropoint.
     """
 
-    place: object = None
-    """The place in a text, `file:line:column`, if the message does not contain it."""
+    position: object = None
+    """The position in a text, `file:line:column`, if the message does not contain it."""
 
 
 class OptionError(Error, ValueError):
@@ -41,7 +41,7 @@ class UnreadableFile(Error):
 
 
 def origin(error: BaseException) -> str:
-    """The innermost place in zeropoint of an error's traceback, `frontend/onnx/pooling.py:61`; empty if none."""
+    """The innermost line of zeropoint of an error's traceback, `frontend/onnx/pooling.py:61`; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
     paths = [(Path(frame.filename), frame.lineno) for frame in frames]
     ours = [(path, line) for path, line in paths if path.is_relative_to(_ROOT) and path != Path(__file__)]
@@ -49,15 +49,15 @@ def origin(error: BaseException) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """An exception in one line: what happened, then its notes and the place in zeropoint."""
+    """An exception in one line: what happened, then its notes and the line of zeropoint."""
     if isinstance(error, RecursionError):
         what = "nested too deeply"
     elif is_out_of_memory(error):
         what = "needs more memory than there is"
     else:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    places = [*getattr(error, "__notes__", ()), origin(error)]
-    return ", ".join(" ".join(part.split()) for part in (what, *places) if part)
+    positions = [*getattr(error, "__notes__", ()), origin(error)]
+    return ", ".join(" ".join(part.split()) for part in (what, *positions) if part)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -132,7 +132,7 @@ def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[Non
     """A context for parsing a file: an unexpected exception of the parser becomes `unreadable FILE (what, where)`.
 
     `source` names the file in messages, `kind` is the error that callers of this parser expect. The parser's own errors
-    (`Error`) and OSError pass through. A note on the exception (`add_note`) gives the place in the file; the place in
+    (`Error`) and OSError pass through. A note on the exception (`add_note`) gives the position in the file; the line in
     zeropoint follows it. A `source` that is a path must be a regular file.
     """
     if isinstance(source, Path):

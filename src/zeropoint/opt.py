@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
-from zeropoint.diagnostics import Diagnostic, differences, expectations, nearest_place, of_error
+from zeropoint.diagnostics import Diagnostic, differences, expectations, nearest_position, of_error
 from zeropoint.errors import Error
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program, split_input
@@ -124,7 +124,7 @@ def optimized(
             program = run_passes(program, passes)
         except Error as error:
             if not isinstance(error.__cause__, TargetError):
-                error.place = nearest_place(error, part, reading.name)
+                error.position = nearest_position(error, part, reading.name)
             raise
         yield program
 

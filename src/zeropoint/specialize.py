@@ -146,10 +146,10 @@ def _adopt(own: QuantizeRegionOp, new: QuantizeRegionOp, changed: list[int], to:
     """Give a region the changed constants of another one, its types and its facts."""
     assert own.parent is not None
     for index in changed:
-        place = own.inputs[index].owner
+        made_by = own.inputs[index].owner
         made = constant_op(_array(new.inputs[index], source), to.weights)
-        if isinstance(place, Operation):
-            made.location = place.location
+        if isinstance(made_by, Operation):
+            made.location = made_by.location
         own.parent.insert_op_before(made, own)
         own.operands[index] = made.output
     own.input_specs, own.output_specs = new.input_specs, new.output_specs

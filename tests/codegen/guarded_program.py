@@ -47,7 +47,7 @@ class _Memory:
             self._arena[buffer] = self._make(buffer.size)
         return self._arena[buffer]
 
-    def place(self, argument: View | Parameters) -> int:
+    def address_of(self, argument: View | Parameters) -> int:
         """The address that a kernel gets."""
         if isinstance(argument, Parameters):
             return self._weights.address + argument.offset
@@ -93,7 +93,7 @@ class GuardedProgram:
         results = [self._guarded(math.prod(shape) * dtype.itemsize) for shape, dtype in types]
         memory = _Memory(given, results, self._weights, self._guarded)
         for step, name in zip(self._graph.steps, self._names, strict=True):
-            self._run(step, name, [memory.place(argument) for argument in step.arguments])
+            self._run(step, name, [memory.address_of(argument) for argument in step.arguments])
             if not all(memory.of(buffer).intact() for buffer in (*step.reads, *step.writes)):
                 raise OverrunError(f"{step.name}: {step.kernel} stored outside of its buffers")
         return {
@@ -101,11 +101,11 @@ class GuardedProgram:
             for port, held, (shape, dtype) in zip(self.outputs, results, types, strict=True)
         }
 
-    def _run(self, step: Step, name: str, places: list[int]) -> None:
+    def _run(self, step: Step, name: str, addresses: list[int]) -> None:
         if self._entering is not None:
             self._entering(step)
-        pointers = [ctypes.c_void_p] * len(places)
+        pointers = [ctypes.c_void_p] * len(addresses)
         call = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(self._code.address(name))
         tasks = step.kernel.tasks(self._isa)
         for task in reversed(range(tasks)):
-            call(*places, task, task + 1)
+            call(*addresses, task, task + 1)

@@ -66,8 +66,8 @@ def test_parameters_of_a_block_begin_at_a_multiple_of_its_vectors(
     )
     end = first = 0
     for block in shape.blocks(INSTRUCTION_SETS[name]):
-        assert block.place % block.isa.bytes == shape.block_bytes(block.isa) % block.isa.bytes == 0
+        assert block.begin % block.isa.bytes == shape.block_bytes(block.isa) % block.isa.bytes == 0
         assert ALIGNMENT % block.isa.bytes == 0
-        assert (block.first, end <= block.place < end + ALIGNMENT) == (first, True)
-        first, end = first + block.count * block.channels, block.place + block.count * shape.block_bytes(block.isa)
+        assert (block.first, end <= block.begin < end + ALIGNMENT) == (first, True)
+        first, end = first + block.count * block.channels, block.begin + block.count * shape.block_bytes(block.isa)
     assert first == channels

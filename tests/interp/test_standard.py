@@ -112,7 +112,7 @@ def test_a_size_that_the_parameters_do_not_fit_is_refused_after_lowering_too(tex
     for refused, found in ((program, "found an array of shape"), (lower_quant_ops(program), sentence)):
         with pytest.raises(Error, match=found) as error:
             list(execute(refused, [array]))
-        assert str(error.value.place)
+        assert str(error.value.position)
 
 
 def test_tensors_are_cast_and_read():

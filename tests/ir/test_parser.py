@@ -8,7 +8,7 @@ import pytest
 from xdsl.utils.exceptions import ParseError
 
 from oracle import mlir
-from zeropoint.ir.locations import Place, describe, is_given, text_place
+from zeropoint.ir.locations import TextPosition, describe, is_given, text_position
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import InvalidProgram
@@ -87,12 +87,12 @@ def test_an_op_without_a_location_gets_its_place_which_is_not_printed() -> None:
 }"""
     program = parse_program(text, "a.mlir")
     named, generic, returned = program.entry.ops
-    assert text_place(named) is None
+    assert text_position(named) is None
     assert is_given(named.location)
-    assert text_place(generic) == Place("a.mlir", 3, 8)
-    assert text_place(returned) == Place("a.mlir", 4, 3)
+    assert text_position(generic) == TextPosition("a.mlir", 3, 8)
+    assert text_position(returned) == TextPosition("a.mlir", 4, 3)
     assert describe(generic) == "stablehlo.abs"
-    assert text_place(program.clone().entry.last_op) == Place("a.mlir", 4, 3)
+    assert text_position(program.clone().entry.last_op) == TextPosition("a.mlir", 4, 3)
     assert re.findall(r"loc\(.*?\)", print_program(program, locations=True)) == ['loc("named")']
 
 

@@ -135,17 +135,17 @@ def steps_of(
         key = one.op, one.kernel
         # By name and kernel, not by position: propagation has split and added regions in the program that was measured.
         noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
-    places: dict[tuple[str, str], list[int]] = {}
+    indices_of: dict[tuple[str, str], list[int]] = {}
     regions = regions_of(program)
     for index, region in enumerate(regions):
         # A kernel that adds nothing cannot improve the outputs, however wide it is.
         if noise.get(kernel_key(region), 0.0) > 0:
-            places.setdefault(kernel_key(region), []).append(index)
+            indices_of.setdefault(kernel_key(region), []).append(index)
     total, names = sum(noise.values()), region_names(program)
     bytes_: list[Step] = []
     wider: list[Step] = []
     floats: list[Step] = []
-    for key, indices in places.items():
+    for key, indices in indices_of.items():
         members = [regions[index] for index in indices]
         weights = sum(_weights(region, program) for region in members)
         products = sum(map(multiplications_of, members))

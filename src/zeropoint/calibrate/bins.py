@@ -26,16 +26,16 @@ class Bins:
     def add(self, filled: Array, counts: Array) -> None:
         """Add counts above 0 to bins, given by their indices, ascending, each once."""
         filled = filled.astype(np.uint16)
-        places = np.searchsorted(self.filled, filled)
-        known = places < len(self.filled)
-        known[known] = self.filled[places[known]] == filled[known]
+        positions = np.searchsorted(self.filled, filled)
+        known = positions < len(self.filled)
+        known[known] = self.filled[positions[known]] == filled[known]
         if not known.all():
             bins = np.union1d(self.filled, filled)
             widened = np.zeros(len(bins), np.int64)
             widened[np.searchsorted(bins, self.filled)] = self.counts
             self.filled, self.counts = bins, widened
-            places = np.searchsorted(bins, filled)
-        self.counts[places] += counts
+            positions = np.searchsorted(bins, filled)
+        self.counts[positions] += counts
 
     def merge(self, other: Bins) -> Bins:
         """The counts of both."""

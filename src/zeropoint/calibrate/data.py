@@ -223,12 +223,12 @@ class Stream:
     def __iter__(self) -> Iterator[Sample]:
         index, batches, taken = -1, Batches(self.rows_a_sample), 0
         for index, item in enumerate(self.items()):
-            place = f"data: sample {index}"
-            arrays = arrays_of(item, self._ports, place)
+            where = f"data: sample {index}"
+            arrays = arrays_of(item, self._ports, where)
             rows = rows_of(arrays, self._ports) if batches.size > 1 else None
-            groups = [arrays] if rows is None else batches.add(fit_rows(rows, self._ports, place))
+            groups = [arrays] if rows is None else batches.add(fit_rows(rows, self._ports, where))
             for group in groups:
-                for sample in split(group, self._ports, place):
+                for sample in split(group, self._ports, where):
                     taken += 1
                     yield sample
         if index < 0:

@@ -49,11 +49,11 @@ class Distribution:
         """Counts in `bins` bins of equal width from `low` to `high`, spread evenly inside each bin of the observer."""
         starts, stops, counts = self._ends()
         reached = np.cumsum(counts, dtype=np.float64)
-        places = np.stack([starts, np.maximum(stops, np.nextafter(starts, np.inf))], axis=1).reshape(-1)
+        bounds = np.stack([starts, np.maximum(stops, np.nextafter(starts, np.inf))], axis=1).reshape(-1)
         below = np.stack([reached - counts, reached], axis=1).reshape(-1)
         edges = np.linspace(low, high, bins + 1)
         edges[0], edges[-1] = -np.inf, np.inf  # the extremes belong to the outer bins
-        return np.diff(np.rint(np.interp(edges, places, below))).astype(np.int64)
+        return np.diff(np.rint(np.interp(edges, bounds, below))).astype(np.int64)
 
     def outside(self, low: float, high: float) -> float:
         """The share of values below `low` or above `high`, to the width of a bin (0.8 % of the value)."""

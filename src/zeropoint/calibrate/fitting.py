@@ -28,23 +28,23 @@ class Fit:
     port: Port
     columns: Sequence[Column]
     rows_per_sample: int | None
-    place: str
+    where: str
     fill: bool = False
     """Whether rows that do not fill a sample are filled up with the last row; otherwise they are left out."""
 
     @staticmethod
-    def of(port: Port, found: Column | list[Column], place: str, *, fill: bool = False) -> Fit:
+    def of(port: Port, found: Column | list[Column], where: str, *, fill: bool = False) -> Fit:
         """Determine how the arrays hold the samples of an input.
 
         Raises DataError if shape or dtype do not fit.
         """
         if isinstance(found, list):
             for index, column in enumerate(found):
-                check_dtype(column.dtype, port, f"{place}: sample {index}")
-                check_shape(column.shape, port, f"{place}: sample {index}")
-            return Fit(port, found, None, place)
-        check_dtype(found.dtype, port, place)
-        return Fit(port, [found], _rows_per_sample(found.shape, port, place, fill=fill), place, fill)
+                check_dtype(column.dtype, port, f"{where}: sample {index}")
+                check_shape(column.shape, port, f"{where}: sample {index}")
+            return Fit(port, found, None, where)
+        check_dtype(found.dtype, port, where)
+        return Fit(port, [found], _rows_per_sample(found.shape, port, where, fill=fill), where, fill)
 
     @property
     def count(self) -> int:
@@ -62,7 +62,7 @@ class Fit:
     def samples(self) -> Iterator[Array]:
         """The samples, of the input's shape and dtype. Raises DataError for values that are not finite."""
         for index, array in enumerate(self._raw()):
-            yield fit_array(array, self.port, f"{self.place}: sample {index}")
+            yield fit_array(array, self.port, f"{self.where}: sample {index}")
 
     def _raw(self) -> Iterator[Array]:
         if self.rows_per_sample is None:
@@ -79,7 +79,7 @@ class Fit:
 _RESHAPE = "reshape it"
 
 
-def fit_array(array: Array, port: Port, place: str) -> Array:
+def fit_array(array: Array, port: Port, where: str) -> Array:
     """One sample in the shape and dtype of an input; float types are converted.
 
     In a mask, the least number stands for -inf.
@@ -87,17 +87,17 @@ def fit_array(array: Array, port: Port, place: str) -> Array:
     Raises DataError for a shape or dtype that does not fit, for values that are not finite in the input's dtype, and
     for integers that its dtype cannot hold.
     """
-    check_dtype(array.dtype, port, place)
-    if check_shape(array.shape, port, place):
+    check_dtype(array.dtype, port, where)
+    if check_shape(array.shape, port, where):
         array = array[np.newaxis]
     dtype = element_dtype(port.type.element_type)
     with np.errstate(over="ignore"):
         converted = np.asarray(array, dtype=dtype, order="C")
     if dtype.kind in "biu":
         if array.dtype != dtype and not np.array_equal(converted, array):
-            raise DataError(f"{place}: input '{port.name}': found {array.dtype} values that {dtype} cannot hold")
+            raise DataError(f"{where}: input '{port.name}': found {array.dtype} values that {dtype} cannot hold")
         if reason := port.misfit(converted):
-            raise DataError(f"{place}: input '{port.name}': {reason}")
+            raise DataError(f"{where}: input '{port.name}': {reason}")
         return converted
     if port.is_mask:
         least = np.nextafter(np.array(-np.inf, dtype), np.array(0, dtype))  # hides a score as -inf does
@@ -109,13 +109,13 @@ def fit_array(array: Array, port: Port, place: str) -> Array:
         if not nan_count and converted.min() == -np.inf and converted.max() < np.inf:
             fix = f"{fix}; in a mask, write a number just below the scores, such as -100, instead of -inf"
         raise DataError(
-            f"{place}: input '{port.name}': found {nan_count} NaN and {infinite_count} infinite values in {dtype}, "
+            f"{where}: input '{port.name}': found {nan_count} NaN and {infinite_count} infinite values in {dtype}, "
             f"expected finite ones; {fix}"
         )
     return converted
 
 
-def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
+def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
     """Raise DataError if the dtype cannot be converted to the input's: floats to floats, integers to integers."""
     expected = element_dtype(port.type.element_type)
     if expected.kind in "biu":
@@ -125,7 +125,7 @@ def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
         fits = dtype.name in _FLOAT_NAMES
         fix = "convert it, and scale it as the model expects"
     if not fits:
-        raise DataError(f"{place}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
+        raise DataError(f"{where}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
 
 
 def is_exact(shape: Sequence[int], port: Port) -> bool:
@@ -139,7 +139,7 @@ def is_one_sample(shape: Sequence[int], port: Port) -> bool:
     return _equal(shape, expected) or (_has_batch_of_one(expected) and _equal(shape, expected[1:]))
 
 
-def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
+def check_shape(shape: Sequence[int], port: Port, where: str) -> bool:
     """Whether one sample of this shape lacks the input's leading 1. Raises DataError if the shape does not fit."""
     expected = port.type.get_shape()
     if _equal(shape, expected):
@@ -147,11 +147,11 @@ def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
     if _has_batch_of_one(expected) and _equal(shape, expected[1:]):
         return True
     raise DataError(
-        f"{place}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; {_fix(shape, expected)}"
+        f"{where}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; {_fix(shape, expected)}"
     )
 
 
-def _rows_per_sample(shape: Sequence[int], port: Port, place: str, *, fill: bool) -> int:
+def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool) -> int:
     """The number of rows per sample in an array of many samples. Raises DataError if its shape does not fit."""
     expected = port.type.get_shape()
     if shape and _equal(shape[1:], expected):
@@ -160,7 +160,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str, *, fill: bool
         batch = 1 if _has_batch_of_one(expected) else expected[0]
         if 0 < shape[0] < batch and not fill:
             raise DataError(
-                f"{place}: input '{port.name}': found {shape[0]} samples, expected {batch} or more: the model takes "
+                f"{where}: input '{port.name}': found {shape[0]} samples, expected {batch} or more: the model takes "
                 f"{batch} at a time"
             )
         if batch:
@@ -170,7 +170,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str, *, fill: bool
         batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
         forms.insert(0, _show([batch, *expected[1:]]))
     raise DataError(
-        f"{place}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
+        f"{where}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
         f"for n samples; {_fix(shape, expected)}"
     )
 

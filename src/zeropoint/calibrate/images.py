@@ -227,19 +227,19 @@ class _Form:
     dtype: np.dtype[Any]
 
     @staticmethod
-    def of(port: Port, asked: Preprocessing, place: str) -> _Form:
+    def of(port: Port, asked: Preprocessing, where: str) -> _Form:
         shape = tuple(port.type.get_shape())
         if len(shape) == 4 and shape[0] >= 1:
             last = asked.layout == "nhwc" or (asked.layout is None and shape[1] not in MODES and shape[3] in MODES)
             channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
             if channels in MODES:
                 dtype = element_dtype(port.type.element_type)
-                _check_channels(asked, channels, dtype, place)
+                _check_channels(asked, channels, dtype, where)
                 return _Form((1, *shape[1:]), channels, height, width, last, dtype)
         layouts = "NxCxHxW or NxHxWxC" if asked.layout is None else asked.layout
         shown = "x".join(map(str, shape))
         raise DataError(
-            f"{place}: found images, input '{port.name}' has shape {shown}, expected {layouts} with 1, 3 or 4 channels"
+            f"{where}: found images, input '{port.name}' has shape {shown}, expected {layouts} with 1, 3 or 4 channels"
         )
 
     def of_file(self, path: Path, asked: Preprocessing) -> Array:
@@ -258,14 +258,14 @@ class _Form:
         return np.ascontiguousarray(pixels if self.last else pixels.transpose(2, 0, 1), self.dtype).reshape(self.shape)
 
 
-def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], place: str) -> None:
+def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], where: str) -> None:
     for key, given in (("mean", asked.mean), ("std", asked.std)):
         if len(given) not in (1, channels):
-            raise DataError(f"{place}: found {len(given)} numbers for '{key}', expected 1 or {channels}")
+            raise DataError(f"{where}: found {len(given)} numbers for '{key}', expected 1 or {channels}")
     if dtype.kind == "u" and (any(asked.mean) or asked.std != (1.0,)):
-        raise DataError(f"{place}: found mean or std for an input of {dtype}, expected pixels as they are")
+        raise DataError(f"{where}: found mean or std for an input of {dtype}, expected pixels as they are")
     if dtype.kind != "f" and dtype != np.uint8:
-        raise DataError(f"{place}: found images for an input of {dtype}, expected floats or unsigned 8-bit integers")
+        raise DataError(f"{where}: found images for an input of {dtype}, expected floats or unsigned 8-bit integers")
 
 
 def _bytes(image: Image.Image, path: Path) -> Array:

@@ -30,31 +30,31 @@ def is_array(value: object) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def arrays_of(item: object, ports: Sequence[Port], place: str) -> dict[str, Array]:
+def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Array]:
     """The arrays of an item by input name. Raises DataError if there is none for an input."""
-    return {name: as_array(value) for name, value in _by_name(item, ports, place).items()}
+    return {name: as_array(value) for name, value in _by_name(item, ports, where).items()}
 
 
-def fit_rows(rows: Mapping[str, Array], ports: Sequence[Port], place: str) -> Mapping[str, Array]:
+def fit_rows(rows: Mapping[str, Array], ports: Sequence[Port], where: str) -> Mapping[str, Array]:
     """The rows of all inputs. Raises DataError for dtypes that do not fit."""
     for port in ports:
-        check_dtype(rows[port.name].dtype, port, place)
+        check_dtype(rows[port.name].dtype, port, where)
     return rows
 
 
-def split(arrays: Mapping[str, Array], ports: Sequence[Port], place: str) -> Iterator[dict[str, Array]]:
+def split(arrays: Mapping[str, Array], ports: Sequence[Port], where: str) -> Iterator[dict[str, Array]]:
     """The samples in the arrays of an item, in the shapes and dtypes of the inputs.
 
     Raises DataError for shapes, dtypes and values that do not fit, and for inputs of different batch sizes.
     """
     if all(is_one_sample(arrays[port.name].shape, port) for port in ports):
-        yield {port.name: fit_array(arrays[port.name], port, place) for port in ports}
+        yield {port.name: fit_array(arrays[port.name], port, where) for port in ports}
         return
-    fits = {port.name: Fit.of(port, ArrayColumn(arrays[port.name]), place) for port in ports}
+    fits = {port.name: Fit.of(port, ArrayColumn(arrays[port.name]), where) for port in ports}
     counts = {name: fit.count for name, fit in fits.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
-        raise DataError(f"{place}: found {found}; expected as many samples for each input")
+        raise DataError(f"{where}: found {found}; expected as many samples for each input")
     streams = {name: fit.samples() for name, fit in fits.items()}
     for _ in range(next(iter(counts.values()), 0)):
         yield {name: next(stream) for name, stream in streams.items()}
@@ -89,26 +89,26 @@ def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dic
     return found
 
 
-def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:
+def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
     """The values of an item by input name. Raises DataError if there are none for an input."""
     if isinstance(item, Mapping):
         named = cast("Mapping[str, Any]", item)
         if any(port.name not in named for port in ports):
-            raise DataError(names_do_not_match(place, named, ports))
+            raise DataError(names_do_not_match(where, named, ports))
         return {port.name: named[port.name] for port in ports}
     if _is_group(item):
         parts = cast("Sequence[Any]", item)
         if isinstance(parts[0], Mapping) or _is_group(parts[0]):
-            return _by_name(parts[0], ports, place)
+            return _by_name(parts[0], ports, where)
         if len(parts) < len(ports):
-            raise DataError(f"{place}: found {len(parts)} values; expected one for each of {_names(ports)}")
+            raise DataError(f"{where}: found {len(parts)} values; expected one for each of {_names(ports)}")
         return {port.name: value for port, value in zip(ports, parts, strict=False)}
     found = type(item).__name__
     if len(ports) != 1:
-        raise DataError(f"{place}: found {found}; expected a dict or a tuple with {_names(ports)}")
+        raise DataError(f"{where}: found {found}; expected a dict or a tuple with {_names(ports)}")
     if not is_array(item) and not isinstance(item, list | int | float):
         raise DataError(
-            f"{place}: found {found}; expected an array for {_names(ports)}, a dict with it, or a tuple with it first"
+            f"{where}: found {found}; expected an array for {_names(ports)}, a dict with it, or a tuple with it first"
         )
     return {ports[0].name: item}
 
@@ -125,10 +125,10 @@ def is_numbers(item: Any) -> bool:
     return isinstance(item, int | float)
 
 
-def names_do_not_match(place: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
+def names_do_not_match(where: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
     """The message for arrays whose names are not those of the inputs."""
     shown = ", ".join(f"'{key}'" for key in found) or "nothing"
-    return f"{place}: found {shown}; expected {_names(ports)}; name each array after its input"
+    return f"{where}: found {shown}; expected {_names(ports)}; name each array after its input"
 
 
 def _names(ports: Sequence[Port]) -> str:

@@ -68,33 +68,33 @@ def read_statistics(path: Path | str) -> Report:
         return Report(seen, samples if isinstance(samples, int) else 0)
 
 
-def _observation(place: str, entry: Any) -> Observation:
+def _observation(where: str, entry: Any) -> Observation:
     if not isinstance(entry, dict):
-        raise StatisticsError(f"{place}: found {entry!r}, expected an object with minimum and maximum")
+        raise StatisticsError(f"{where}: found {entry!r}, expected an object with minimum and maximum")
     given = cast("dict[str, Any]", entry)
-    low, high = (_number(place, given, key) for key in ("minimum", "maximum"))
+    low, high = (_number(where, given, key) for key in ("minimum", "maximum"))
     if low > high:
-        raise StatisticsError(f"{place}: found minimum {low} above maximum {high}")
+        raise StatisticsError(f"{where}: found minimum {low} above maximum {high}")
     counts = (given.get("count", 1), given.get("nan_count", 0), given.get("infinite_count", 0))
     if not all(isinstance(count, int) and count >= 0 for count in counts):
-        raise StatisticsError(f"{place}: found counts {list(counts)}, expected integers of 0 or more")
-    numbers, extremes = (_numbers(place, given, key) for key in ("quantiles", "extremes"))
+        raise StatisticsError(f"{where}: found counts {list(counts)}, expected integers of 0 or more")
+    numbers, extremes = (_numbers(where, given, key) for key in ("quantiles", "extremes"))
     if extremes and not (len(extremes) == 2 and extremes[0] <= extremes[1]):
-        raise StatisticsError(f"{place}: found extremes {list(extremes)}, expected the least and the greatest value")
+        raise StatisticsError(f"{where}: found extremes {list(extremes)}, expected the least and the greatest value")
     found = (extremes[0], extremes[1]) if extremes else None
     return Observation(low, high, counts[0], counts[1], counts[2], numbers, found)
 
 
-def _numbers(place: str, entry: dict[str, Any], key: str) -> tuple[float, ...]:
+def _numbers(where: str, entry: dict[str, Any], key: str) -> tuple[float, ...]:
     """The numbers of an optional list."""
     found = entry.get(key, [])
     if not isinstance(found, list):
-        raise StatisticsError(f"{place}: found {key} {found!r}, expected a list of numbers")
-    return tuple(_number(place, {key: number}, key) for number in cast("list[Any]", found))
+        raise StatisticsError(f"{where}: found {key} {found!r}, expected a list of numbers")
+    return tuple(_number(where, {key: number}, key) for number in cast("list[Any]", found))
 
 
-def _number(place: str, entry: dict[str, Any], key: str) -> float:
+def _number(where: str, entry: dict[str, Any], key: str) -> float:
     found = entry.get(key)
     if isinstance(found, bool) or not isinstance(found, int | float) or not isfinite(found):
-        raise StatisticsError(f"{place}: key '{key}': found {found!r}, expected a finite number")
+        raise StatisticsError(f"{where}: key '{key}': found {found!r}, expected a finite number")
     return float(found)

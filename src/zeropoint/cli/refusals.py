@@ -106,8 +106,8 @@ def _message(error: Error) -> str:
         before = text[: span.start] if isinstance(text, str) else text[: span.start].decode("utf-8", "replace")
         column = len(before) - (before.rfind("\n") + 1) + 1
         return f"{span.input.name}:{before.count(chr(10)) + 1}:{column}: {error.msg}"
-    from zeropoint.diagnostics import place_of
+    from zeropoint.diagnostics import position_of
 
-    place = place_of(error) or error.place
+    position = position_of(error) or error.position
     text = str(error)
-    return text if place is None or text.startswith(str(place)) else f"{place}: {text}"
+    return text if position is None or text.startswith(str(position)) else f"{position}: {text}"

@@ -98,7 +98,7 @@ class Allocation:
         channel = self.values.channel
         for use in value.uses:
             op = use.operation
-            # An operand that occurs twice can be computed in one of its places only.
+            # An operand that occurs twice can be computed in one of its parts only.
             if not isinstance(op, ConcatenateOp) or list(op.inputs).index(value) != use.index:
                 continue
             sizes = [shape_of(part)[channel or 0] for part in op.inputs[:-1]]
@@ -155,8 +155,8 @@ class Allocation:
         if math.prod(target.shape):
             block = Block(arg_types=[TensorType(dtype_element(source.dtype), source.shape)])
             block.add_op(YieldOp([block.args[0]]))
-            places = [self.memory.of(source)], [self.memory.of(target)]
-            self.memory.insert(KernelOp("copy", *places, (), Region(block)), op)
+            memrefs = [self.memory.of(source)], [self.memory.of(target)]
+            self.memory.insert(KernelOp("copy", *memrefs, (), Region(block)), op)
         return target
 
     def fill(self, op: Operation, number: np.ndarray[tuple[int, ...], np.dtype[np.generic]], target: View) -> None:

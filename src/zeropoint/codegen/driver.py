@@ -118,7 +118,7 @@ class _Accesses:
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
         """The accesses to memory of the buffer: the accessed buffer and the step."""
-        # Buffers of the caller and weights have fixed places and share memory with nothing.
+        # Buffers of the caller and weights have fixed addresses and share memory with nothing.
         if buffer.space is not Space.ARENA:
             yield from ((buffer, step) for step in self._others.get(buffer, ()))
             return

@@ -88,7 +88,7 @@ class _Layout:
             self.views[argument] = self.memory.given(argument, Space.INPUT, argument.index)
         for op in old:
             with noting(op):
-                self._place(op)
+                self._lay_out(op)
         results = [self._returned(last, index) for index in range(len(last.operands))]
         types = [value.type for value in last.operands]
         last.operands = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
@@ -97,7 +97,7 @@ class _Layout:
             if not isinstance(op, ConstantOp) or not op.output.first_use:
                 Rewriter.erase_op(op)
 
-    def _place(self, op: Operation) -> None:
+    def _lay_out(self, op: Operation) -> None:
         if isinstance(op, KernelOp):
             self._kernel(op)
         elif isinstance(op, ConstantOp):
@@ -146,15 +146,15 @@ class _Layout:
         found = reshaped(source, shape)
         if found is None:
             found = self.allocation.destination(op, op.result)
-            place = reshaped(found, source.shape)
-            if place is None:
+            into = reshaped(found, source.shape)
+            if into is None:
                 # Neither side can be viewed in the other's shape, so the elements take two copies: first in the old
                 # shape, densely.
-                place = matrix_view(source.shape, source.dtype, source.itemsize)
-                self.allocation.copy(op, source, place)
-                source, place = reshaped(place, shape), found
+                into = matrix_view(source.shape, source.dtype, source.itemsize)
+                self.allocation.copy(op, source, into)
+                source, into = reshaped(into, shape), found
             assert source is not None
-            self.allocation.copy(op, source, place)
+            self.allocation.copy(op, source, into)
         self.views[op.result] = found
 
     def _padded(self, op: PadOp) -> View:
@@ -172,30 +172,30 @@ class _Layout:
         number = self.values.constant(op.padding_value)
         assert number is not None
         starts: list[int] = []
-        places: list[int] = []
+        corner: list[int] = []
         counts: list[int] = []
         for size, extent, before, between in zip(source.shape, target.shape, low, interior, strict=True):
-            # Negative padding crops: the first elements that remain, and their places in the result.
+            # Negative padding crops: the first elements that remain, and their indices in the result.
             first = max(0, -(before // (between + 1)))
             last = min(size - 1, (extent - 1 - before) // (between + 1))
             starts.append(first)
-            places.append(before + first * (between + 1))
+            corner.append(before + first * (between + 1))
             counts.append(max(0, last + 1 - first))
         if tuple(counts) != target.shape:
             # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
             self.allocation.fill(op, number, target)
-        inside = part(target, places, counts, [between + 1 for between in interior])
+        inside = part(target, corner, counts, [between + 1 for between in interior])
         self.allocation.copy(op, part(source, starts, counts), inside)
         return target
 
     def _concatenated(self, op: ConcatenateOp) -> View:
         """Copy every operand to its part, except those computed in place."""
         whole = self.allocation.wholes.get(op) or self.allocation.destination(op, op.result)
-        for value, place in zip(op.inputs, parts_of(op, whole), strict=True):
+        for value, into in zip(op.inputs, parts_of(op, whole), strict=True):
             source = self.views[value]
             # Operands that were computed in place are there already.
-            if (source.buffer, source.offset, source.strides) != (place.buffer, place.offset, place.strides):
-                self.allocation.copy(op, source, place)
+            if (source.buffer, source.offset, source.strides) != (into.buffer, into.offset, into.strides):
+                self.allocation.copy(op, source, into)
         return whole
 
     # Kernels.
@@ -234,10 +234,10 @@ class _Layout:
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if isinstance(user, ReshapeOp) and op.kind.data in ("nest", "rows"):
             whole = self.allocation.destination(op, user.result)
-            place = reshaped(whole, shape_of(value))
-            if place is not None:
+            into = reshaped(whole, shape_of(value))
+            if into is not None:
                 self.views[user.result] = whole
-                return place
+                return into
         return self.allocation.destination(op, value)
 
     def _contraction(self, op: KernelOp) -> tuple[list[View], View]:
@@ -344,7 +344,7 @@ def _words(view: View, dimensions: tuple[int, ...]) -> bool:
     """Whether a view has 8-bit activations or i16, adjacent in one of the dimensions, to be read four at a time."""
     inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
     others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    places = (*others, view.offset, view.buffer.size)
+    steps = (*others, view.offset, view.buffer.size)
     stored = view.activations or view.dtype == np.int16
     # Four elements at a time must stay inside the buffer, at every row.
-    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in places)
+    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in steps)

@@ -27,24 +27,24 @@ class Arena:
 def plan(graph: Graph) -> Arena:
     """Assign every arena buffer its offset."""
     spans = _spans(graph)
-    places = _shared_places(graph, spans)
-    placed = np.zeros((len(spans), 4), np.int64)  # of each buffer: first step, last step, begin, end
+    shared = _shared_buffers(graph, spans)
+    laid = np.zeros((len(spans), 4), np.int64)  # of each buffer: first step, last step, begin, end
     # Largest first, as small buffers fit into gaps between large ones, but not the other way round. Equal sizes go by
     # lifetime, so that the plan does not depend on the order of a dictionary.
     for number, buffer in enumerate(sorted(spans, key=lambda found: (-found.size, spans[found]))):
-        (first, last), before, size = spans[buffer], placed[:number], _rounded(buffer.size)
+        (first, last), before, size = spans[buffer], laid[:number], _rounded(buffer.size)
         # Only buffers whose lifetimes overlap; a buffer written in the step that reads another one counts as
         # overlapping.
         taken = before[(before[:, 0] <= last) & (first <= before[:, 1])][:, 2:]
         buffer.offset = _lowest(size, taken[np.argsort(taken[:, 0])])
-        placed[number] = first, last, buffer.offset, buffer.offset + size
-    for buffer, place in places.items():
-        buffer.offset = place.offset
+        laid[number] = first, last, buffer.offset, buffer.offset + size
+    for buffer, buffer_below in shared.items():
+        buffer.offset = buffer_below.offset
     changes = np.zeros(len(graph.steps) + 1, np.int64)
     # Bytes that come alive and die at each step; their running sum is what is live during it.
-    np.add.at(changes, placed[:, 0], placed[:, 3] - placed[:, 2])
-    np.add.at(changes, placed[:, 1] + 1, placed[:, 2] - placed[:, 3])
-    return Arena(int(placed[:, 3].max(initial=0)), int(changes.cumsum().max(initial=0)))
+    np.add.at(changes, laid[:, 0], laid[:, 3] - laid[:, 2])
+    np.add.at(changes, laid[:, 1] + 1, laid[:, 2] - laid[:, 3])
+    return Arena(int(laid[:, 3].max(initial=0)), int(changes.cumsum().max(initial=0)))
 
 
 def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
@@ -57,23 +57,23 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
     return spans
 
 
-def _shared_places(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
+def _shared_buffers(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
     """Map outputs to an operand whose memory they reuse because its lifetime ends with their step.
 
     Removes these outputs from `spans` and extends the operand's lifetime to the output's last step.
     """
-    places: dict[Buffer, Buffer] = {}
+    shared: dict[Buffer, Buffer] = {}
     for index, step in enumerate(graph.steps):
         over = step.over
-        if over is None or len(step.writes) != 1 or (over not in spans and over not in places):
+        if over is None or len(step.writes) != 1 or (over not in spans and over not in shared):
             continue
         (output,) = step.writes
-        place = places.get(over, over)
+        buffer_below = shared.get(over, over)
         # The operand must end and the output begin with this very step, or one would overwrite what is still needed.
-        if output in spans and spans[output][0] == index == spans[place][1] and output.size == place.size:
-            spans[place] = (spans[place][0], spans.pop(output)[1])
-            places[output] = place
-    return places
+        if output in spans and spans[output][0] == index == spans[buffer_below][1] and output.size == buffer_below.size:
+            spans[buffer_below] = (spans[buffer_below][0], spans.pop(output)[1])
+            shared[output] = buffer_below
+    return shared
 
 
 def _lowest(size: int, taken: Array) -> int:

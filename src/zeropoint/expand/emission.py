@@ -1,4 +1,4 @@
-"""Emits StableHLO ops at one place, with one location."""
+"""Emits StableHLO ops at one insertion point, with one location."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
 %y = stablehlo.pad %x, %computed ...                      pad with zeros, then select
 %y = stablehlo.pad %x, %v, low = [-9] ...                 %v alone, if nothing of %x is left
 %y = "stablehlo.reduce_window"(%x, %v) ...               convert and pad, then windows without padding
-%y = "stablehlo.select_and_scatter"(%x, ...) ...          one slice, comparison and pad for each place of the window
+%y = "stablehlo.select_and_scatter"(%x, ...) ...          one slice, comparison and pad for each position of the window
 ```
 """
 

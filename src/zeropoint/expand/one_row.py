@@ -180,9 +180,9 @@ def with_one_row(program: Program) -> Program:
 
 def _is_line(layout: hlo.ConvolutionLayout) -> bool:
     """Whether a convolution of this layout has one spatial dimension, and results in the order of its operands."""
-    places = (layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions)
+    order = (layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions)
     same = (layout.output_batch_dimension, layout.output_feature_dimension, *layout.output_spatial_dimensions)
-    return places == same and places in ((0, 1, 2), (0, 2, 1))
+    return order == same and order in ((0, 1, 2), (0, 2, 1))
 
 
 def _constant(op: hlo.ConstantOp, type_: TensorType[Attribute]) -> hlo.ConstantOp:

@@ -1,19 +1,19 @@
-"""`select_and_scatter` as one slice, comparison and pad for each place of its window.
+"""`select_and_scatter` as one slice, comparison and pad for each position of its window.
 
 ```mlir
 %y = "stablehlo.select_and_scatter"(%x, %source, %init) ({ GE }, { add }) {window_dimensions = 2}
 ```
-becomes, for the places 0 and 1,
+becomes, for the positions 0 and 1,
 ```mlir
 %0 = stablehlo.slice %x ...               the first element of each window
 %1 = stablehlo.slice %x ...               the second
-%place = stablehlo.select (compare GE %0, %1), 0, 1
-%2 = stablehlo.pad (select (compare EQ %place, 1), %source, 0) ...
+%position = stablehlo.select (compare GE %0, %1), 0, 1
+%2 = stablehlo.pad (select (compare EQ %position, 1), %source, 0) ...
 %3 = stablehlo.select (is 1 selected here), (add (broadcast %init), %2), (broadcast %init)
-...                                       the same for place 0
+...                                       the same for position 0
 ```
-Windows that select the same element are added in the order of `source`: places are visited backwards, because an
-element's window with the last place is the first one.
+Windows that select the same element are added in the order of `source`: positions are visited backwards, because an
+element's window with the last position is the first one.
 
 Source: the StableHLO specification, "select_and_scatter"; the order is that of `interp.pooling_gradient`.
 """
@@ -74,7 +74,7 @@ class _Windows:
 
     @property
     def taps(self) -> list[Tap]:
-        """The places in a window, in lexicographic order."""
+        """The positions in a window, in lexicographic order."""
         return list(itertools.product(*map(range, self.window)))
 
     def spans(self) -> list[int]:
@@ -82,7 +82,7 @@ class _Windows:
         return [(n - 1) * step + w for n, step, w in zip(self.sizes, self.strides, self.window, strict=True)]
 
     def inside(self, tap: Tap) -> Array:
-        """A bool per window: whether the element at a place belongs to the operand."""
+        """A bool per window: whether the element at a position belongs to the operand."""
         along = [
             (start >= 0) & (start < size)
             for start, size in (
@@ -111,48 +111,48 @@ class _Selection:
         return self.emit.constant(np.zeros((), element_dtype(element_of(like))))
 
     def candidate(self, padded: SSAValue, tap: Tap) -> SSAValue:
-        """The element at a place, of each window."""
+        """The element at a position, of each window."""
         sizes, strides = self.windows.sizes, self.windows.strides
         limit = [at + (n - 1) * step + 1 for at, n, step in zip(tap, sizes, strides, strict=True)]
         return self.emit.add(SliceOp(padded, tap, limit, strides))
 
-    def places(self) -> SSAValue:
-        """The number of the place that each window selects, i32; -1 for a window that is all padding."""
+    def positions(self) -> SSAValue:
+        """The number of the position that each window selects, i32; -1 for a window that is all padding."""
         emit, padded = self.emit, self.padded()
-        place = emit.constant(np.full(self.windows.sizes, -1, np.int32))
+        position = emit.constant(np.full(self.windows.sizes, -1, np.int32))
         best: SSAValue | None = None
         for number, tap in enumerate(self.windows.taps):
             candidate, inside = self.candidate(padded, tap), emit.constant(self.windows.inside(tap))
-            takes = inside if best is None else emit.add(AndOp(inside, self.beaten(best, candidate, place)))
-            place = emit.add(SelectOp(takes, emit.splat(number, place), place))
+            takes = inside if best is None else emit.add(AndOp(inside, self.beaten(best, candidate, position)))
+            position = emit.add(SelectOp(takes, emit.splat(number, position), position))
             best = candidate if best is None else emit.add(SelectOp(takes, candidate, best))
-        return place
+        return position
 
-    def beaten(self, best: SSAValue, candidate: SSAValue, place: SSAValue) -> SSAValue:
+    def beaten(self, best: SSAValue, candidate: SSAValue, position: SSAValue) -> SSAValue:
         """Whether `select` prefers the candidate, or nothing was selected yet."""
         emit = self.emit
         keeps = emit.applied(self.op.select.block, best, candidate)
         if keeps is None:
             raise _not_elementwise(self.op, "select")
-        nothing = emit.add(CompareOp(place, emit.splat(0, place), ComparisonDirection.LT))
+        nothing = emit.add(CompareOp(position, emit.splat(0, position), ComparisonDirection.LT))
         return emit.add(OrOp(nothing, emit.add(NotOp(keeps))))
 
     def back(self, value: SSAValue, tap: Tap) -> SSAValue:
-        """Values of windows at the operand's elements that are at a place of them; 0 at the others."""
+        """Values of windows at the operand's elements that are at a position of them; 0 at the others."""
         windows = self.windows
         low = [at - lo for at, lo in zip(tap, windows.low, strict=True)]
         spans = [(n - 1) * step + 1 for n, step in zip(windows.sizes, windows.strides, strict=True)]
         high = [size - lo - span for size, lo, span in zip(windows.shape, low, spans, strict=True)]
         return self.emit.add(PadOp(value, self.zero(value), low, high, [step - 1 for step in windows.strides]))
 
-    def scattered(self, place: SSAValue) -> SSAValue:
+    def scattered(self, position: SSAValue) -> SSAValue:
         """The sums at each element of the operand, in the type of the `scatter` body."""
         emit, body = self.emit, self.op.scatter.block
         kind = element_of(body.args[0])
         source = emit.converted(self.op.source, kind)
         total = emit.spread(emit.converted(self.op.init_value, kind), self.windows.shape, ())
         for number, tap in reversed(list(enumerate(self.windows.taps))):
-            here = emit.add(CompareOp(place, emit.splat(number, place), ComparisonDirection.EQ))
+            here = emit.add(CompareOp(position, emit.splat(number, position), ComparisonDirection.EQ))
             combined = emit.applied(body, total, self.back(source, tap))
             if combined is None:
                 raise _not_elementwise(self.op, "scatter")
@@ -167,7 +167,7 @@ def _not_elementwise(op: SelectAndScatterOp, name: str) -> ExpansionError:
 
 
 def select_and_scatter(emit: Emission, op: SelectAndScatterOp) -> Sequence[SSAValue] | None:
-    """One slice, comparison and pad for each place of the window; None for a body in another type than the operand.
+    """One slice, comparison and pad for each position of the window; None for a body in another type than the operand.
 
     Raises ExpansionError for windows of more than `MOST_PLACES` elements and for bodies that are not elementwise.
     """
@@ -181,4 +181,4 @@ def select_and_scatter(emit: Emission, op: SelectAndScatterOp) -> Sequence[SSAVa
     if element_of(op.select.block.args[0]) != element_of(op.operand):
         return None
     run = _Selection(emit, op, windows)
-    return [emit.converted(run.scattered(run.places()), element_of(op.result))]
+    return [emit.converted(run.scattered(run.positions()), element_of(op.result))]

@@ -1,7 +1,7 @@
 """Imports JAX functions as float programs: what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` return.
 
 Both hold StableHLO text. With debug information, arguments have the names of the function's parameters as locations,
-and results have their place in the returned structure as `jax.result_info`:
+and results have their path in the returned structure as `jax.result_info`:
 
     func.func public @main(%arg0: tensor<2x4xf32> loc("image"), %arg1: tensor<4xf32> loc("params['b']"))
         -> (tensor<2x3xf32> {jax.result_info = "result['scores']"})

@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.ir.locations import describe, text_place
+from zeropoint.ir.locations import describe, text_position
 from zeropoint.ir.program import Program, port_names
 from zeropoint.ir.tensors import shape_of
 
@@ -80,7 +80,7 @@ def with_ranks(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> Progr
     missing = [name for name in unranked if name not in shapes]
     if missing:
         error = UnrankedInputs(missing, [unranked[name].type for name in missing])
-        error.place = text_place(main)
+        error.position = text_position(main)
         raise error
     for name, argument in unranked.items():
         _give_shape(argument, shapes[name], block)
@@ -122,7 +122,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
                 f"{found}: found a result of {value.type} at an output, expected one whose shape follows: of a cast, "
                 f"or of a reshape to the shape of another value; cast it to a ranked type (tensor.cast)"
             )
-            error.place = text_place(op) if isinstance(op, Operation) else None
+            error.position = text_position(op) if isinstance(op, Operation) else None
             raise error
     return shape_of(value)
 

@@ -15,7 +15,7 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.jax import named_as_in_text
 from zeropoint.frontend.ranks import UnrankedInputs, with_ranks
 from zeropoint.ir.files import load_program
-from zeropoint.ir.locations import text_place
+from zeropoint.ir.locations import text_position
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program
@@ -58,7 +58,7 @@ def _imported(
     except UnreadableFile as error:
         raise ModelError(str(error)) from error
     except UnrankedInputs as error:
-        raise UnrankedInputs(error.names, error.types, str(error.place or source)) from error
+        raise UnrankedInputs(error.names, error.types, str(error.position or source)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
         raise ModelError(f"{source}:{line}:{column}: {error.msg}") from error
@@ -66,8 +66,8 @@ def _imported(
         raise ModelError(f"{source}: found bytes that are no text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
         op = getattr(error, "op", None)
-        place = text_place(op) if isinstance(op, Operation) else getattr(error, "place", None)
-        raise ModelError(f"{place or source}: {_reason(error)}") from error
+        position = text_position(op) if isinstance(op, Operation) else getattr(error, "position", None)
+        raise ModelError(f"{position or source}: {_reason(error)}") from error
     check_shapes(shapes, inputs, source)
     return program
 
@@ -88,7 +88,7 @@ def _inputs(program: Program) -> dict[str, tuple[int, ...]]:
     except UnheldType as error:
         reason = f"{error} as input and output of a network; 'zeropoint run' without --input takes other types"
         named = ModelError(reason)
-        named.place = error.place
+        named.position = error.position
         raise named from error
 
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.interp.binding import Function, Kernel, Scope
 from zeropoint.interp.errors import CheckFailed, UnsupportedError
-from zeropoint.ir.locations import describe, text_place
+from zeropoint.ir.locations import describe, text_position
 from zeropoint.ir.stablehlo import ConstantOp, CustomCallOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.testing.check_ops import (
@@ -82,20 +82,20 @@ def _position(floats: Array) -> Array:
 
 
 def _checked(op: Operation, value: SSAValue, holds: Holds) -> Callable[[Array, Array], None]:
-    place = _place(op)
+    where = _where(op)
     name = f" of %{value.name_hint}" if value.name_hint else ""
 
     def check(found: Array, expected: Array) -> None:
         fits = np.asarray(holds(np.asarray(found), np.asarray(expected)))
         if not fits.all():
-            raise CheckFailed(f"{place}: {_difference(np.asarray(found), np.asarray(expected), ~fits, name)}")
+            raise CheckFailed(f"{where}: {_difference(np.asarray(found), np.asarray(expected), ~fits, name)}")
 
     return check
 
 
-def _place(op: Operation) -> str:
+def _where(op: Operation) -> str:
     """`@main: check.expect_eq_const at program.mlir:12:3`."""
-    where = text_place(op)
+    where = text_position(op)
     return f"@{_function_name(op)}: {describe(op)}{'' if where is None else f' at {where}'}"
 
 
@@ -176,7 +176,7 @@ def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
         seen = probes.get(name, [])
         if not -1 <= turn < len(seen) or not seen:
             raise CheckFailed(
-                f"{_place(op)}: found {len(seen)} runs of probe '{name}', expected more before this check"
+                f"{_where(op)}: found {len(seen)} runs of probe '{name}', expected more before this check"
             )
         check(found, seen[turn])
         return ()

@@ -17,4 +17,4 @@ class ExecutionError(Error):
 
 
 class CheckFailed(Error):
-    """A program's check failed. The message has the function, the op with its place, and found and expected values."""
+    """A program's check failed. The message has the function, the op with its position, found and expected values."""

@@ -141,7 +141,7 @@ def while_(op: Any, scope: Scope) -> Kernel:
     Raises ExecutionError after as many trips as the limit of the run allows.
     """
     before, after, count = scope.branch(op.before_region.block), scope.branch(op.after_region.block), len(op.arguments)
-    place = describe(op)
+    described = describe(op)
 
     def run(*operands: Array) -> Array | tuple[Array, ...]:
         values, captured = operands[:count], operands[count:]
@@ -150,7 +150,7 @@ def while_(op: Any, scope: Scope) -> Kernel:
             goes_on, *values = before(values, captured)
             if not goes_on:
                 return values[0] if len(values) == 1 else tuple(values)
-            made.make(place)
+            made.make(described)
             values = after(values, captured)
 
     return run
@@ -201,13 +201,13 @@ def index_switch(op: Any, scope: Scope) -> Kernel:
 def _carrying(op: Any, scope: Scope) -> Kernel:
     steps, count = _range(op), len(op.inits)
     branch = scope.branch(op.body.block)
-    place = describe(op)
+    described = describe(op)
 
     def run(*operands: Array) -> Array | tuple[Array, ...]:
         values: Sequence[Array] = operands[:count]
         made = trips()
         for index in steps:
-            made.make(place)
+            made.make(described)
             values = branch([np.asarray(index), *values], operands[count:])
         return values[0] if count == 1 else tuple(values)
 

@@ -34,7 +34,7 @@ def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
 
 
 def reshape(op: ReshapeOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], with both indices at the same place in row-major order (C2)."""
+    """result[result_index] = operand[operand_index], with both indices at the same position in row-major order (C2)."""
     shape = shape_of(op.result)
     return lambda operand: operand.reshape(shape)
 

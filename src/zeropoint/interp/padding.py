@@ -25,33 +25,33 @@ def unpadded(array: Array, mask: Array) -> Array:
     in order: a mask (1, 128) selects rows of (1, 128, 384), (128, 384) and (1, 12, 128, 32). An array without such
     dimensions is returned whole.
     """
-    kept, places = np.squeeze(mask), _places(mask, array.shape)
-    if not places:
+    kept, dimensions = np.squeeze(mask), _masked_dimensions(mask, array.shape)
+    if not dimensions:
         return array
-    if len(places) == 1:
-        return array.compress(kept, axis=places[0])
-    return np.moveaxis(array, places, range(len(places)))[kept]
+    if len(dimensions) == 1:
+        return array.compress(kept, axis=dimensions[0])
+    return np.moveaxis(array, dimensions, range(len(dimensions)))[kept]
 
 
 def kept_positions(mask: Array, shape: tuple[int, ...]) -> Array | None:
     """A bool array of that shape: the elements that `unpadded` keeps; None if it keeps all."""
-    places = _places(mask, shape)
-    if not places:
+    dimensions = _masked_dimensions(mask, shape)
+    if not dimensions:
         return None
-    sizes = [size if dim in places else 1 for dim, size in enumerate(shape)]
+    sizes = [size if dim in dimensions else 1 for dim, size in enumerate(shape)]
     return np.broadcast_to(np.squeeze(mask).reshape(sizes), shape)
 
 
-def _places(mask: Array, shape: tuple[int, ...]) -> list[int]:
-    """The dimension of a shape that each dimension of the mask other than 1 belongs to; none if one has no place."""
-    places: list[int] = []
+def _masked_dimensions(mask: Array, shape: tuple[int, ...]) -> list[int]:
+    """The dimension of a shape that each dimension of the mask other than 1 belongs to; none if one fits none."""
+    dimensions: list[int] = []
     for size in np.squeeze(mask).shape:
-        start = places[-1] + 1 if places else 0
-        place = next((d for d in range(start, len(shape)) if shape[d] == size), None)
-        if place is None:
+        start = dimensions[-1] + 1 if dimensions else 0
+        dimension = next((d for d in range(start, len(shape)) if shape[d] == size), None)
+        if dimension is None:
             return []
-        places.append(place)
-    return places
+        dimensions.append(dimension)
+    return dimensions
 
 
 def masks_of(samples: Iterable[Mapping[str, Array]], mask: str | None) -> list[Array] | None:

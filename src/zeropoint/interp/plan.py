@@ -29,7 +29,7 @@ from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
-from zeropoint.ir.locations import Place, describe, text_place
+from zeropoint.ir.locations import TextPosition, describe, text_position
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import BinaryOp, ConstantOp
@@ -104,8 +104,8 @@ def _say_where(error: ValueError, step: Step | None) -> None:
     if step is None:
         return
     error.add_note(f"in {describe(step.op)}")
-    if isinstance(error, Error) and error.place is None:
-        error.place = text_place(step.op)
+    if isinstance(error, Error) and error.position is None:
+        error.position = text_position(step.op)
 
 
 def _whole(value: Any) -> Any:
@@ -130,8 +130,8 @@ class PlanBuilder:
         self.slots: list[Array | None] = []
         self.steps: list[Step] = []
         self.refused: list[str] = [] if outer is None else outer.refused
-        self.first_refused: Place | None = None
-        """The place in the text of the first of them, in the outermost builder."""
+        self.first_refused: TextPosition | None = None
+        """The position in the text of the first of them, in the outermost builder."""
         self._open: list[Block] = []
         self.probes: dict[str, list[Array]] = {} if outer is None else outer.probes
         self._outer = outer
@@ -163,7 +163,7 @@ class PlanBuilder:
         """The plan of the appended steps. Raises UnsupportedError if an op has no semantics."""
         if self.refused and self._outer is None:
             error = UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
-            error.place = self.first_refused
+            error.position = self.first_refused
             raise error
         return Plan(_with_frees(self.steps, results), tuple(self.slots), tuple(arguments), tuple(results))
 
@@ -180,7 +180,7 @@ class PlanBuilder:
         root = self
         while root._outer is not None:
             root = root._outer
-        root.first_refused = root.first_refused or text_place(op)
+        root.first_refused = root.first_refused or text_position(op)
 
     def _slot(self, value: SSAValue, values: dict[SSAValue, int]) -> int:
         if value in values:
@@ -254,7 +254,7 @@ def _afford(op: Operation) -> None:
 
 
 class _BoundScope:
-    """The `Scope` of the ops of one block at one place in the plan."""
+    """The `Scope` of the ops of one block at one position in the plan."""
 
     def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int], op: Operation):
         self._builder = builder
@@ -348,7 +348,7 @@ def plan_of(program: Program, entry: Block | None = None, write: Callable[[str],
 
     Raises UnsupportedError, naming every op without semantics; LimitExceeded if inlined calls make too many ops.
     """
-    with suppress(RecursionInProgram):  # the plan reports recursion with its place, if it is reached
+    with suppress(RecursionInProgram):  # the plan reports recursion with its position, if it is reached
         check_calls(program)
     builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
     arguments = builder.arguments(block)

@@ -58,13 +58,13 @@ def while_(op: WhileOp, scope: Scope) -> Kernel:
     Raises ExecutionError after as many trips as the limit of the run allows.
     """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
-    place = describe(op)
+    described = describe(op)
 
     def run(*operands: Array) -> tuple[Array, ...]:
         values, captured = operands[:count], operands[count:]
         made = trips()
         while cond(values, captured)[0]:
-            made.make(place)
+            made.make(described)
             values = body(values, captured)
         return values
 
@@ -80,7 +80,7 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
         raise UnsupportedError("found a dynamic dimension to scan without inputs, expected a static one")
     step = -1 if op.is_reverse is not None and bool(op.is_reverse.value.data) else 1
     types = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
-    place = describe(op)
+    described = describe(op)
 
     def run(*operands: Array) -> tuple[Array, ...]:
         carried, captured = operands[inputs : inputs + inits], operands[inputs + inits :]
@@ -88,7 +88,7 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
         found: list[tuple[Array, ...]] = []
         made = trips()
         for index in indices:
-            made.make(place)
+            made.make(described)
             slices = [np.moveaxis(array, axis, 0)[index, ...] for array in operands[:inputs]]
             values = body((*slices, *carried), captured)
             found.append(values[:outputs])

@@ -182,13 +182,13 @@ def _any_body(loops: Loops, body: Branch, count: int) -> Kernel:
         views = [view(array, indexing, sizes) for array, indexing in zip(operands, loops.maps, strict=True)]
         inputs, totals = views[:count], tuple(views[count:])
         kept = tuple(size if dim in loops.parallel else 1 for dim, size in enumerate(sizes))
-        places = np.indices(sizes, sparse=True)
+        grids = np.indices(sizes, sparse=True)
         for index in np.ndindex(*(sizes[dim] for dim in loops.reduced)):
             here = [_at(array, loops.reduced, index) for array in inputs]
-            at = [_at(place, loops.reduced, index) for place in places]
+            at = [_at(grid, loops.reduced, index) for grid in grids]
             totals = body([*here, *totals, *at], captured)
         outs = zip(totals, loops.maps[count:], operands[count:], strict=True)
-        results = [_placed(np.broadcast_to(t, kept).astype(o.dtype, copy=False), loops, m) for t, m, o in outs]
+        results = [_arranged(np.broadcast_to(t, kept).astype(o.dtype, copy=False), loops, m) for t, m, o in outs]
         return results[0] if len(results) == 1 else tuple(results)
 
     return run
@@ -202,7 +202,7 @@ def _at(array: Array, dims: Sequence[int], index: Sequence[int]) -> Array:
     return array[tuple(chosen)]
 
 
-def _placed(total: Array, loops: Loops, indexing: AffineMap) -> Array:
+def _arranged(total: Array, loops: Loops, indexing: AffineMap) -> Array:
     """The axes of the parallel loops in the order of the output's dimensions."""
     positions = [cast("AffineDimExpr", expression).position for expression in indexing.results]
     rest = [dim for dim in range(loops.rank) if dim not in positions]
@@ -267,7 +267,7 @@ def _reduction(loops: Loops, combine: np.ufunc) -> Kernel:
         seen = np.broadcast_to(view(array, loops.maps[0], sizes), sizes)
         if not math.prod(sizes[dim] for dim in loops.reduced):
             return total
-        found = _placed(reduced(seen, loops.reduced, combine, keepdims=True), loops, loops.maps[1])
+        found = _arranged(reduced(seen, loops.reduced, combine, keepdims=True), loops, loops.maps[1])
         return _joined(total, found, combine)
 
     return run

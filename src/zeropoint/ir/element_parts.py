@@ -44,7 +44,7 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 MOVES = BroadcastInDimOp | ConcatenateOp | GatherOp | PadOp | ReshapeOp | ReverseOp | SliceOp | TransposeOp
-"""Ops whose results have elements of their operands, in other places."""
+"""Ops whose results have elements of their operands, in another order."""
 NO_PART = -1
 """Of elements that belong to no part, such as padding and truth values."""
 Parts = Mapping[SSAValue, Array]

@@ -129,7 +129,7 @@ def _take_operands(op: Operation, stated: tuple[type[QuantizedType], ...]) -> No
             op.operands[index] = _beside(made, op, InsertPoint.before(op))
 
 
-def _take_made(value: SSAValue, op: Operation, place: InsertPoint) -> None:
+def _take_made(value: SSAValue, op: Operation, point: InsertPoint) -> None:
     """Change a value to float and cast it back to its element type for its users."""
     element = element_of(value)
     assert isinstance(element, QuantizedType)
@@ -137,7 +137,7 @@ def _take_made(value: SSAValue, op: Operation, place: InsertPoint) -> None:
     uses = list(real.uses)
     if not uses:
         return
-    again = _beside(QuantizeCastOp(real, with_element(real, element)), op, place)
+    again = _beside(QuantizeCastOp(real, with_element(real, element)), op, point)
     for use in uses:
         use.operation.operands[use.index] = again
 
@@ -178,7 +178,7 @@ def _expressed(element: QuantizedType) -> AnyFloat:
     return cast("AnyFloat", element.expressed_type or f32)
 
 
-def _beside(made: DequantizeCastOp | QuantizeCastOp, op: Operation, place: InsertPoint) -> SSAValue:
+def _beside(made: DequantizeCastOp | QuantizeCastOp, op: Operation, point: InsertPoint) -> SSAValue:
     made.location = op.location
-    Rewriter.insert_op(made, place)
+    Rewriter.insert_op(made, point)
     return made.results[0]

@@ -1,4 +1,4 @@
-"""Locations: an op carries its node's name in the original model or, if it has none, its place in the parsed text."""
+"""Locations: an op carries its node's name in the original model or, if it has none, its position in the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zeropoint.ir.annotations import NAME
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPosition:
     """The position of an op's first character in a text; lines and columns count from 1."""
 
     file: str
@@ -41,8 +41,8 @@ class Place:
 
 
 @irdl_attr_definition
-class TextLoc(Data[Place]):
-    """The place of an op that was parsed from text without a location.
+class TextLoc(Data[TextPosition]):
+    """The position of an op that was parsed from text without a location.
 
     It is used in errors only and never printed, so that parsing and printing a program does not change it.
     """
@@ -50,22 +50,22 @@ class TextLoc(Data[Place]):
     name = "zeropoint.text_loc"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Place:
+    def parse_parameter(cls, parser: AttrParser) -> TextPosition:
         """Fail: this attribute has no text."""
-        parser.raise_error("a place in a text has no text of its own")
+        parser.raise_error("a position in a text has no text of its own")
 
     def print_parameter(self, printer: Printer) -> None:
-        """Print the place, for debugging."""
+        """Print the position, for debugging."""
         printer.print_string(f"<{self.data}>")
 
 
-def text_location(place: Place) -> LocationAttr:
+def text_location(position: TextPosition) -> LocationAttr:
     """The location of an op that starts there."""
-    return cast("LocationAttr", TextLoc(place))  # xDSL's union of locations is closed
+    return cast("LocationAttr", TextLoc(position))  # xDSL's union of locations is closed
 
 
-def text_place(op: Operation) -> Place | None:
-    """The place where an op was parsed; None if it has a location of its own or was created by a pass."""
+def text_position(op: Operation) -> TextPosition | None:
+    """The position where an op was parsed; None if it has a location of its own or was created by a pass."""
     found = cast("object", op.location)
     return found.data if isinstance(found, TextLoc) else None
 
@@ -121,21 +121,21 @@ def op_name(op: Operation) -> str:
 
 
 def describe(op: Operation) -> str:
-    """The op with its place: `stablehlo.add 'conv1/bias'`."""
+    """The op with its position: `stablehlo.add 'conv1/bias'`."""
     text = location_text(op.location)
     return f"{op_name(op)} '{text}'" if text else op_name(op)
 
 
 @contextmanager
 def noting(op: Operation) -> Generator[None]:
-    """A context that adds the op and its place in the text to an unexpected exception, as a note."""
+    """A context that adds the op and its position in the text to an unexpected exception, as a note."""
     try:
         yield
     except Error:
         raise
     except Exception as error:
-        place = text_place(op)
-        error.add_note(f"at {describe(op)}" + ("" if place is None else f" in {place}"))
+        position = text_position(op)
+        error.add_note(f"at {describe(op)}" + ("" if position is None else f" in {position}"))
         raise
 
 

@@ -42,7 +42,7 @@ class RecentPages:
         self._most = most
         self._held = 0
         self._lock = threading.Lock()
-        self._places: OrderedDict[tuple[int, int], tuple[weakref.ref[_Map], int]] = OrderedDict()
+        self._pages: OrderedDict[tuple[int, int], tuple[weakref.ref[_Map], int]] = OrderedDict()
         """The mapping and the size in bytes, by the address of the mapping's first byte and the offset in it."""
         self._files: dict[int, weakref.ref[_Map]] = {}
 
@@ -54,12 +54,12 @@ class RecentPages:
         first = _address(whole)
         key = first, _address(array) - first
         with self._lock:
-            _, before = self._places.pop(key, (None, 0))
-            self._places[key] = weakref.ref(whole), array.nbytes
-            self._files[first] = self._places[key][0]
+            _, before = self._pages.pop(key, (None, 0))
+            self._pages[key] = weakref.ref(whole), array.nbytes
+            self._files[first] = self._pages[key][0]
             self._held += array.nbytes - before
-            while self._held > self._most and len(self._places) > 1:
-                (_, offset), (oldest, size) = self._places.popitem(last=False)
+            while self._held > self._most and len(self._pages) > 1:
+                (_, offset), (oldest, size) = self._pages.popitem(last=False)
                 self._held -= size
                 if (file := oldest()) is not None:
                     _release(file, offset, size)
@@ -67,7 +67,7 @@ class RecentPages:
     def release(self) -> None:
         """Give back the pages of all mapped arrays that were ever noted, also those of arrays noted long ago."""
         with self._lock:
-            self._places.clear()
+            self._pages.clear()
             self._held = 0
             for first, reference in list(self._files.items()):
                 if (file := reference()) is None:

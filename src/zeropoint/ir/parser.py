@@ -1,6 +1,6 @@
 """The parser of programs: xDSL's, extended by syntax that C++ MLIR prints and xDSL 0.74 does not read or misreads.
 
-Unknown ops and types are rejected with C++ MLIR's messages. Ops without a location get their place in the text.
+Unknown ops and types are rejected with C++ MLIR's messages. Ops without a location get their position in the text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
-from zeropoint.ir.locations import Place, is_given, text_location
+from zeropoint.ir.locations import TextPosition, is_given, text_location
 from zeropoint.limits import LimitExceeded, afford
 
 _LOCATION_ALIAS = re.compile(r"^#\w+ = loc\(.*\)$", re.MULTILINE)
@@ -43,7 +43,7 @@ _UNKNOWN_DIALECT = (
 
 
 class InvalidText(Error, ParseError):
-    """A text does not parse: the message and the place in the text."""
+    """A text does not parse: the message and the position in the text."""
 
 
 class InvalidAttribute(Error, VerifyException):
@@ -157,7 +157,7 @@ class ProgramParser(_LocationParser):
         except VerifyException as error:
             raise InvalidAttribute(*error.args) from error
         except Exception as error:
-            error.add_note(f"line {self._place(self.pos).line}")
+            error.add_note(f"line {self._text_position(self.pos).line}")
             raise
 
     def _parse_optional_complex(self) -> Any:
@@ -210,16 +210,16 @@ class ProgramParser(_LocationParser):
         super()._parse_alias_def()
 
     def parse_operation(self) -> Operation:
-        """Parse an operation. If the text gives no location, its place in the text becomes the location."""
+        """Parse an operation. If the text gives no location, its position in the text becomes the location."""
         op = super().parse_operation()
         start = self._op_starts.pop()
         if not is_given(op.location):
-            op.location = text_location(self._place(start))
+            op.location = text_location(self._text_position(start))
         return op
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
-        # An op's place is the place of its name, which is the next token.
+        # An op's position is that of its name, which is the next token.
         self._op_starts.append(self._current_token.span.start)
         return results
 
@@ -230,9 +230,9 @@ class ProgramParser(_LocationParser):
             if not value.name_hint:
                 value.name_hint = None
 
-    def _place(self, position: int) -> Place:
+    def _text_position(self, position: int) -> TextPosition:
         line = bisect_right(self._line_starts, position)
-        return Place(self._name, line, position - self._line_starts[line - 1] + 1)
+        return TextPosition(self._name, line, position - self._line_starts[line - 1] + 1)
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         try:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import INDEX_SIZE, MASK, NAME, PROFILE
-from zeropoint.ir.locations import text_place
+from zeropoint.ir.locations import text_position
 from zeropoint.ir.tensors import Array, UnheldType, tensor_of
 from zeropoint.ir.weights import Weights
 
@@ -48,7 +48,7 @@ def _ranked(value: SSAValue, port: str, function: FuncOp) -> TensorType[Attribut
         return tensor_of(value)
     except UnheldType as error:
         named = UnheldType(f"{port}: {error}")
-        named.place = text_place(function)
+        named.position = text_position(function)
         raise named from error
 
 

@@ -41,7 +41,7 @@ class InvalidProgram(Error, VerifyException):
 def verify(module: ModuleOp) -> None:
     """Verify every op of the module.
 
-    Raises InvalidProgram: the op with its place, then the verifier's message.
+    Raises InvalidProgram: the op with its position, then the verifier's message.
     """
     try:
         module.verify()

@@ -54,7 +54,7 @@ Combination = AddOp | SubtractOp | MultiplyOp
 
 
 class Correction(StrEnum):
-    """The place where a contraction corrects zero points (`lower/zero_points.py`)."""
+    """The ops where a contraction corrects zero points (`lower/zero_points.py`)."""
 
     INSIDE = "inside"
     AFTER = "after"

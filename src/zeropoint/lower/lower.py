@@ -338,7 +338,7 @@ def _naming(op: Operation) -> Generator[None]:
     try:
         yield
     except LoweringError as error:
-        # The place of an inner op is more precise than that of the op around it.
+        # The position of an inner op is more precise than that of the op around it.
         error.op = error.op or op
         raise
     except ValueError as error:

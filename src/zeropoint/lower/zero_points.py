@@ -124,11 +124,11 @@ def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, lik
     left_batching, left_contracting = _dimensions(op, 0)
     free = len(shape_of(op.lhs)) - len(left_batching) - len(left_contracting)
     start = len(batching) + (free if side else 0)
-    places: list[int] = []
+    dimensions: list[int] = []
     for dim in range(len(shape_of(source))):
         if dim in batching:
-            places.append(batching.index(dim))
+            dimensions.append(batching.index(dim))
         elif dim not in contracting:
-            places.append(start)
+            dimensions.append(start)
             start += 1
-    return lowering.spread(sums, like, places)
+    return lowering.spread(sums, like, dimensions)

@@ -225,10 +225,10 @@ def softmax(kernel: Kernel) -> SSAValue:
     run, (axis,) = _Arithmetic(kernel), axes
     integers = run.centred(kernel.values[kernel.arguments[0]], given)
     greatest = _along(run, integers, axis, hlo.MaximumOp, -INT32_MAX)
-    places = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
+    indices = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
     table = kernel.constant(softmax_table(given.scale, shape[axis]))
     dimensions = GatherDimensions(collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape))
-    exponentials = run.made(hlo.GatherOp(table, places, dimensions, [1]))
+    exponentials = run.made(hlo.GatherOp(table, indices, dimensions, [1]))
     total = _along(run, exponentials, axis, hlo.AddOp, 0)
     scaled = run.times(run.to(exponentials, f64), float(softmax_factor(wanted.scale)))
     return run.rounded(run.made(hlo.DivideOp(scaled, run.to(total, f64))))

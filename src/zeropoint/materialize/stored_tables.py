@@ -61,9 +61,9 @@ def store_table(region: QuantizeRegionOp, weights: Weights) -> bool:
         return False
     scales, _ = least_error(array.astype(np.float64), BYTE)
     stored = quantize(array, scales[:, None], 0, BYTE.min, BYTE.max, expressed=np.float64, dtype=np.int8)
-    place, sizes = location_of(table), array_values(op.slice_sizes)
-    integers = constant_op(stored, weights, location=place)
-    factors = constant_op(scales[:, None].astype(np.float32), weights, location=place)
+    location, sizes = location_of(table), array_values(op.slice_sizes)
+    integers = constant_op(stored, weights, location=location)
+    factors = constant_op(scales[:, None].astype(np.float32), weights, location=location)
     rows = GatherOp(integers.output, ids, op.dimension_numbers.data, sizes)
     real = ConvertOp(rows.result, with_element(op.result, f32))
     scale = GatherOp(factors.output, ids, op.dimension_numbers.data, (1, 1))

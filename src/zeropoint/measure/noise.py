@@ -83,7 +83,7 @@ def _matched(fused: Program, graph: Graph) -> dict[Occurrence, Operation]:
     A float island of several ops ends in the last float op of its name.
     """
     ops, nodes = occurrences(fused), graph.by_occurrence()
-    counts = [Counter(name for name, _ in places) for places in (ops, nodes)]
+    counts = [Counter(name for name, _ in named) for named in (ops, nodes)]
     found: dict[Occurrence, Operation] = {}
     for (name, number), node in nodes.items():
         given, wanted = counts[0][name], counts[1][name]

@@ -30,13 +30,13 @@ def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp | hlo.DynamicBroad
     dims, rank = array_values(op.broadcast_dimensions), len(shape_of(op.result))
     order = sorted(range(len(dims)), key=dims.__getitem__)
 
-    def placed(bounds: IntArray) -> IntArray:
+    def moved(bounds: IntArray) -> IntArray:
         shape = [1] * rank
         for d, size in zip(dims, bounds.shape, strict=True):
             shape[d] = size
         return bounds.transpose(order).reshape(shape)
 
-    return ranges.of(op.operand).moved(placed)
+    return ranges.of(op.operand).moved(moved)
 
 
 def reshape(ranges: Ranges, op: hlo.ReshapeOp) -> Interval:

@@ -51,8 +51,8 @@ def _read_file(path: Path) -> Recipe:
         raise RecipeError(f"{path}:{root.start_mark.line + 1}: expected a list of rules under 'rules', one or more")
     rules: list[Rule] = []
     for number, node in enumerate(listed.value, start=1):
-        place = f"{path}:{node.start_mark.line + 1}: rule {number}"
-        rules.append(_rule(place, _entries(place, node, loader)))
+        where = f"{path}:{node.start_mark.line + 1}: rule {number}"
+        rules.append(_rule(where, _entries(where, node, loader)))
     return Recipe(str(path), tuple(rules))
 
 
@@ -74,53 +74,53 @@ def recipe_of(rules: Any, name: str = "recipe") -> Recipe:
     return Recipe(name, tuple(made))
 
 
-def _entries(place: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
+def _entries(where: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
     """The (key, value) pairs of a rule. Duplicate keys, which a dict would hide, are kept so that they are reported."""
     if not isinstance(node, yaml.MappingNode):
-        raise RecipeError(f"{place}: expected keys and values, as 'name: conv1'")
+        raise RecipeError(f"{where}: expected keys and values, as 'name: conv1'")
     try:
         # get_single_node leaves construction to the caller.
         return [(str(_python(loader, key)), _python(loader, value)) for key, value in node.value]
     except yaml.YAMLError as error:
-        raise RecipeError(f"{place}: found no valid YAML: {error}") from error
+        raise RecipeError(f"{where}: found no valid YAML: {error}") from error
 
 
 def _python(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
     return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
 
 
-def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:
+def _rule(where: str, entries: Iterable[tuple[str, Any]]) -> Rule:
     seen: dict[str, Any] = {}
     for key, value in entries:
         if key in seen:
-            raise RecipeError(f"{place}: found key '{key}' twice, expected it once")
+            raise RecipeError(f"{where}: found key '{key}' twice, expected it once")
         if key not in SELECTORS and key not in SETTINGS:
-            raise RecipeError(f"{place}: found key '{key}', expected one of: {', '.join([*SELECTORS, *SETTINGS])}")
+            raise RecipeError(f"{where}: found key '{key}', expected one of: {', '.join([*SELECTORS, *SETTINGS])}")
         seen[key] = value
     selectors = [key for key in seen if key in SELECTORS]
     if len(selectors) != 1:
         found = " and ".join(f"'{key}'" for key in selectors) or "nothing"
-        raise RecipeError(f"{place}: found {found} to select by, expected one of: {', '.join(SELECTORS)}")
-    settings = {key: _read(place, key, SETTINGS[key], seen[key]) for key in seen if key in SETTINGS}
+        raise RecipeError(f"{where}: found {found} to select by, expected one of: {', '.join(SELECTORS)}")
+    settings = {key: _read(where, key, SETTINGS[key], seen[key]) for key in seen if key in SETTINGS}
     if not settings:
-        raise RecipeError(f"{place}: found nothing to set, expected one or more of: {', '.join(SETTINGS)}")
+        raise RecipeError(f"{where}: found nothing to set, expected one or more of: {', '.join(SETTINGS)}")
     if "zero_point" in settings and "scale" not in settings:
-        raise RecipeError(f"{place}: found key 'zero_point' without 'scale', expected both")
+        raise RecipeError(f"{where}: found key 'zero_point' without 'scale', expected both")
     if "range" in settings and "scale" in settings:
-        raise RecipeError(f"{place}: found keys 'range' and 'scale', expected one of them: each decides the other")
+        raise RecipeError(f"{where}: found keys 'range' and 'scale', expected one of them: each decides the other")
     if settings.get("quantize") == "false" and len(settings) > 1:
         other = next(key for key in settings if key != "quantize")
-        raise RecipeError(f"{place}: found 'quantize: false' and key '{other}', which says nothing of floats")
+        raise RecipeError(f"{where}: found 'quantize: false' and key '{other}', which says nothing of floats")
     if "observer" in settings and (decides := {"range", "scale"} & settings.keys()):
         other = min(decides)
-        raise RecipeError(f"{place}: found keys 'observer' and '{other}', expected one of them: {other} decides alone")
+        raise RecipeError(f"{where}: found keys 'observer' and '{other}', expected one of them: {other} decides alone")
     selector = selectors[0]
-    pattern = _read(place, selector, SELECTORS[selector], seen[selector])
-    return Rule(place, selector, pattern, cast("dict[str, str]", settings))
+    pattern = _read(where, selector, SELECTORS[selector], seen[selector])
+    return Rule(where, selector, pattern, cast("dict[str, str]", settings))
 
 
-def _read(place: str, name: str, key: Key, found: object) -> Pattern:
+def _read(where: str, name: str, key: Key, found: object) -> Pattern:
     value = key.read(found)
     if value is None:
-        raise RecipeError(f"{place}: key '{name}': found {repr(found)!s:.200}, expected {key.expected}")
+        raise RecipeError(f"{where}: key '{name}': found {repr(found)!s:.200}, expected {key.expected}")
     return value

@@ -59,12 +59,12 @@ def _count(node: yaml.Node, counts: dict[int, int | None], path: Path) -> int:
         counts[id(node)] = None  # marks a node being counted: meeting it again means a cycle
         counts[id(node)] = 1 + sum(_count(child, counts, path) for child in _children(node))
     found = counts[id(node)]
-    place = f"{path}:{node.start_mark.line + 1}"
+    where = f"{path}:{node.start_mark.line + 1}"
     if found is None:
-        raise RecipeError(f"{place}: found an alias of something inside of itself, expected values that end")
+        raise RecipeError(f"{where}: found an alias of something inside of itself, expected values that end")
     if found > MOST_NODES:
         raise RecipeError(
-            f"{place}: found aliases of aliases that stand for {found} values, expected up to {MOST_NODES}"
+            f"{where}: found aliases of aliases that stand for {found} values, expected up to {MOST_NODES}"
         )
     return found
 

@@ -37,13 +37,13 @@ Pattern = str | Expression | Subgraph
 class Rule:
     """One rule: `selector` is `name`, `regex`, `op` or `subgraph`; `settings` maps keys to values as text."""
 
-    place: str
+    where: str
     selector: str
     pattern: Pattern
     settings: Mapping[str, str]
 
     def __str__(self) -> str:
-        return f"{self.place} ({self.selector} '{self.pattern}')"
+        return f"{self.where} ({self.selector} '{self.pattern}')"
 
     def names(self, name: str) -> bool:
         """Whether the rule selects by names, and selects this one."""

@@ -32,8 +32,8 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
 """The reason for a float op that carries none."""
-PLACES_SHOWN = 3
-"""Number of places shown per line of a summary."""
+LOCATIONS_SHOWN = 3
+"""Number of locations shown per line of a summary."""
 _CONTROL = (CaseOp, IfOp, WhileOp)
 EDGES = (DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
@@ -59,19 +59,19 @@ class Counts:
 
 @dataclass(frozen=True)
 class FloatKernel:
-    """Kernels of one kind that stay float for one reason: their number, their total number of ops, and their places."""
+    """Kernels of one kind that stay float for one reason: their number, their ops, and their locations."""
 
     kernel: str
     reason: str
     kernels: int
     ops: int
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
 
     def __str__(self) -> str:
         """`1 layer_norm (20 ops) stays float at 'ln1': target cpu has no kernel 'layer_norm'`."""
         count = counted(self.ops, "op")
-        shown = ", ".join(self.places[:PLACES_SHOWN])
-        more = f" and {len(self.places) - PLACES_SHOWN} more" if len(self.places) > PLACES_SHOWN else ""
+        shown = ", ".join(self.locations[:LOCATIONS_SHOWN])
+        more = f" and {len(self.locations) - LOCATIONS_SHOWN} more" if len(self.locations) > LOCATIONS_SHOWN else ""
         where = f" at {shown}{more}" if shown else ""
         stay = "stays" if self.kernels == 1 else "stay"
         return f"{self.kernels} {self.kernel} ({count}) {stay} float{where}: {self.reason}"
@@ -167,7 +167,7 @@ def float_kernels(program: Program) -> list[FloatKernel]:
         groups.setdefault(key, []).append(op)
     return [
         FloatKernel(
-            *key, _connected(ops) if ops[0].name != key[0] else len(ops), sum(map(_floats_in, ops)), _places(ops)
+            *key, _connected(ops) if ops[0].name != key[0] else len(ops), sum(map(_floats_in, ops)), _locations(ops)
         )
         for key, ops in groups.items()
     ]
@@ -195,7 +195,7 @@ def _connected(ops: list[Operation]) -> int:
     return sum(part[op] is op for op in ops)
 
 
-def _places(ops: list[Operation]) -> tuple[str, ...]:
+def _locations(ops: list[Operation]) -> tuple[str, ...]:
     names = [location_text(op.location) for op in ops]
     return tuple(dict.fromkeys(f"'{name}'" for name in names if name))
 

@@ -30,7 +30,7 @@ from zeropoint.simplify.statements import rewrite
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _Padded:
     """A value between zeros along one dimension."""
 
     pad: PadOp
@@ -39,7 +39,7 @@ class _Placed:
     after: int
 
     @staticmethod
-    def of(value: SSAValue, weights: Weights) -> _Placed | None:
+    def of(value: SSAValue, weights: Weights) -> _Padded | None:
         """The value that a pad with zeros along one dimension surrounds; None for any other value."""
         pad = value.owner
         if not isinstance(pad, PadOp) or splat_value(pad.padding_value, weights) != 0.0:
@@ -49,7 +49,7 @@ class _Placed:
         is_cut = any(array_values(pad.interior_padding)) or min(*low, *high) < 0
         if len(axes) != 1 or is_cut or shape_of(pad.result)[axes[0]] < 0:
             return None
-        return _Placed(pad, axes[0], low[axes[0]], high[axes[0]])
+        return _Padded(pad, axes[0], low[axes[0]], high[axes[0]])
 
     def padded(self, value: SSAValue, before: int, after: int) -> PadOp:
         """`value` with this number of zeros on both sides."""
@@ -68,11 +68,11 @@ class JoinPads(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter, /) -> None:
         """Replace one sum."""
-        found = [_Placed.of(value, self.weights) for value in op.operands]
-        placed = sorted((one for one in found if one is not None), key=lambda one: one.before)
-        if len(placed) < 2 or placed[0].axis != placed[1].axis:
+        found = [_Padded.of(value, self.weights) for value in op.operands]
+        members = sorted((one for one in found if one is not None), key=lambda one: one.before)
+        if len(members) < 2 or members[0].axis != members[1].axis:
             return
-        first, second = placed
+        first, second = members
         gap = second.before - (shape_of(op.result)[first.axis] - first.after)
         if gap < 0:
             return

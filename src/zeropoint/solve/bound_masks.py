@@ -74,10 +74,12 @@ def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
     if combines is None or way is None:
         return None
     scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
-    places = [(op, i) for i in range(len(op.operands))]
-    places += [(combines, 1)] if isinstance(combines, PadOp) and combines is not op else []
+    operands = [(op, i) for i in range(len(op.operands))]
+    operands += [(combines, 1)] if isinstance(combines, PadOp) and combines is not op else []
     found = [
-        (*place, array) for place in places if (array := numbers(place[0].operands[place[1]], weights)) is not None
+        (*operand, array)
+        for operand in operands
+        if (array := numbers(operand[0].operands[operand[1]], weights)) is not None
     ]
     # Without observed scores there is nothing that says how low is low enough.
     if len(scores) != 1 or len(found) != 1:

@@ -91,7 +91,7 @@ class KeptApart:
         if made or kernel is None:
             return made
         passing = [value for index, value in enumerate(op.inputs) if value in parts and passes_on(kernel, index)]
-        # The elements of one operand move to unknown places, so each is taken for a part of its own, which is never
+        # The elements of one operand move to unknown positions, so each is taken for a part of its own, which is never
         # mixed.
         return [_each_its_own(value) for value in op.outputs] if len(passing) == 1 else []
 

@@ -199,7 +199,7 @@ def _factor(op: Operation, index: int, weights: Weights) -> float | None:
         return None
     assert isinstance(op, QuantizeRegionOp)
     given = [numbers(_given(value, op), weights) for value in steps[0].operands]
-    scored = next((place for place, array in enumerate(given) if array is None), 0)
+    scored = next((number for number, array in enumerate(given) if array is None), 0)
     factors = given[1 - scored]
     if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
         return None

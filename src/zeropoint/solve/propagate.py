@@ -75,7 +75,7 @@ class _Settlement:
 
     @cached_property
     def _ranked(self) -> dict[Operation, tuple[int, Kernel]]:
-        """The kernels by region, with their places in the canonical order."""
+        """The kernels by region, with their positions in the canonical order."""
         return {kernel.region: (rank, kernel) for rank, kernel in enumerate(self.specs.graph.kernels)}
 
     @property
@@ -269,11 +269,11 @@ def propagate(
     for kernel in kernels:
         if kernel.row.profile and profile is None:
             kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
-        with _placed(kernel):
+        with _noting_region(kernel):
             # For all kernels first: a raised scale changes the type that other kernels read.
             run.leave_room(kernel)
     for kernel in kernels:
-        with _placed(kernel):
+        with _noting_region(kernel):
             run.settle(kernel)
     termination.finish()
     state_input_facts(program, specs)
@@ -308,8 +308,8 @@ def _is_typed(value: SSAValue) -> bool:
 
 
 @contextmanager
-def _placed(kernel: Kernel) -> Generator[None]:
-    """Give errors the place of a kernel, and other errors than PropagationError its name."""
+def _noting_region(kernel: Kernel) -> Generator[None]:
+    """Give errors the op of a kernel, and other errors than PropagationError its name."""
     try:
         yield
     except (ValueError, VerifyException) as error:

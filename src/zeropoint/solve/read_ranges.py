@@ -113,8 +113,8 @@ def _reaching(region: QuantizeRegionOp, wanted: Range, observed: Range, weights:
             inside = np.flatnonzero((made >= wanted[0]) & (made <= wanted[1]))
             if not inside.size:
                 return None
-            place = int(inside[-1] if number else inside[0])
-            neighbours = (place, min(place + 1, POINTS - 1)) if number else (max(place - 1, 0), place)
+            position = int(inside[-1] if number else inside[0])
+            neighbours = (position, min(position + 1, POINTS - 1)) if number else (max(position - 1, 0), position)
             first, last = (float(points[index]) for index in neighbours)
             ends[number] = first, last
             low, high = (low, last) if number else (first, high)

@@ -189,11 +189,11 @@ class _Reader:
 
     def _in_order(self, value: SSAValue) -> SSAValue:
         """The joined parts with every element in its place."""
-        places = np.argsort(np.concatenate(self.chosen))
-        if np.array_equal(places, np.arange(places.size)):
+        order = np.argsort(np.concatenate(self.chosen))
+        if np.array_equal(order, np.arange(order.size)):
             return value
         assert self.region.parent is not None
-        indices = constant_op(places.astype(np.int32), self.values.leaves.weights, location=self.region.location)
+        indices = constant_op(order.astype(np.int32), self.values.leaves.weights, location=self.region.location)
         sizes = [1 if axis == self.axis else size for axis, size in enumerate(shape_of(value))]
         others = tuple(axis for axis in range(len(sizes)) if axis != self.axis)
         dimensions = GatherDimensions(others, (self.axis,), (), (), (self.axis,), 1)

@@ -200,7 +200,7 @@ def _general_convolution(
     positions, offsets = loop[3 : 3 + rank], loop[4 + rank :]
     reads = [p * s + k * d for p, s, k, d in zip(positions, strides, offsets, dilations, strict=True)]
     maps = [
-        _placed(
+        _inserted(
             len(loop),
             layout.input_batch_dimension,
             n,
@@ -209,7 +209,7 @@ def _general_convolution(
             layout.input_spatial_dimensions,
             reads,
         ),
-        _placed(
+        _inserted(
             len(loop),
             layout.kernel_input_feature_dimension,
             c,
@@ -218,7 +218,7 @@ def _general_convolution(
             layout.kernel_spatial_dimensions,
             offsets,
         ),
-        _placed(
+        _inserted(
             len(loop), layout.output_batch_dimension, n, feature, (g, f), layout.output_spatial_dimensions, positions
         ),
     ]
@@ -234,7 +234,7 @@ def _apart(std: Standard, value: SSAValue, dim: int, groups: int) -> SSAValue:
     return reshaped(std, value, (*shape[:dim], groups, shape[dim] // groups, *shape[dim + 1 :]))
 
 
-def _placed(
+def _inserted(
     rank: int,
     one: int,
     one_expression: AffineExpr,

@@ -36,10 +36,10 @@ def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
         parts: list[SSAValue] = []
         if dim in dims.start_index_map:
             component = dims.start_index_map.index(dim)
-            place = [AffineExpr.dimension(each) for each in batch]
+            coordinates = [AffineExpr.dimension(each) for each in batch]
             if dims.index_vector_dim < len(shape_of(starts)):
-                place.insert(dims.index_vector_dim, AffineExpr.constant(component))
-            found = body.read(starts, AffineMap(body.rank, 0, tuple(place)))
+                coordinates.insert(dims.index_vector_dim, AffineExpr.constant(component))
+            found = body.read(starts, AffineMap(body.rank, 0, tuple(coordinates)))
             parts.append(_inside(body, found, whole - size, unsigned=is_unsigned(op.start_indices)))
         if dim in dims.operand_batching_dims:
             axis = dims.start_indices_batching_dims[dims.operand_batching_dims.index(dim)]

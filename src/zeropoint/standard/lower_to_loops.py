@@ -193,15 +193,15 @@ def _shifted(offsets: Sequence[int], strides: Sequence[int]) -> AffineMap:
 def _lower_pad(nest: Nest, op: tensor.PadOp) -> None:
     target, source = nest.alloc(op.result), nest.buffer(op.source)
     number = cast("Operation", op.region.block.last_op).operands[0]
-    place = _shifted(op.static_low.get_values(), [1] * len(op.static_low))
+    shift = _shifted(op.static_low.get_values(), [1] * len(op.static_low))
     nest.loops(shape_of(op.result), lambda inner, indices: inner.store(number, target, indices))
-    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, place))
+    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, shift))
 
 
 def _lower_extract_slice(nest: Nest, op: tensor.ExtractSliceOp) -> None:
     target, source = nest.alloc(op.result), nest.buffer(op.source)
-    place = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
-    nest.loops(shape_of(op.result), lambda inner, at: inner.store(inner.load(source, at, place), target, at))
+    shift = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
+    nest.loops(shape_of(op.result), lambda inner, at: inner.store(inner.load(source, at, shift), target, at))
 
 
 def _lower_insert_slice(nest: Nest, op: tensor.InsertSliceOp) -> None:
@@ -209,8 +209,8 @@ def _lower_insert_slice(nest: Nest, op: tensor.InsertSliceOp) -> None:
     if not isinstance(op.dest.owner, tensor.EmptyOp):
         before = nest.buffer(op.dest)
         nest.loops(shape_of(op.dest), lambda inner, at: inner.store(inner.load(before, at), target, at))
-    place = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
-    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, place))
+    shift = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
+    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, shift))
 
 
 def _lower_reshape(nest: Nest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:

@@ -34,7 +34,7 @@ class TargetError(Error, ValueError):
     """An invalid kernel table, or an unknown target."""
 
 
-def place(target: str, number: int, kernel: str, column: str) -> str:
+def cell_name(target: str, number: int, kernel: str, column: str) -> str:
     """A location in a table, for messages; rows count from 1."""
     return f"target '{target}', row {number} (kernel '{kernel}'), column '{column}'"
 
@@ -59,7 +59,7 @@ def check_target(target: Target) -> Target:
         found = _problem(row, own)
         if found is not None:
             column, sentence = found
-            raise TargetError(f"{place(target.name, number, row.kernel, column)}: {sentence}")
+            raise TargetError(f"{cell_name(target.name, number, row.kernel, column)}: {sentence}")
     return target
 
 

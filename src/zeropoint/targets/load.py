@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 from zeropoint.errors import check_regular, reading, running_foreign
 from zeropoint.numerics.ranges import SCALE_TYPES
-from zeropoint.targets.checks import TargetError, check_target, place
+from zeropoint.targets.checks import TargetError, cell_name, check_target
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
@@ -210,7 +210,7 @@ class _Entry:
         """An error for a column."""
         found = self.columns.get("name", "")
         kernel = "|".join(map(str, cast("list[object]", found))) if isinstance(found, list) else str(found)
-        return TargetError(f"{place(self.target, self.number, kernel, column)}: {sentence}")
+        return TargetError(f"{cell_name(self.target, self.number, kernel, column)}: {sentence}")
 
     def of_type(self, column: str, kind: type[ValueT], expected: str, default: ValueT | None = None) -> ValueT:
         """The value of a column. Raises TargetError if it is not of type `kind`."""

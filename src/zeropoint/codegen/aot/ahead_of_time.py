@@ -227,8 +227,8 @@ def _entries(name: str, arguments: Sequence[Argument], run_name: str) -> str:
     wrong += [f.compare("slt", threads, 1), f.compare("uge", thread, threads)]
     wrong += [f.compare("eq", pointer, _NULL) for pointer in (arena, *pointers)]
     for pointer, step in aligned:
-        place = f.let("i64", f"ptrtoint {pointer} to i64")
-        wrong.append(f.compare("ne", f.binary("and", place, i64(step - 1)), 0))
+        address = f.let("i64", f"ptrtoint {pointer} to i64")
+        wrong.append(f.compare("ne", f.binary("and", address, i64(step - 1)), 0))
     invalid = functools.reduce(lambda left, right: f.binary("or", left, right), wrong)
     for pointer, argument in zip(pointers, arguments, strict=True):
         if argument.boolean and not argument.output:

@@ -74,19 +74,19 @@ def arranged(
     return tuple(size for size, _ in loops), moved
 
 
-def row_places(
+def row_addresses(
     f: Function, index: Value, sizes: Sequence[int], strides: Sequence[Sequence[int]], pointers: Sequence[Value]
 ) -> list[Value]:
     """The address of row `index` for every pointer. `index` counts through the row loops, of the given sizes."""
-    places = list(pointers)
+    addresses = list(pointers)
     for loop in range(len(sizes) - 1, -1, -1):
         at = index
         if loop:
             index, at = f.divided(at, sizes[loop])
         for n, steps in enumerate(strides):
             if steps[loop]:
-                places[n] = f.at(places[n], f.mul(at, steps[loop]))
-    return places
+                addresses[n] = f.at(addresses[n], f.mul(at, steps[loop]))
+    return addresses
 
 
 class Elements:
@@ -184,7 +184,7 @@ class Elements:
         f = self.f
         operand, access = gather.operand, self.reads[gather.operand]
 
-        def place(lane: int) -> Value:
+        def lane_address(lane: int) -> Value:
             pointer = f.at(sources[operand], lane * access.strides[along])
             for index in gather.indices:
                 of = self.reads[index.operand]
@@ -196,9 +196,9 @@ class Elements:
         type_ = vector(count, access.type)
         if count == 1 or all(self.reads[index.operand].strides[along] == 0 for index in gather.indices):
             # All lanes have the same indices: read them like an ordinary operand that starts there.
-            value = self._loaded(place(0), access.strides[along], count, access)
+            value = self._loaded(lane_address(0), access.strides[along], count, access)
         else:
-            value = f.joined(type_, (f.load(access.type, place(lane)) for lane in range(count)))
+            value = f.joined(type_, (f.load(access.type, lane_address(lane)) for lane in range(count)))
         return self._register(value, access)
 
     def _register(self, value: Value, access: Access) -> Value:
@@ -232,12 +232,12 @@ class Elements:
         access = self.reads[operand]
         count = lanes(value.type)
         bits = WIDTHS[element(value.type)]
-        places = f.binary("xor", value, constant(value.type, -(1 << (bits - 1))))
+        biased = f.binary("xor", value, constant(value.type, -(1 << (bits - 1))))
         if (operand, count) in self._tables:
             isa = self.isa.of_bytes(count)
             assert isa is not None
-            return looked_up(f, isa, self._tables[operand, count], places)
-        indices = (f.cast("zext", f.lane(places, lane), "i64") for lane in range(count))
+            return looked_up(f, isa, self._tables[operand, count], biased)
+        indices = (f.cast("zext", f.lane(biased, lane), "i64") for lane in range(count))
         entries = (f.load(access.type, sources[operand], f.mul(index, access.size)) for index in indices)
         return self._register(f.joined(vector(count, access.type), entries), access)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zeropoint.codegen.graph import row_major
-from zeropoint.codegen.kernels.access import row_places
+from zeropoint.codegen.kernels.access import row_addresses
 from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -45,11 +45,11 @@ class Batched:
 
         def batch(index: Value, _: list[Value]) -> None:
             steps = (self.in_steps, self.weight_steps, self.out_steps)
-            places = row_places(f, index, self.sizes, steps, f.arguments[:3])
+            addresses = row_addresses(f, index, self.sizes, steps, f.arguments[:3])
             base = f.mul(index, each)
             low = f.maximum(f.binary("sub", begin, base), i64(0))
             high = f.minimum(f.binary("sub", end, base), i64(each))
-            f.delegate(f"{name}_one", *places, low, high)
+            f.delegate(f"{name}_one", *addresses, low, high)
 
         f.loop(f.binary("udiv", begin, i64(each)), f.binary("udiv", f.add(end, each - 1), i64(each)), 1, batch)
         f.ret()
@@ -93,13 +93,13 @@ class Packing:
 
     def template(self, isa: InstructionSet, packed: bytes) -> bytes:
         """The biases and parameters of every group, taken from a packed block without its weights."""
-        place, parts = 0, list[bytes]()
+        begin, parts = 0, list[bytes]()
         for part in self.kernel.columns(isa).parts:
             for _ in range(part.count):
-                end = place + self.kernel.group_bytes(isa, part.size)
+                end = begin + self.kernel.group_bytes(isa, part.size)
                 # The weights are computed here; biases and parameters are known and only copied.
                 parts.append(packed[end - self.kernel.arithmetic.size(isa, part.size) : end])
-                place = end
+                begin = end
         return b"".join(parts)
 
     def tasks(self, isa: InstructionSet) -> int:
@@ -114,19 +114,19 @@ class Packing:
 
         def task(index: Value, _: list[Value]) -> None:
             batch, group = f.divided(index, groups.count)
-            (here,) = row_places(f, batch, self.sizes, [self.steps], [source])
+            (here,) = row_addresses(f, batch, self.sizes, [self.steps], [source])
             there = f.at(out, f.mul(batch, self.batch_bytes(isa)))
-            place = parameters = 0
+            begin = parameters = 0
             for part in groups.parts:
                 each, tail = self.kernel.group_bytes(isa, part.size), self.kernel.arithmetic.size(isa, part.size)
                 number = f.add(group, -part.before)
-                block = f.at(there, f.add(f.mul(number, each), place))
+                block = f.at(there, f.add(f.mul(number, each), begin))
                 given = f.at(template, f.add(f.mul(number, tail), parameters))
                 first = f.add(f.mul(number, part.size * isa.width), part.first * isa.width)
                 # Groups of other parts have other sizes, and code of their own.
                 mine = f.binary("and", f.compare("sge", number, 0), f.compare("slt", number, part.count))
                 f.branch(mine, _Group(self, isa, f, part.size).writer(here, given, block, first))
-                place, parameters = place + part.count * each, parameters + part.count * tail
+                begin, parameters = begin + part.count * each, parameters + part.count * tail
 
         f.loop(begin, end, 1, task)
         f.ret()
@@ -162,8 +162,8 @@ class _Group:
         """Pack chunk m: elements 4 (m / count) to 4 (m / count) + 3 of vector m % count (`channel_order`)."""
         f, isa, packing = self.f, self.isa, self.packing
         lane, vector = f.divided(number, self.count)
-        place = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
-        target = f.at(block, place)
+        begin = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
+        target = f.at(block, begin)
         narrow = isa.narrowest
         ones = constant(narrow.i16 if self.arithmetic.pairs else narrow.i8, 1)
         columns = self._columns(source, channel)

@@ -78,9 +78,9 @@ class Blocks:
         """The sums over the blocks, with those of one more block."""
         count = len(pixels[0])
         # The factors of all blocks follow the starts.
-        place = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
+        begin = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
         # The extension tells LLVM that the low 32 bits have the whole factor, so that it multiplies only those.
-        factors = [_extended(f, factor) for factor in self._wide(f, isa, f.at(parameters, place), count)]
+        factors = [_extended(f, factor) for factor in self._wide(f, isa, f.at(parameters, begin), count)]
         results: list[Value] = []
         for sums in pixels:
             for n, acc in enumerate(sums):
@@ -106,10 +106,10 @@ class Blocks:
         """Convert and store the accumulators of a tile."""
         self.inner.finish(f, isa, pixels, parameters, to)
 
-    def _wide(self, f: Function, isa: InstructionSet, place: Value, count: int) -> list[Value]:
+    def _wide(self, f: Function, isa: InstructionSet, begin: Value, count: int) -> list[Value]:
         """Two vectors of i64 for each vector of accumulators."""
         type_ = vector(isa.width // 2, "i64")
-        return [f.load(type_, place, n * isa.bytes, align=isa.bytes) for n in range(2 * count)]
+        return [f.load(type_, begin, n * isa.bytes, align=isa.bytes) for n in range(2 * count)]
 
     def pack(
         self,

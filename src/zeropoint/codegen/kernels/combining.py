@@ -26,8 +26,8 @@ def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
     return total
 
 
-def placed(f: Function, part: Value, first: int, count: int, number: float) -> Value:
-    """A vector of `count` elements: those of `part` from place `first` on, `number` elsewhere."""
+def filled_up(f: Function, part: Value, first: int, count: int, number: float) -> Value:
+    """A vector of `count` elements: those of `part` from index `first` on, `number` elsewhere."""
     some = lanes(part.type)
     order = [n - first if first <= n < first + some else some for n in range(count)]
     return f.shuffle(part, filled(part.type, number), order)

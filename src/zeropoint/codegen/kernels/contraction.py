@@ -87,24 +87,24 @@ class _Emitter:
         return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
 
     def kernel(self) -> None:
-        f, tasks, place = self.f, 0, 0
+        f, tasks, begin = self.f, 0, 0
         for part in self.shape.columns(self.isa).parts:
             tiles = self.shape.tiles(self.isa, part.size)
             # This part's share of begin..end, counted from its first task.
             low = f.maximum(f.add(self.begin, -tasks), i64(0))
             high = f.minimum(f.add(self.end, -tasks), i64(part.count * tiles))
-            self._groups(part, tiles, place, low, high)
+            self._groups(part, tiles, begin, low, high)
             tasks += part.count * tiles
-            place += part.count * self.shape.group_bytes(self.isa, part.size)
+            begin += part.count * self.shape.group_bytes(self.isa, part.size)
         f.ret()
 
-    def _groups(self, part: Part, tiles: int, place: int, low: Value, high: Value) -> None:
-        """Tasks low to high of groups of one size, whose weights start at `place`."""
+    def _groups(self, part: Part, tiles: int, begin: int, low: Value, high: Value) -> None:
+        """Tasks low to high of groups of one size, whose weights start at `begin`."""
         f, size = self.f, self.shape.group_bytes(self.isa, part.size)
 
         def group(index: Value, _: list[Value]) -> None:
             base = f.mul(index, tiles)
-            weights = f.at(f.at(self.weights, place), f.mul(index, size))
+            weights = f.at(f.at(self.weights, begin), f.mul(index, size))
             unit = self.isa.width * self.shape.arithmetic.channel_bytes
             channel = f.add(f.mul(index, part.size * unit), part.first * unit)
             self._tiles(
@@ -160,16 +160,16 @@ class _Emitter:
         def sized(part: Part) -> None:
             start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)
 
-            def place(base: Value, row: int, pixel: int) -> Value:
+            def address(base: Value, row: int, pixel: int) -> Value:
                 moved = f.at(base, f.mul(y, row)) if shape.rows > 1 else base
                 return f.at(moved, f.mul(start, pixel))
 
-            source = place(self.source, shape.in_row, shape.in_pixel)
-            target = f.at(place(self.out, shape.out_row, shape.out_pixel), channel)
+            source = address(self.source, shape.in_row, shape.in_pixel)
+            target = f.at(address(self.out, shape.out_row, shape.out_pixel), channel)
             other = None
             if self.other is not None and shape.arithmetic.residual is not None:
                 residual = shape.arithmetic.residual
-                other = f.at(place(self.other, residual.row, residual.pixel), channel)
+                other = f.at(address(self.other, residual.row, residual.pixel), channel)
             work(Tile(part.size, source, target, other))
 
         first, *others = pixels.parts
@@ -269,18 +269,18 @@ class _Emitter:
     def _end(self, count: int, weights: Value, tile: Tile) -> None:
         self._finished(count, weights, tile, self._held(count, tile))
 
-    def _places(self, count: int, tile: Tile) -> list[int]:
+    def _offsets(self, count: int, tile: Tile) -> list[int]:
         """The offsets in the output of a tile's accumulators."""
         pixels, vectors = range(tile.pixels), range(count)
         return [pixel * self.shape.out_pixel + n * self.isa.bytes for pixel in pixels for n in vectors]
 
     def _hold(self, count: int, tile: Tile, sums: list[Value]) -> None:
-        for value, place in zip(sums, self._places(count, tile), strict=True):
-            self.f.store(value, tile.target, place)
+        for value, offset in zip(sums, self._offsets(count, tile), strict=True):
+            self.f.store(value, tile.target, offset)
 
     def _held(self, count: int, tile: Tile) -> list[Value]:
         type_ = vector(self.isa.width, "float")
-        return [self.f.load(type_, tile.target, place) for place in self._places(count, tile)]
+        return [self.f.load(type_, tile.target, offset) for offset in self._offsets(count, tile)]
 
     def _summed(
         self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None = None
@@ -309,11 +309,11 @@ class _Emitter:
         ahead, lines = self.ahead, self.lines
 
         def chunk(index: Value, carried: list[Value]) -> list[Value]:
-            place = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
+            taps = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
             here = f.at(weights, f.mul(index, stride))
             for line in range(lines):
                 f.prefetch(f.at(ahead, f.mul(index, lines * ALIGNMENT)), line * ALIGNMENT)
-            return self._chunk(size, count, f.at(source, place), here, carried, range(0, 4 * self.chunk, 4))
+            return self._chunk(size, count, f.at(source, taps), here, carried, range(0, 4 * self.chunk, 4))
 
         first, last = chunks or (i64(0), i64(len(self.starts)))
         return f.loop(first, last, 1, chunk, sums, entered=True)
@@ -335,8 +335,8 @@ class _Emitter:
             for pixel in range(size):
                 word = f.broadcast(f.load("i32", source, pixel * shape.in_pixel + offset), isa.width)
                 for n, weight in enumerate(vectors):
-                    place = base + pixel * count + n % count
-                    sums[place] = shape.arithmetic.step(f, isa, sums[place], word, weight)
+                    number = base + pixel * count + n % count
+                    sums[number] = shape.arithmetic.step(f, isa, sums[number], word, weight)
         return sums
 
 

@@ -47,7 +47,7 @@ class Block:
     """Channels of one block: 4 V, or fewer with several pixels (`depthwise_lanes`)."""
     before: int
     """Number of preceding blocks."""
-    place: int
+    begin: int
     """Offset of its parameters, a multiple of its vector size."""
 
 
@@ -66,7 +66,7 @@ class Depthwise(DepthwiseShape):
     def blocks(self, isa: InstructionSet) -> list[Block]:
         """Split the channels into blocks: whole vectors first, then narrower ones for the rest."""
         blocks: list[Block] = []
-        first = before = place = 0
+        first = before = begin = 0
         narrow: InstructionSet | None = isa
         while first < self.channels and narrow is not None:
             count = (self.channels - first) // narrow.bytes
@@ -75,10 +75,10 @@ class Depthwise(DepthwiseShape):
                 lanes = narrow is not isa and fits(self, isa, narrow.bytes)
                 chosen = isa if lanes else narrow
                 # A block of wide vectors may follow one of narrow ones, whose size need not be a multiple of the wide.
-                place += -place % chosen.bytes
-                blocks.append(Block(chosen, first, count, narrow.bytes, before, place))
+                begin += -begin % chosen.bytes
+                blocks.append(Block(chosen, first, count, narrow.bytes, before, begin))
                 first, before = first + count * narrow.bytes, before + count
-                place += count * self.block_bytes(chosen)
+                begin += count * self.block_bytes(chosen)
             narrow = narrow.narrower
         return blocks
 
@@ -97,7 +97,7 @@ class Depthwise(DepthwiseShape):
         start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + self.epilogue.rounding(output.multiplier)
         taps, packed = self._taps(weights), bytearray()
         for block in self.blocks(isa):
-            packed.extend(bytes(block.place - len(packed)))
+            packed.extend(bytes(block.begin - len(packed)))
             first = block.first + np.arange(block.count)[:, None] * block.channels
             covered = first + np.arange(block.isa.bytes) % block.channels
             covered = np.where(covered < channels, covered, -1)
@@ -135,7 +135,7 @@ class Depthwise(DepthwiseShape):
         total = sum(block.count for block in blocks)
         source, parameters, out, begin, end = f.arguments
         scratch = f.scratch(max(self._scratch(block) for block in blocks))
-        size = blocks[-1].place + blocks[-1].count * self.block_bytes(blocks[-1].isa)
+        size = blocks[-1].begin + blocks[-1].count * self.block_bytes(blocks[-1].isa)
         ahead = self.prefetched() * max(1, self.width // 2) * ALIGNMENT
 
         def task(index: Value, _: list[Value]) -> None:
@@ -171,7 +171,7 @@ class Depthwise(DepthwiseShape):
     ) -> None:
         """Block `number` of its kind: pointers are a row's input, all parameters, a row's output."""
         channel = f.add(f.mul(number, block.channels), block.first)
-        own = f.add(f.mul(number, self.block_bytes(block.isa)), block.place)
+        own = f.add(f.mul(number, self.block_bytes(block.isa)), block.begin)
         source, parameters, out = (f.at(p, o) for p, o in zip(pointers, (channel, own, channel), strict=True))
         if block.channels < block.isa.bytes:
             LaneRow(self, block.isa, f, block.channels, parameters, scratch).emit(source, out)
@@ -231,7 +231,7 @@ class _Row:
         slots = [self._slot(f.add(base, x)) for x in range(span)]
         sums = self._sums(slots, count)
         there = f.at(out, f.mul(first, shape.out_pixel))
-        parameters = f.at(self.parameters, shape.bias_place(self.isa, GROUP))
+        parameters = f.at(self.parameters, shape.bias_offset(self.isa, GROUP))
         for row in range(shape.paired):
             for x in range(count):
                 packed = shape.epilogue.emit(f, self.isa, [sums[row, x, q] for q in range(GROUP)], parameters)
@@ -241,8 +241,8 @@ class _Row:
         f, isa, stride = self.f, self.isa, self.shape.strides[1]
 
         def taps(kx: int, g: int, q: int) -> list[Value]:
-            place = (g * GROUP + q) * isa.bytes
-            return [f.load(isa.i8, slots[x * stride + kx], place, align=isa.bytes) for x in range(count)]
+            begin = (g * GROUP + q) * isa.bytes
+            return [f.load(isa.i8, slots[x * stride + kx], begin, align=isa.bytes) for x in range(count)]
 
         return self.shape.summed(f, isa, self.parameters, count, taps)
 

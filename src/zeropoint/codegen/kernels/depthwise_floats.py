@@ -71,9 +71,9 @@ class FloatDepthwise(WindowShape):
             there = f.at(f.at(out, f.mul(y, self.out_row)), f.mul(x, self.out_pixel))
 
             def block(index: Value, _: list[Value]) -> None:
-                place = f.mul(index, isa.bytes)
+                offset = f.mul(index, isa.bytes)
                 mine = f.at(parameters, f.mul(index, (taps + 1) * isa.bytes))
-                self._columns(f, isa, f.at(here, place), mine, f.at(there, place))
+                self._columns(f, isa, f.at(here, offset), mine, f.at(there, offset))
 
             f.loop(0, self.vectors(isa), 1, block, entered=True)
 
@@ -104,10 +104,10 @@ class FloatDepthwise(WindowShape):
             for kx in range(columns):
                 weight = f.load(type_, parameters, (ky * columns + kx) * isa.bytes, align=isa.bytes)
                 for x in range(count):
-                    place = ky * self.in_row + kx * self.in_pixel + x * self.strides[1] * self.in_pixel
+                    offset = ky * self.in_row + kx * self.in_pixel + x * self.strides[1] * self.in_pixel
                     # Neighbouring outputs share columns of input: each is loaded once.
-                    if place not in loaded:
-                        loaded[place] = f.load(type_, source, place)
-                    sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[place], weight)
+                    if offset not in loaded:
+                        loaded[offset] = f.load(type_, source, offset)
+                    sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[offset], weight)
         for x, value in enumerate(sums):
             f.store(self.arithmetic.clamped(f, isa, f.binary("fadd", value, bias)), out, x * self.out_pixel)

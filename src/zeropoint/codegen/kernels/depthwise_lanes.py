@@ -34,7 +34,7 @@ def fits(shape: DepthwiseShape, isa: InstructionSet, channels: int) -> bool:
 
 
 def _classes(shape: DepthwiseShape) -> int:
-    """Remainders of a pixel's place by the stride under which some tap reads."""
+    """Remainders of a pixel's index by the stride under which some tap reads."""
     # Columns with a remainder beyond the kernel's width are never read.
     return min(shape.strides[1], shape.kernel[1])
 
@@ -97,7 +97,7 @@ class LaneRow:
         f, shape = self.f, self.shape
         sums = self._sums(f.at(self.buffer, f.mul(first, self.channels)), together)
         there = f.at(out, f.mul(first, shape.out_pixel))
-        parameters = f.at(self.parameters, shape.bias_place(self.isa, GROUP))
+        parameters = f.at(self.parameters, shape.bias_offset(self.isa, GROUP))
         for row, tile in itertools.product(range(shape.paired), range(together)):
             packed = shape.epilogue.emit(f, self.isa, [sums[row, tile, q] for q in range(GROUP)], parameters)
             self._store(packed, there, row * shape.out_row + tile * self.pixels * shape.out_pixel)
@@ -107,9 +107,9 @@ class LaneRow:
 
         def taps(kx: int, g: int, q: int) -> list[Value]:
             moved, kept = divmod(kx, shape.strides[1])
-            place = ((g * GROUP + q) * _classes(shape) + kept) * self.plane
+            begin = ((g * GROUP + q) * _classes(shape) + kept) * self.plane
             tiles = range(together)
-            return [f.load(isa.i8, columns, place + (tile * self.pixels + moved) * self.channels) for tile in tiles]
+            return [f.load(isa.i8, columns, begin + (tile * self.pixels + moved) * self.channels) for tile in tiles]
 
         return shape.summed(f, isa, self.parameters, together, taps)
 

@@ -82,7 +82,7 @@ class DepthwiseShape(WindowShape):
         """Number of passes over the rows; with an odd number of rows, the last pass recomputes one."""
         return -(-self.rows // self.paired)
 
-    def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
+    def weight_offset(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
         """Offset of a vector of weights in the parameters of a block."""
         return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
 
@@ -94,16 +94,16 @@ class DepthwiseShape(WindowShape):
         `taps` loads the taps of `count` columns.
         """
         rows, columns, weights = range(self.paired), range(count), f.fresh(parameters)
-        biases = [f.load(isa.i32, parameters, self.bias_place(isa, q), align=isa.bytes) for q in range(GROUP)]
+        biases = [f.load(isa.i32, parameters, self.bias_offset(isa, q), align=isa.bytes) for q in range(GROUP)]
         sums = {(row, x, q): biases[q] for row in rows for x in columns for q in range(GROUP)}
         for kx, g, q in itertools.product(range(self.kernel[1]), range(self.groups), range(GROUP)):
             loaded = taps(kx, g, q)
             for row, half in itertools.product(rows, range(self.halves)):
-                weight = f.load(isa.i8, weights, self.weight_place(isa, row, kx, g, half, q), align=isa.bytes)
+                weight = f.load(isa.i8, weights, self.weight_offset(isa, row, kx, g, half, q), align=isa.bytes)
                 for x, tap in enumerate(loaded):
                     sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
         return sums
 
-    def bias_place(self, isa: InstructionSet, q: int) -> int:
+    def bias_offset(self, isa: InstructionSet, q: int) -> int:
         """Offset of a vector of biases; q = 4 gives the end of the biases."""
-        return self.weight_place(isa, self.paired, 0, 0, 0, q)
+        return self.weight_offset(isa, self.paired, 0, 0, 0, q)

@@ -73,8 +73,8 @@ class PackedFloats:
         self, f: Function, isa: InstructionSet, parameters: Value, count: int, index: Value
     ) -> list[tuple[Value, Value | None]]:
         """The scales and zero points of a block, for each of `count` vectors."""
-        place = f.add(f.mul(index, self._block_bytes(isa, count)), self.floats.size(isa, count))
-        here, type_ = f.at(parameters, place), vector(isa.width, "float")
+        offset = f.add(f.mul(index, self._block_bytes(isa, count)), self.floats.size(isa, count))
+        here, type_ = f.at(parameters, offset), vector(isa.width, "float")
         scales = [f.load(type_, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
         if not self.points:
             return [(scale, None) for scale in scales]

@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.access import Access, Elements, row_places
+from zeropoint.codegen.kernels.access import Access, Elements, row_addresses
 from zeropoint.codegen.kernels.elements import Region
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, vector
 
 Leaf = Callable[[list[Value]], list[Value]]
-"""The elements at some places."""
+"""The elements at some addresses."""
 Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 Visit = Callable[[list[Value], list[Value]], list[Value]]
 
@@ -64,42 +64,42 @@ class Fold:
         found = pointers[2 * count : 2 * count + tables]
         moving = [*self.reads, *self.starts, *self.writes]
         given = [*pointers[: 2 * count], *pointers[2 * count + tables :]]
-        places = row_places(f, index, self.outer, [access.strides for access in moving], given)
-        starts = [elements.loaded(tables + count + n, places[count + n]) for n in range(count)]
+        addresses = row_addresses(f, index, self.outer, [access.strides for access in moving], given)
+        starts = [elements.loaded(tables + count + n, addresses[count + n]) for n in range(count)]
 
         def combined(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
             return self.region.computed(f, [*left, *right], lambda i, at: elements.looked_up(i, at, found))
 
-        def leaf(places: list[Value]) -> list[Value]:
-            return [elements.loaded(tables + n, places[n]) for n in range(count)]
+        def leaf(addresses: list[Value]) -> list[Value]:
+            return [elements.loaded(tables + n, addresses[n]) for n in range(count)]
 
         total = self._in_order if self.left_to_right else self._by_neighbours
-        results = total(f, places[:count], starts, leaf, combined)
-        for value, access, place in zip(results, self.writes, places[2 * count :], strict=True):
-            elements.store(value, access, 0, place)
+        results = total(f, addresses[:count], starts, leaf, combined)
+        for value, access, address in zip(results, self.writes, addresses[2 * count :], strict=True):
+            elements.store(value, access, 0, address)
 
-    def _each(self, f: Function, places: list[Value], carried: list[Value], visit: Visit) -> list[Value]:
-        """Visit the reduced elements in order. `visit` maps their places and the carried values to new ones."""
+    def _each(self, f: Function, addresses: list[Value], carried: list[Value], visit: Visit) -> list[Value]:
+        """Visit the reduced elements in order. `visit` maps their addresses and the carried values to new ones."""
 
-        def loops(loop: int, places: list[Value], carried: list[Value]) -> list[Value]:
+        def loops(loop: int, addresses: list[Value], carried: list[Value]) -> list[Value]:
             if loop == len(self.sizes):
-                return visit(places, carried)
+                return visit(addresses, carried)
 
             def step(i: Value, carried: list[Value]) -> list[Value]:
-                moved = [a.moved(f, p, loop, i) for p, a in zip(places, self.reads, strict=True)]
+                moved = [a.moved(f, p, loop, i) for p, a in zip(addresses, self.reads, strict=True)]
                 return loops(loop + 1, moved, carried)
 
             return f.loop(0, self.sizes[loop], 1, step, carried)
 
-        return loops(len(self.outer), places, carried)
+        return loops(len(self.outer), addresses, carried)
 
     def _in_order(
-        self, f: Function, places: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
+        self, f: Function, addresses: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
     ) -> list[Value]:
-        return self._each(f, places, starts, lambda places, total: combined(total, leaf(places)))
+        return self._each(f, addresses, starts, lambda addresses, total: combined(total, leaf(addresses)))
 
     def _by_neighbours(
-        self, f: Function, places: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
+        self, f: Function, addresses: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
     ) -> list[Value]:
         number = math.prod(self.sizes[len(self.outer) :])
         # One partial result per level of the tree: level n holds that of 2^n neighbours.
@@ -108,18 +108,18 @@ class Fold:
 
         def at(level: Value | int) -> list[Value]:
             offset = 8 * level if isinstance(level, int) else f.mul(level, 8)
-            return [f.load(type_, f.at(place, offset)) for type_, place in zip(types, waiting, strict=True)]
+            return [f.load(type_, f.at(address, offset)) for type_, address in zip(types, waiting, strict=True)]
 
-        def visit(places: list[Value], done: list[Value]) -> list[Value]:
+        def visit(addresses: list[Value], done: list[Value]) -> list[Value]:
             # The number of complete levels is the number of trailing ones of the count of elements before.
             rest = f.binary("xor", done[0], Value("i64", "-1"))
             levels = f.call("i64", "llvm.cttz.i64", rest, Value("i1", "false"))
-            total = f.loop(0, levels, 1, lambda level, carried: combined(at(level), carried), leaf(places))
-            for value, place in zip(total, waiting, strict=True):
-                f.store(value, f.at(place, f.mul(levels, 8)))
+            total = f.loop(0, levels, 1, lambda level, carried: combined(at(level), carried), leaf(addresses))
+            for value, address in zip(total, waiting, strict=True):
+                f.store(value, f.at(address, f.mul(levels, 8)))
             return [f.add(done[0], 1)]
 
-        self._each(f, places, [Value("i64", "0")], visit)
+        self._each(f, addresses, [Value("i64", "0")], visit)
         total: list[Value] = []
         for level in range(number.bit_length()):
             # The levels that still wait are the set bits of the number of elements.

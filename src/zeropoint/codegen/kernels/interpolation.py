@@ -28,5 +28,5 @@ def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
 
 def _pair(f: Function, by: Interpolate, index: Value, lane: int, table: Value) -> Value:
     """The entry at an index, in the low half, and the one behind it."""
-    place = f.mul(f.cast("zext", f.lane(index, lane), "i64"), by.size)
-    return f.load(f"i{16 * by.size}", table, place)
+    offset = f.mul(f.cast("zext", f.lane(index, lane), "i64"), by.size)
+    return f.load(f"i{16 * by.size}", table, offset)

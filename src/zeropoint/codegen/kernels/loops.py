@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
-from zeropoint.codegen.kernels.combining import combined, folded, identity, is_identity, placed
+from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
+from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity
 from zeropoint.codegen.kernels.elements import Body, Total, is_function, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -165,7 +165,7 @@ class _Emitter:
                 start = f.mul(number, piece)
                 stop = f.minimum(f.add(start, piece), i64(length))
             strides = [access.strides for access in (*nest.reads, nest.write)]
-            *sources, out = row_places(f, rest, nest.sizes[: self.row], strides, [*self.sources, self.out])
+            *sources, out = row_addresses(f, rest, nest.sizes[: self.row], strides, [*self.sources, self.out])
             self._row(sources, out, start, stop)
 
         f.loop(self.begin, self.end, 1, task)
@@ -216,34 +216,34 @@ class _Emitter:
         first, end, size = len(nest.outer), len(nest.sizes), _combined_elements(nest)
         type_ = vector(count, last.type)
 
-        def value(place: list[Value]) -> Value:
-            return self.elements.evaluated(reduction.body, count, self.row, place, None)
+        def value(addresses: list[Value]) -> Value:
+            return self.elements.evaluated(reduction.body, count, self.row, addresses, None)
 
         if size <= UNROLLED_PARTS:
             parts: list[Value] = []
             for n, indices in enumerate(itertools.product(*(range(extent) for extent in nest.sizes[first:]))):
-                place = sources
+                addresses = sources
                 for loop, index in enumerate(indices, start=first):
-                    place = self._moved(place, loop, index)
+                    addresses = self._moved(addresses, loop, index)
                 if n < PARTIALS:
-                    parts.append(value(place))
+                    parts.append(value(addresses))
                 else:
                     # Element n belongs to part n mod 16 by the specified schedule, whatever the width of vectors.
-                    parts[n % PARTIALS] = self._combined(reduction, parts[n % PARTIALS], value(place))
+                    parts[n % PARTIALS] = self._combined(reduction, parts[n % PARTIALS], value(addresses))
             return parts
         each = WIDTHS[last.type] // 8 * count
         held = f.scratch(PARTIALS * each)
         for part in range(PARTIALS):
             f.store(filled(type_, reduction.identity), held, part * each)
 
-        def loops(loop: int, place: list[Value], done: Value) -> Value:
+        def loops(loop: int, addresses: list[Value], done: Value) -> Value:
             if loop == end:
                 there = f.at(held, f.mul(f.binary("and", done, i64(PARTIALS - 1)), each))
-                f.store(self._combined(reduction, f.load(type_, there), value(place)), there)
+                f.store(self._combined(reduction, f.load(type_, there), value(addresses)), there)
                 return f.add(done, 1)
 
             def step(index: Value, carried: list[Value]) -> list[Value]:
-                return [loops(loop + 1, self._moved(place, loop, index), carried[0])]
+                return [loops(loop + 1, self._moved(addresses, loop, index), carried[0])]
 
             return f.loop(0, nest.sizes[loop], 1, step, [done], entered=True)[0]
 
@@ -314,7 +314,7 @@ class _Emitter:
         while rest := size - whole:
             # The remainder in powers of two, each shifted to the parts that its elements belong to.
             count, first = 1 << (rest.bit_length() - 1), whole % PARTIALS
-            part = placed(f, value(count, whole), first, PARTIALS, reduction.identity)
+            part = filled_up(f, value(count, whole), first, PARTIALS, reduction.identity)
             wide, whole = self._combined(reduction, wide, part), whole + count
         return [wide, totals[1]]
 

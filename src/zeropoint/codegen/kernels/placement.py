@@ -30,7 +30,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Placement:
-    """`sizes` are the loops over the updates, in order; the first `apart` loops never write to the same place twice.
+    """`sizes` are the loops over the updates, in order; the first `apart` loops never write to the same address twice.
 
     Operands are the updates, the indices, then the result, which already contains the operand.
     """
@@ -65,11 +65,11 @@ class Placement:
 
     def _loops(self, f: Function, isa: InstructionSet, pointers: list[Value], at: list[Value]) -> None:
         if len(at) == len(self.sizes):
-            return self._place(f, isa, pointers, at)
+            return self._write(f, isa, pointers, at)
         f.loop(0, self.sizes[len(at)], 1, lambda i, _: self._loops(f, isa, pointers, [*at, i]))
         return None
 
-    def _place(self, f: Function, isa: InstructionSet, pointers: list[Value], at: list[Value]) -> None:
+    def _write(self, f: Function, isa: InstructionSet, pointers: list[Value], at: list[Value]) -> None:
         accesses = [self.update, *(index.read for index in self.indices), self.write]
         elements = Elements(f, isa, accesses)
         *sources, out = (_moved(f, pointer, access, at) for pointer, access in zip(pointers, accesses, strict=True))

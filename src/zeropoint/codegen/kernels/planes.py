@@ -152,8 +152,8 @@ class DequantizePlanes(_OfPlanes):
 
     def _plane(self, f: Function, isa: InstructionSet, words: Value, channel: int, out: Value) -> None:
         byte = constant(words.type, 24)
-        place = f.binary("shl", words, constant(words.type, 24 - 8 * (channel % 4)))
-        stored = f.binary("lshr" if isa.unsigned else "ashr", place, byte)
+        shifted = f.binary("shl", words, constant(words.type, 24 - 8 * (channel % 4)))
+        stored = f.binary("lshr" if isa.unsigned else "ashr", shifted, byte)
         reals = vector(isa.width, "float")
         real = f.cast("sitofp", f.add(stored, -(self.by.zero_point + isa.offset)), reals)
         f.store(f.binary("fmul", real, filled(reals, self.by.scale)), out, channel * self.planes.plane, align=4)

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
-from zeropoint.codegen.kernels.combining import combined, folded, identity, is_identity, is_ordered, placed
+from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
+from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity, is_ordered
 from zeropoint.codegen.kernels.elements import Body, Gather, Number, Read, Reduce, Requantize, Scalar, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -80,8 +80,8 @@ class Rows:
 
     def stack(self) -> int:
         """Upper bound on the stack bytes of a row kernel."""
-        places = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
-        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in places)
+        numbers = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
+        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in numbers)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
@@ -188,7 +188,7 @@ class _Row:
         self.buffers = buffers
         """Buffers for what is computed ahead of all rows and, for a long row, for what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
-        """The computed values of a short row, by scalar and place."""
+        """The computed values of a short row, by scalar and index."""
         self.numbers: dict[int, Value] = {}
         """Values that are the same for all elements, as vectors of one."""
 
@@ -215,7 +215,7 @@ class _Emitter:
             rows, strides = list[_Row](), [access.strides for access in (*self.rows.reads, self.rows.write)]
             for n in range(together):
                 pointers = [*self.sources, self.out]
-                *sources, out = row_places(f, f.add(index, n), self.rows.sizes[:-1], strides, pointers)
+                *sources, out = row_addresses(f, f.add(index, n), self.rows.sizes[:-1], strides, pointers)
                 rows.append(_Row(sources, out, buffers[n]))
             for sweep in range(len(self.sweeps.needed)):
                 for row in rows:
@@ -235,20 +235,20 @@ class _Emitter:
         for n in self.sweeps.numbers_before:
             row.numbers[n] = self._number(n, row)
 
-        def some(place: Value | int, count: int) -> None:
-            self._compute(self.sweeps.before, count, place, row)
+        def some(at: Value | int, count: int) -> None:
+            self._compute(self.sweeps.before, count, at, row)
 
         self.f.loop(0, self.vectors * self.lanes, self.lanes, lambda x, _: some(x, self.lanes))
-        for place, count in self._rest():
-            some(place, count)
+        for at, count in self._rest():
+            some(at, count)
 
     def _rest(self) -> Iterator[tuple[int, int]]:
-        """The rest after whole vectors, in powers of two: (place, elements)."""
-        place = self.vectors * self.lanes
-        while rest := self.length - place:
+        """The rest after whole vectors, in powers of two: (index, elements)."""
+        at = self.vectors * self.lanes
+        while rest := self.length - at:
             count = 1 << (rest.bit_length() - 1)
-            yield place, count
-            place += count
+            yield at, count
+            at += count
 
     def _sweep(self, sweep: int, row: _Row) -> None:
         """Compute the row numbers that are known now, then all elements, then the reductions."""
@@ -272,29 +272,29 @@ class _Emitter:
         operands = [i.arguments[0] for i in reductions]
         neutral = [filled(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
 
-        def added(totals: Sequence[Value], values: Sequence[Value], place: int) -> list[Value]:
+        def added(totals: Sequence[Value], values: Sequence[Value], at: int) -> list[Value]:
             together = zip(reductions, totals, values, strict=True)
-            return [self._added(i, total, more, place) for i, total, more in together]
+            return [self._added(i, total, more, at) for i, total, more in together]
 
-        def some(place: Value | int, count: int) -> list[Value]:
-            return self._elements(sweep, count, place, operands, row)
+        def some(at: Value | int, count: int) -> list[Value]:
+            return self._elements(sweep, count, at, operands, row)
 
         totals = neutral
         if self.held:
-            for place in range(0, end, self.lanes):
-                totals = added(totals, some(place, self.lanes), 0)
+            for at in range(0, end, self.lanes):
+                totals = added(totals, some(at, self.lanes), 0)
         else:
             totals = f.loop(0, end, self.lanes, lambda x, c: added(c, some(x, self.lanes), 0), neutral, entered=True)
-        for place, count in self._rest():
-            totals = added(totals, some(place, count), place - end)
+        for at, count in self._rest():
+            totals = added(totals, some(at, count), at - end)
         return totals
 
     def _totals(self, reduction: Scalar) -> int:
         """The number of partial totals of a reduction before these are combined."""
         return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
 
-    def _added(self, reduction: Scalar, total: Value, values: Value, place: int) -> Value:
-        """Add elements to the partial totals. Element `place` goes to total `place` modulo their number."""
+    def _added(self, reduction: Scalar, total: Value, values: Value, at: int) -> Value:
+        """Add elements to the partial totals. Element `at` goes to total `at` modulo their number."""
         f, count = self.f, lanes(total.type)
         for start in range(0, lanes(values.type), count):
             some = min(count, lanes(values.type) - start)
@@ -302,7 +302,7 @@ class _Emitter:
             if some < count:
                 # Missing elements are the identity.
                 same = identity(_of(reduction).op, reduction.type, reduction.signed)
-                part = placed(f, part, (place + start) % count, count, same)
+                part = filled_up(f, part, (at + start) % count, count, same)
             total = self._both(reduction, total, part)
         return total
 
@@ -316,62 +316,62 @@ class _Emitter:
             return total
         return self._both(i, filled(total.type, start), total)
 
-    # `count` elements of a sweep, from index `place` of the row on.
+    # `count` elements of a sweep, from index `at` of the row on.
 
-    def _elements(self, sweep: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
+    def _elements(self, sweep: int, count: int, at: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
         """Compute elements, and store them in the last sweep. Returns the values of the `wanted` scalars."""
-        found = self._compute(self.sweeps.needed[sweep], count, place, row)
+        found = self._compute(self.sweeps.needed[sweep], count, at, row)
 
         def value(n: int) -> Value:
-            return found[n] if n in found else self._given(n, count, place, row)
+            return found[n] if n in found else self._given(n, count, at, row)
 
         if sweep == len(self.sweeps.needed) - 1:
             write = self.rows.write
             result = value(len(self.rows.body) - 1)
-            self.elements.store(result, write, self.along, write.moved(self.f, row.out, self.along, place))
+            self.elements.store(result, write, self.along, write.moved(self.f, row.out, self.along, at))
         return [value(n) for n in wanted]
 
-    def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
+    def _compute(self, needed: Sequence[int], count: int, at: Value | int, row: _Row) -> dict[int, Value]:
         """Compute the `needed` scalars; return their values and the values of their arguments."""
         body = self.rows.body
         reads = zip(self.rows.reads, row.sources, strict=True)
-        here = [read.moved(self.f, source, self.along, place) for read, source in reads]
+        here = [read.moved(self.f, source, self.along, at) for read, source in reads]
         found: dict[int, Value] = {}
         for n in needed:
-            if isinstance(place, int) and (n, place) in row.values:
+            if isinstance(at, int) and (n, at) in row.values:
                 continue
             for k in body[n].arguments:
                 if k not in found:
-                    found[k] = self._given(k, count, place, row)
+                    found[k] = self._given(k, count, at, row)
             found[n] = self.elements.value(body[n], body, found, count, self.along, here)
-            self._keep(n, found[n], place, row)
+            self._keep(n, found[n], at, row)
         return found
 
-    def _given(self, n: int, count: int, place: Value | int, row: _Row) -> Value:
+    def _given(self, n: int, count: int, at: Value | int, row: _Row) -> Value:
         """A scalar from earlier: a constant, a number of the row for every element, or a kept value."""
         f, i = self.f, self.rows.body[n]
         if isinstance(i.what, Number):
             return filled(vector(count, i.type), i.what.number)
         if not self.sweeps.wide[n]:
             return f.shuffle(row.numbers[n], None, [0] * count)
-        if isinstance(place, int) and (n, place) in row.values:
-            return row.values[n, place]
+        if isinstance(at, int) and (n, at) in row.values:
+            return row.values[n, at]
         stored = "i8" if i.type == "i1" else i.type
-        value = f.load(vector(count, stored), row.buffers[n], self._offset(n, place))
+        value = f.load(vector(count, stored), row.buffers[n], self._offset(n, at))
         return f.compare("ne", value, 0) if i.type == "i1" else value
 
-    def _keep(self, n: int, value: Value, place: Value | int, row: _Row) -> None:
+    def _keep(self, n: int, value: Value, at: Value | int, row: _Row) -> None:
         f = self.f
         if n in row.buffers:
             if self.rows.body[n].type == "i1":
                 value = f.cast("zext", value, vector(lanes(value.type), "i8"))
-            f.store(value, row.buffers[n], self._offset(n, place))
-        elif self.held and isinstance(place, int):
-            row.values[n, place] = value
+            f.store(value, row.buffers[n], self._offset(n, at))
+        elif self.held and isinstance(at, int):
+            row.values[n, at] = value
 
-    def _offset(self, n: int, place: Value | int) -> Value | int:
+    def _offset(self, n: int, at: Value | int) -> Value | int:
         size = self._size(n)
-        return place * size if isinstance(place, int) else self.f.mul(place, size)
+        return at * size if isinstance(at, int) else self.f.mul(at, size)
 
     def _size(self, n: int) -> int:
         """Bytes of a kept element."""

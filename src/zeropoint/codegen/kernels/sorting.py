@@ -1,6 +1,6 @@
 """Stable merge sort along one dimension, with any comparator: runs of 1, 2, 4, ... positions are merged.
 
-For every position of a left run, bisection finds its place in the right run. The interpreter does the same, so that
+For every position of a left run, bisection finds its position in the right run. The interpreter does the same, so that
 even a comparator that is not an order gives the same permutation. `order` has the positions of every line, twice.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.access import Access, Elements, row_places
+from zeropoint.codegen.kernels.access import Access, Elements, row_addresses
 from zeropoint.codegen.kernels.elements import Region
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -43,9 +43,9 @@ class Sort:
 
         def line(index: Value, _: list[Value]) -> None:
             strides = [access.strides for access in (*self.reads, *self.writes)]
-            places = row_places(f, index, self.sizes[:-1], strides, pointers)
+            addresses = row_addresses(f, index, self.sizes[:-1], strides, pointers)
             mine = f.at(order, f.mul(index, 8 * self.length))
-            _Line(self, f, isa, places, mine).sort()
+            _Line(self, f, isa, addresses, mine).sort()
 
         f.loop(begin, end, 1, line)
         f.ret()
@@ -54,20 +54,20 @@ class Sort:
 class _Line:
     """Emits the code that sorts one line. `order` is two arrays of positions, used in turn."""
 
-    def __init__(self, shape: Sort, f: Function, isa: InstructionSet, places: list[Value], order: Value):
+    def __init__(self, shape: Sort, f: Function, isa: InstructionSet, addresses: list[Value], order: Value):
         self.shape, self.f, self.order = shape, f, order
         count = len(shape.reads)
-        self.sources, self.targets = places[:count], places[count:]
+        self.sources, self.targets = addresses[:count], addresses[count:]
         self.elements = Elements(f, isa, shape.reads)
 
     def _position(self, side: Value, at: Value) -> Value:
         """The position at index `at` of the array that starts `side` bytes into `order`."""
-        place = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
-        return self.f.cast("zext", self.f.load("i32", place), "i64")
+        address = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
+        return self.f.cast("zext", self.f.load("i32", address), "i64")
 
     def _put(self, side: Value, at: Value, position: Value) -> None:
-        place = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
-        self.f.store(self.f.cast("trunc", position, "i32"), place)
+        address = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
+        self.f.store(self.f.cast("trunc", position, "i32"), address)
 
     def _values(self, position: Value) -> list[Value]:
         last = len(self.shape.sizes) - 1

@@ -15,7 +15,7 @@ class Part:
     first: int
     before: int
 
-    def places(self) -> Iterator[int]:
+    def starts(self) -> Iterator[int]:
         """The first element of every tile."""
         return iter(range(self.first, self.first + self.size * self.count, self.size))
 

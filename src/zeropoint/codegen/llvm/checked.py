@@ -1,8 +1,8 @@
 """The builder of the debug build: a check in front of every load and store.
 
 ```
-  %place = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, from which LLVM could infer that it is
-  %address = ptrtoint ptr %place to i64
+  %pointer = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, from which LLVM could infer that it is
+  %address = ptrtoint ptr %pointer to i64
   %end = add i64 %address, 64
   %under = icmp ult i64 %address, %low
   %over = icmp ugt i64 %end, %high
@@ -12,7 +12,7 @@ fault:
   call void @fault(ptr %bounds, i64 2, i64 %address, i64 64, i64 1)
   ret void
 good:
-  store <16 x i32> %value, ptr %place, align 64
+  store <16 x i32> %value, ptr %pointer, align 64
 ```
 
 A pointer may only access the memory of the argument it was derived from; pointers to the stack and to tables, only
@@ -194,7 +194,7 @@ class CheckedFunction(Function):
                 self._ranges[key] = low, self._early("i64", f"add {low}, {end.name}")
             else:
                 offset = Layout.RANGES + Layout.ENTRY * origin.pointer + 16 * write
-                places = [self._early("ptr", f"getelementptr i8, {self._bounds}, i64 {offset + n}") for n in (0, 8)]
-                low, high = (self._early("i64", f"load i64, {place}, align 8") for place in places)
+                slots = [self._early("ptr", f"getelementptr i8, {self._bounds}, i64 {offset + n}") for n in (0, 8)]
+                low, high = (self._early("i64", f"load i64, {slot}, align 8") for slot in slots)
                 self._ranges[key] = low, high
         return self._ranges[key]

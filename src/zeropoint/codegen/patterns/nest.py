@@ -85,10 +85,10 @@ class LatestFirst:
 
     def add(self, op: Operation) -> None:
         """Add an op, unless it was added before."""
-        place = -self._order[op]
-        if place not in self._seen:
-            self._seen[place] = op
-            heapq.heappush(self._waiting, place)
+        number = -self._order[op]
+        if number not in self._seen:
+            self._seen[number] = op
+            heapq.heappush(self._waiting, number)
 
     def add_operands(self, op: Operation) -> None:
         """Add the ops that compute an op's operands."""

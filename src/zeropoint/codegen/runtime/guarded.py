@@ -94,9 +94,9 @@ class GuardedSlot(Slot):
         self._outputs = graph.outputs
         self._results = results_of(graph.outputs)
         self._sides = [_Side(graph, arena, high=high, fill=fill) for high, fill in ((True, 0xFF), (False, 0))]
-        places = self._sides[0].arena.address, self._sides[0].weights.address
+        blocks = self._sides[0].arena.address, self._sides[0].weights.address
         ports = len(graph.inputs) + 1, len(graph.outputs)
-        self._workers = Workers(code, threads, *places, *ports, words_of(graph, threads))
+        self._workers = Workers(code, threads, *blocks, *ports, words_of(graph, threads))
 
     def run(self, values: list[Array]) -> list[Array]:
         """The outputs. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
@@ -115,7 +115,7 @@ class GuardedSlot(Slot):
         results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
         side.clear()
         addresses = [[held.address for held in part] for part in (given, results)]
-        side.bounds.place(*addresses)
+        side.bounds.set_addresses(*addresses)
         self._workers.run([*addresses[0], side.bounds.address], addresses[1], held=(given, results, side))
         side.bounds.check()
         if not all(held.intact() for held in (*given, *results, side.arena, side.weights)):

@@ -38,7 +38,7 @@ class Bounds:
         """The address of the table."""
         return self._table.ctypes.data
 
-    def place(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def set_addresses(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Set the addresses of the caller's arrays before a run."""
         self._record[:] = 0
         for number, step in enumerate(self._graph.steps):

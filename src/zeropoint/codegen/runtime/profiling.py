@@ -86,7 +86,7 @@ def _calls(
     bases = {Space.ARENA: memory, Space.WEIGHTS: weights}
     tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
 
-    def place(argument: View | Parameters) -> int:
+    def address_of(argument: View | Parameters) -> int:
         if isinstance(argument, Parameters):
             return weights + argument.offset
         if argument.buffer.space in bases:
@@ -97,7 +97,7 @@ def _calls(
     for step, name in zip(graph.steps, kernels_of(graph).names, strict=True):
         pointers = [ctypes.c_void_p] * len(step.arguments)
         function = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(program.code.address(name))
-        calls.append((partial(function, *map(place, step.arguments), 0), step.kernel.tasks(graph.isa)))
+        calls.append((partial(function, *map(address_of, step.arguments), 0), step.kernel.tasks(graph.isa)))
     return calls
 
 

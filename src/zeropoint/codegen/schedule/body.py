@@ -36,8 +36,8 @@ class Constants:
         # A handle stands for its content: weights of megabytes are not hashed again.
         key = (_handle(of), array.dtype) if _handle(of) else hashlib.sha256(data).digest()
         if key not in self._known:
-            place = self._graph.parameters(data)
-            self._known[key] = Buffer(Space.WEIGHTS, len(data), offset=place.offset)
+            stored = self._graph.parameters(data)
+            self._known[key] = Buffer(Space.WEIGHTS, len(data), offset=stored.offset)
         return View(self._known[key], 0, array.shape, row_major(array.shape, array.dtype.itemsize), array.dtype)
 
 

@@ -288,7 +288,7 @@ class Expression:
 
     @property
     def operands(self) -> list[View]:
-        """The views that the scalars read, each from the place where all loops are 0."""
+        """The views that the scalars read, each from the address where all loops are 0."""
         return [_at(view, indices) for view, indices in self._reads]
 
     @property

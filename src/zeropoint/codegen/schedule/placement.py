@@ -64,7 +64,7 @@ def _scatter(body: Body, op: ScatterOp) -> None:
     vector = positions.strides[dims.index_vector_dim] if dims.index_vector_dim < len(positions.shape) else 0
     writes = [0] * rank
     for d, axis in window.items():
-        # The place in such a dimension comes from the indices, not from a loop.
+        # The index in such a dimension comes from the indices, not from a loop.
         if d not in dims.scatter_dims_to_operand_dims:
             writes[axis] = target.strides[d]
     for d, of in zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True):

@@ -85,23 +85,23 @@ def _packed_floats(
     """Append the steps that pack a float operand and biases of 0. Returns the weights and their batch strides."""
     isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)
     terms, channels = right.shape[dims.other_term], right.shape[dims.column]
-    places: list[tuple[int, int, int]] = []  # of each group: first channel, vectors, offset in bytes
+    groups: list[tuple[int, int, int]] = []  # of each group: first channel, vectors, offset in bytes
     size = 0
     for part in kernel.columns(isa).parts:
-        for first in part.places():
-            places.append((first * isa.width, part.size, size))
+        for first in part.starts():
+            groups.append((first * isa.width, part.size, size))
             size += kernel.group_bytes(isa, part.size)
     steps = row_major(sizes, size)
     buffer = Buffer(Space.ARENA, size * int(np.prod(sizes, dtype=np.int64)))
     whole = View(buffer, 0, (*sizes, terms, channels), (*steps, 0, 4), right.dtype)
     order = (*dims.other_batch, dims.other_term, dims.column)
     given = replace(right, shape=whole.shape, strides=tuple(right.strides[d] for d in order), halo=None)
-    for first, count, place in places:
+    for first, count, offset in groups:
         row = count * isa.bytes
         some = (*sizes, terms, min(channels - first, count * isa.width))
         source = replace(given, shape=some).moved(first * given.strides[-1])
-        copy(body.graph, name, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
+        copy(body.graph, name, source, View(buffer, offset, some, (*steps, row, 4), right.dtype))
         biases = (*sizes, count * isa.width)
         # A product of activations has no bias, but the kernel adds one.
-        fill(body.graph, name, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
+        fill(body.graph, name, 0.0, View(buffer, offset + terms * row, biases, (*steps, 4), right.dtype))
     return whole, steps

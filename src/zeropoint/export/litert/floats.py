@@ -201,10 +201,10 @@ def sort(op: hlo.SortOp, emit: Emission) -> None:
         source = negated
     source = emit.transposed(source, order, kind)
     count = emit.builder.part("k", np.array(shape[axis], np.int32))
-    values, places = emit.temporary(f"{name}/values", last, kind), emit.temporary(f"{name}/places", last, i32)
-    emit.operator("TOPK_V2", [source, count], [values, places], ("TopKV2Options", {}))
+    values, indices = emit.temporary(f"{name}/values", last, kind), emit.temporary(f"{name}/indices", last, i32)
+    emit.operator("TOPK_V2", [source, count], [values, indices], ("TopKV2Options", {}))
     back = [order.index(d) for d in range(len(shape))]
-    for result, made, element in ((op.results_[0], values, kind), (op.results_[1], places, i32)):
+    for result, made, element in ((op.results_[0], values, kind), (op.results_[1], indices, i32)):
         moved, wanted = emit.transposed(made, back, element), emit.declare(result, element_of(result))
         if element is i32:
             emit.operator("CAST", [moved], [wanted], ("CastOptions", {}))

@@ -113,13 +113,13 @@ class TosaFile:
             order = self._orders["inputs"].get(name)
             value = inputs[name] if order is None else inputs[name].transpose(order)
             np.save(folder / f"x{index}.npy", np.ascontiguousarray(self._integers(name, value)))
-        places = {
+        options_of = {
             "ifm_name": [f"TosaInput_{i}" for i in range(len(self.inputs))],
             "ifm_file": [f"x{i}.npy" for i in range(len(self.inputs))],
             "ofm_name": [f"TosaOutput_{i}" for i in range(len(self.outputs))],
             "ofm_file": [f"y{i}.npy" for i in range(len(self.outputs))],
         }
-        options = [part for name, values in places.items() if values for part in (f"--{name}", ",".join(values))]
+        options = [part for name, values in options_of.items() if values for part in (f"--{name}", ",".join(values))]
         folders = ("--flatbuffer_dir", ".", "--output_dir", ".")
         _succeeding(
             self._folder.name, self._model, "--tosa_file", "program.tosa", *folders, "--tosa_level", "EIGHTK", *options

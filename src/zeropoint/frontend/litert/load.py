@@ -89,8 +89,8 @@ class _Importer:
         if tensor.data is not None:
             raise ModelError(f"found a constant '{tensor.name}' as an input, expected one that is given")
         shape = [0] * len(tensor.shape)
-        for place, dimension in enumerate(order):
-            shape[dimension] = tensor.shape[place]
+        for axis, dimension in enumerate(order):
+            shape[dimension] = tensor.shape[axis]
         element = f32 if tensor.is_quantized else element_of_dtype(tensor.dtype)
         return TensorType(element, shape)
 
@@ -139,7 +139,7 @@ class _Importer:
         return self._model.tensors[index].quantized
 
     def _convert(self, operator: Operator, lost: set[int]) -> None:
-        place = _described(operator, self._model)
+        where = _described(operator, self._model)
         try:
             converter = CONVERTERS.get(operator.name)
             if converter is None:
@@ -154,10 +154,10 @@ class _Importer:
                 else:
                     self._values.put(index, value)
         except (NodeError, LimitExceeded) as error:
-            self._problems.append(f"{place}: {error}" if str(error) else place)
+            self._problems.append(f"{where}: {error}" if str(error) else where)
             lost.update(operator.outputs)
         except Exception as error:
-            error.add_note(f"operator {place}")
+            error.add_note(f"operator {where}")
             raise
 
     def _is_padding(self, operator: Operator) -> bool:

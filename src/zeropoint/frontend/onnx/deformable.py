@@ -69,16 +69,16 @@ def _check(value: SSAValue, shape: Sequence[int], what: str) -> None:
 
 
 def _one(value: SSAValue, axis: int, number: int, build: Builder) -> SSAValue:
-    """The part at one place of a dimension, which is removed."""
+    """The part at one index of a dimension, which is removed."""
     part = part_of(value, axis, range(number, number + 1), build)
     return build.reshape(part, [size for at, size in enumerate(shape_of(part)) if at != axis])
 
 
 def _starts(window: Window, axis: int, outputs: Sequence[int]) -> np.ndarray:
     """The f32 positions of the taps without offsets along a dimension: (taps, rows, columns)."""
-    place = np.arange(outputs[axis]) * window.strides[axis] - window.padding[axis][0]
+    coordinate = np.arange(outputs[axis]) * window.strides[axis] - window.padding[axis][0]
     tap = np.unravel_index(np.arange(window.sizes[0] * window.sizes[1]), window.sizes)[axis] * window.dilations[axis]
-    found = tap[:, None, None] + (place[None, :, None] if axis == 0 else place[None, None, :])
+    found = tap[:, None, None] + (coordinate[None, :, None] if axis == 0 else coordinate[None, None, :])
     return np.broadcast_to(found, (len(tap), *outputs)).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Ops that undo windows: `Col2Im` adds overlapping columns, `MaxUnpool` puts maxima back to their places.
+"""Ops that undo windows: `Col2Im` adds overlapping columns, `MaxUnpool` puts maxima back to their positions.
 
 Source: the ONNX operator specification.
 """
@@ -34,8 +34,8 @@ def col2im(node: Node, build: Builder) -> SSAValue:
     image, block = node.integers_at(1, "image_shape") or (), node.integers_at(2, "block_shape") or ()
     window = window_of(node, image, block)
     columns = window.outputs(image)
-    batch, channels, places = shape_of(value)
-    if channels % prod(block) or places != prod(columns):
+    batch, channels, positions = shape_of(value)
+    if channels % prod(block) or positions != prod(columns):
         raise NodeError(
             f"found shape {list(shape_of(value))}, expected [N, C * {prod(block)}, {prod(columns)}] for an image of "
             f"{list(image)} and blocks of {list(block)}"
@@ -46,11 +46,11 @@ def col2im(node: Node, build: Builder) -> SSAValue:
     parts: list[SSAValue] = []
     for number, tap in enumerate(product(*map(range, block))):
         part = build.reshape(part_of(apart, 2, range(number, number + 1), build), [batch, features, *columns])
-        parts.append(build.insert(PadOp(part, zero, *_placed(window, tap, columns, image))))
+        parts.append(build.insert(PadOp(part, zero, *_padding_of(window, tap, columns, image))))
     return reduce(lambda a, b: build.apply(AddOp, a, b), parts)
 
 
-def _placed(
+def _padding_of(
     window: Window, tap: Sequence[int], columns: Sequence[int], image: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """The padding, low, high and interior, that places the columns of a tap in the image."""
@@ -81,9 +81,9 @@ def max_unpool(node: Node, build: Builder) -> SSAValue:
     count = prod(shape_of(value))
     zeros = build.broadcast(build.scalar(0, value), with_shape(value, [prod(shape)]), ())
     dimensions = ScatterDimensions(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1)
-    places = build.reshape(converted(indices, i64, build), [count, 1])
+    positions = build.reshape(converted(indices, i64, build), [count, 1])
     body = update_body(element_of(value), "none")
-    flat = build.insert(ScatterOp([zeros], places, [build.reshape(value, [count])], dimensions, body))
+    flat = build.insert(ScatterOp([zeros], positions, [build.reshape(value, [count])], dimensions, body))
     found = build.reshape(flat, shape)
     more = [want - have for want, have in zip(wanted, shape, strict=True)]
     return build.insert(PadOp(found, build.scalar(0, value), [0] * len(shape), more)) if any(more) else found

@@ -136,14 +136,14 @@ class Interpolation:
         along = build.apply(RemainderOp, build.apply(AbsOp, plus(position, -low, build)), period)
         return plus(build.apply(MinimumOp, along, build.apply(SubtractOp, period, along)), low, build)
 
-    def _tap(self, place: SSAValue, weight: SSAValue | None, size: int, build: Builder) -> Tap:
+    def _tap(self, coordinate: SSAValue, weight: SSAValue | None, size: int, build: Builder) -> Tap:
         exists = None
         if self.padding == "zeros":
-            above = build.compare(ComparisonDirection.GE, place, 0)
-            exists = build.apply(AndOp, above, build.compare(ComparisonDirection.LE, place, size - 1))
+            above = build.compare(ComparisonDirection.GE, coordinate, 0)
+            exists = build.apply(AndOp, above, build.compare(ComparisonDirection.LE, coordinate, size - 1))
         elif self.padding == "reflection":
-            place = self._reflected(place, size, build)
-        return Tap(converted(clamped(place, 0, size - 1, build), i32, build), weight, exists)
+            coordinate = self._reflected(coordinate, size, build)
+        return Tap(converted(clamped(coordinate, 0, size - 1, build), i32, build), weight, exists)
 
 
 def _polynomial(value: SSAValue, factors: Sequence[float], build: Builder) -> SSAValue:

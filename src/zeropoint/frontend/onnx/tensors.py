@@ -112,7 +112,7 @@ def _dtype_and_shape(tensor: TensorProto) -> tuple[np.dtype[np.generic], tuple[i
 
 def _external(tensor: TensorProto, folder: Path) -> Array:
     """The part of a data file that a tensor refers to, memory-mapped."""
-    path, start = _external_place(tensor, folder)
+    path, start = _external_data(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
     if not prod(shape):
         return np.empty(shape, dtype)
@@ -133,10 +133,10 @@ def check_external(tensor: TensorProto, folder: Path) -> None:
     Raises ModelError for a file that is not in the model's folder or below it, is not a regular file, or is too short.
     """
     if is_held(tensor.data_type):
-        _external_place(tensor, folder)
+        _external_data(tensor, folder)
 
 
-def _external_place(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
+def _external_data(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
     """The data file of a tensor and the offset in bytes. A model may only read files in its folder or below."""
     name = tensor.name
     entries = _external_entries(tensor)

@@ -1,4 +1,4 @@
-"""Parses the text of a type with upstream MLIR's error messages, reported at the same places as upstream."""
+"""Parses the text of a type with upstream MLIR's error messages, reported at the same positions as upstream."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def check_same_parameters(operand: Attribute, result: Attribute) -> None:
 
 
 def check_reshape_axis(operand: Attribute, result: Attribute) -> None:
-    """C3 of `reshape`: the quantized axis keeps its size and its place in the row-major order.
+    """C3 of `reshape`: the quantized axis keeps its size and its position in the row-major order.
 
     Raises VerifyException.
     """

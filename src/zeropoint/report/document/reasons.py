@@ -19,10 +19,10 @@ def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
     made = [value for value in found.values if value.kind != "input"]
     kernels = dict(zip(numbered([value.name for value in made]), made, strict=True))
     explained = [node for node in graph.nodes if node.kind == "kernel" and FACTS in graph.ops[node.id][-1].attributes]
-    places = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
+    names = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
     sentences: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
-        value = kernels.get(places.get(node.id, ("", 0)))
+        value = kernels.get(names.get(node.id, ("", 0)))
         if node.kind == "input" and node.name in inputs:
             sentences[node.id] = inputs[node.name]
         elif node.kind == "kernel" and value is not None:

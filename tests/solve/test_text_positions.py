@@ -10,7 +10,7 @@ from solve.own_targets import row, table
 from zeropoint.codegen.group import group
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.fuse import fuse
-from zeropoint.ir.locations import text_place
+from zeropoint.ir.locations import text_position
 from zeropoint.ir.text import parse_program
 from zeropoint.solve import PropagationError, propagate
 from zeropoint.solve.check import check_fully_quantized
@@ -45,16 +45,16 @@ def test_an_error_of_propagation_has_the_place_of_the_op(tmp_path: Path, case: s
     with pytest.raises(PropagationError) as caught:
         propagate(fuse(program, mine), mine)
     assert caught.value.op is not None
-    place = text_place(caught.value.op)
-    assert place is not None
-    assert place.line == LINES[case]
+    position = text_position(caught.value.op)
+    assert position is not None
+    assert position.line == LINES[case]
 
 
-def test_an_op_that_is_not_quantized_and_one_without_native_form_have_their_places() -> None:
+def test_an_op_that_is_not_quantized_and_one_without_native_form_have_their_positions() -> None:
     given = parse_program(f"func.func @main(%x: {T}) -> {T} {{\n%0 = stablehlo.tanh %x : {T}\nreturn %0 : {T}\n}}")
     with pytest.raises(PropagationError) as caught:
         check_fully_quantized(fuse(given, target("cpu")))
-    assert text_place(caught.value.op).line == 2
+    assert text_position(caught.value.op).line == 2
     pairs = "source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>"
     given = parse_program(
         f"func.func @main(%x: {T}) -> {T} {{\n\n"
@@ -62,4 +62,4 @@ def test_an_op_that_is_not_quantized_and_one_without_native_form_have_their_plac
     )
     with pytest.raises(CodegenError, match="native code runs one process") as refused:
         group(given, isa="avx2")
-    assert text_place(refused.value.op).line == 3
+    assert text_position(refused.value.op).line == 3
