@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,121 @@ def test_values_that_nobody_stated_are_named(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "('fully_connected'), expected calibration data (--data)" in result.stderr
     assert not (tmp_path / "out.mlir").exists()
+
+
+TENSOR = "tensor<1x4xf32>"
+
+
+def _two_stated(body: str, *, state: str = "stats") -> str:
+    """A program with the ranges [-1, 1] and [-2, 2] of %b and %d; nothing is stated about `body`, which makes %c."""
+    stated = {
+        "stats": lambda low, high: (
+            f'"quant.stats"({{}}) {{{{layerStats = dense<[{low}, {high}]> : tensor<2xf32>}}}} : ({TENSOR}) -> {TENSOR}'
+        ),
+        "fake": lambda low, high: (
+            f'"quant.const_fake_quant"({{}}) {{{{min = {low} : f32, max = {high} : f32, num_bits = 8 : i64, '
+            f"is_signed = true}}}} : ({TENSOR}) -> {TENSOR}"
+        ),
+        "requested": lambda low, high: f'"quant.stats_ref"({{}}) {{{{statsKey = "{low}"}}}} : ({TENSOR}) -> {TENSOR}',
+    }[state]
+    return f"""
+    func.func @main(%x: {TENSOR} {{zeropoint.name = "x"}}, %y: {TENSOR} {{zeropoint.name = "y"}}) -> {TENSOR} {{
+      %zero = stablehlo.constant dense<0.0> : {TENSOR}
+      %half = stablehlo.constant dense<0.5> : {TENSOR}
+      %pad = stablehlo.constant dense<4.0> : tensor<f32>
+      %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %b = {stated(-1.0, 1.0).format("%x")}
+      %d = {stated(-2.0, 2.0).format("%y")}
+      {body}
+      return %c : {TENSOR}
+    }}"""
+
+
+FOLLOW = {
+    "maximum of one value": (f"%c = stablehlo.maximum %b, %b : {TENSOR}", (-1, 1)),
+    "maximum": (f"%c = stablehlo.maximum %b, %d : {TENSOR}", (-1, 2)),
+    "minimum": (f"%c = stablehlo.minimum %b, %d : {TENSOR}", (-2, 1)),
+    "a constant": (f"%c = stablehlo.maximum %b, %half : {TENSOR}", (0.5, 1)),
+    "relu": (f"%c = stablehlo.maximum %d, %zero : {TENSOR}", (0, 2)),
+    "clamp": (f"%c = stablehlo.clamp %zero, %d, %half : {TENSOR}", (0, 0.5)),
+    "absolute value": (f"%c = stablehlo.abs %d : {TENSOR}", (0, 2)),
+    "select": (
+        f"%p = stablehlo.compare GT, %b, %d : ({TENSOR}, {TENSOR}) -> tensor<1x4xi1>\n"
+        f"%c = stablehlo.select %p, %b, %d : tensor<1x4xi1>, {TENSOR}",
+        (-2, 2),
+    ),
+    "select by a constant": (
+        f"%p = stablehlo.constant dense<[[true, false, true, false]]> : tensor<1x4xi1>\n"
+        f"%c = stablehlo.select %p, %b, %d : tensor<1x4xi1>, {TENSOR}",
+        (-2, 2),
+    ),
+    "concatenate": (
+        f"%e = stablehlo.concatenate %b, %d, dim = 1 : ({TENSOR}, {TENSOR}) -> tensor<1x8xf32>\n"
+        f"%c = stablehlo.slice %e [0:1, 2:6] : (tensor<1x8xf32>) -> {TENSOR}",
+        (-2, 2),
+    ),
+    "pad": (
+        f"%e = stablehlo.slice %b [0:1, 1:4] : ({TENSOR}) -> tensor<1x3xf32>\n"
+        "%c = stablehlo.pad %e, %pad, low = [0, 1], high = [0, 0], interior = [0, 0] "
+        f": (tensor<1x3xf32>, tensor<f32>) -> {TENSOR}",
+        (-1, 4),
+    ),
+    "reduction": (
+        "%e = stablehlo.reduce(%d init: %least) applies stablehlo.maximum across dimensions = [1] "
+        f": ({TENSOR}, tensor<f32>) -> tensor<1xf32>\n"
+        f"%c = stablehlo.broadcast_in_dim %e, dims = [0] : (tensor<1xf32>) -> {TENSOR}",
+        (-2, 2),
+    ),
+    "chain": (
+        f"%e = stablehlo.maximum %b, %d : {TENSOR}\n%f = stablehlo.abs %e : {TENSOR}\n"
+        f"%c = stablehlo.minimum %f, %b : {TENSOR}",
+        (-1, 1),
+    ),
+}
+"""Programs whose ranges follow from those of their operands, and the range of the result."""
+
+
+@pytest.mark.parametrize("name", FOLLOW)
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "tosa"])
+def test_a_range_that_follows_from_those_of_the_operands_needs_no_data(name: str, target: str) -> None:
+    body, (low, high) = FOLLOW[name]
+    random = np.random.default_rng(0)
+    sample = {"x": random.uniform(-1, 1, (1, 4)), "y": random.uniform(-2, 2, (1, 4))}
+    sample = {key: value.astype(np.float32) for key, value in sample.items()}
+    for state in ("stats", "fake"):
+        program = parse_program(_two_stated(body, state=state))
+        made = zp.Model(quantize(program, None, Options(target)).integer)(**sample)
+        expected = zp.Model(program)(**sample)
+        ((result, wanted),) = zip(made.values(), expected.values(), strict=True)
+        # Two steps of the coarsest operand's scale; the constant of `pad` widens it.
+        np.testing.assert_allclose(result, wanted, atol=2 * (max(high, 2) - min(low, -2)) / 255)
+        assert low - 0.05 <= result.min() <= result.max() <= high + 0.05
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "named"),
+    [
+        (f"%s = stablehlo.add %b, %d : {TENSOR}\n%c = stablehlo.maximum %s, %b : {TENSOR}", "stats", "('s')"),
+        (f"%c = stablehlo.multiply %b, %d : {TENSOR}", "fake", "('c')"),
+        (f"%c = stablehlo.maximum %b, %d : {TENSOR}", "requested", "('-2.0', '-1.0')"),
+        # A pole: no range is wide enough.
+        (
+            f"%e = stablehlo.subtract %b, %half : {TENSOR}\n%g = stablehlo.divide %half, %e : {TENSOR}"
+            f"\n%c = stablehlo.add %g, %d : {TENSOR}",
+            "stats",
+            "('g', 'c')",
+        ),
+    ],
+)
+def test_only_values_that_need_a_range_are_named(body: str, state: str, named: str) -> None:
+    with pytest.raises(MissingStatistics, match=re.escape(named)):
+        quantize(parse_program(_two_stated(body, state=state)), None)
+
+
+def test_explain_says_that_a_range_follows(tmp_path: Path) -> None:
+    (tmp_path / "model.mlir").write_text(_two_stated(FOLLOW["absolute value"][0]))
+    made = zp.quantize(tmp_path / "model.mlir")
+    assert "it follows from the ranges of the operands" in str(made.explain("c"))
 
 
 def test_corrections_run_on_the_data_of_a_model_that_states_all_its_ranges() -> None:

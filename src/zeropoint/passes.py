@@ -54,6 +54,7 @@ from zeropoint.solve import (
 )
 from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.bound_terms import bound_terms
+from zeropoint.solve.derive_ranges import derive_ranges
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.scale_parts import scale_parts
@@ -205,6 +206,8 @@ MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
 MATERIALIZE = Pass(materialize, "lower regions to quantized StableHLO")
 INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions require")
 
+DERIVE_RANGES = Pass(derive_ranges, "state the ranges that follow from those of operands, without data")
+
 FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
 """From the float model to regions. A recipe applies to their result."""
 ASKING_PASSES = (Pass(_instrument, "insert requests for statistics where ranges are needed"),)
@@ -271,6 +274,7 @@ OTHER_PASSES = (
     Pass(_choose_dot_forms, "choose how 8-bit products are added"),
     Pass(check_fully_quantized, "report ports without parameters as errors"),
     Pass(check_kernels, "report ports that their kernel does not allow as errors"),
+    DERIVE_RANGES,
     Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
     Pass(expand_block_scales, "replace scales of blocks in types of constants by tensors"),
     Pass(expand_fxpmath, "lower fixed-point ops to integer StableHLO"),

@@ -45,6 +45,7 @@ from zeropoint.passes import (
     ASKING_PASSES,
     CALIBRATED_PASSES,
     DECIDING_PASSES,
+    DERIVE_RANGES,
     EDGE_PASSES,
     FLOAT_PASSES,
     INTEGER_PASSES,
@@ -145,6 +146,7 @@ def quantize(
     asked = run_all(ASKING_PASSES, fused, settings)
     check_observers(asked)
     if samples is None:
+        asked = DERIVE_RANGES(asked, settings)
         _check_annotated(asked)
         check_without_data(options, validation=validation != ())
         samples, options = (), replace(options, effort="none", corrections=None)

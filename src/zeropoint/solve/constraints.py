@@ -22,11 +22,21 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, demanded_by, state_facts
+from zeropoint.ir.annotations import (
+    DERIVED,
+    EXTREMES,
+    OF_TARGET,
+    PINNED,
+    QUANTILES,
+    Fact,
+    Salience,
+    demanded_by,
+    state_facts,
+)
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import location_of, written_name
@@ -205,7 +215,8 @@ def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
             op,
         )
     rule = demanded_by(op)
-    source = rule or f"quant.stats '{written_name(op.res)}'"
+    derived = op.attributes.get(DERIVED)
+    source = rule or (derived.data if isinstance(derived, StringAttr) else f"quant.stats '{written_name(op.res)}'")
     constraints.of(value).observe(low, high, "calibrated" if rule is None else "user", source)
     if op.axis_stats is not None and op.axis is not None:
         axis, ranges = _channels(op, op.axis.value.data, inline_array(op.axis_stats), value)

@@ -21,6 +21,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.parts import Range, is_open, range_of, step_for
 from zeropoint.targets import OUTPUT, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
@@ -134,7 +135,15 @@ def known_range(value: SSAValue, weights: Weights, target: Target) -> Range | No
     maker = region_of(value)
     if found is not None or maker is None or isinstance(value.owner, StatisticsOp):
         return found
-    return known_range(maker.inputs[0], weights, target) if maker.logical_kernel.data in MOVEMENTS else None
+    moved = _moved(maker)
+    return None if moved is None else known_range(moved, weights, target)
+
+
+def _moved(maker: QuantizeRegionOp) -> SSAValue | None:
+    """The value whose elements a region moves; None if it computes, or its elements come from elsewhere as well."""
+    given = [value for value in maker.inputs if is_float(value)]
+    kernel = maker.logical_kernel.data
+    return given[0] if len(given) == 1 and kernel in MOVEMENTS and kernel not in ADDS_ELEMENTS else None
 
 
 def _fixed_range(value: SSAValue, target: Target) -> Range | None:
@@ -147,7 +156,8 @@ def _fixed_range(value: SSAValue, target: Target) -> Range | None:
         if fixed is not None:
             storage, zero_point = fixed.storage, fixed.zero_point
             return (storage.minimum - zero_point) * fixed.scale, (storage.maximum - zero_point) * fixed.scale
-    return _fixed_range(maker.inputs[0], target) if maker.logical_kernel.data in MOVEMENTS else None
+    moved = _moved(maker)
+    return None if moved is None else _fixed_range(moved, target)
 
 
 def is_even(leaves: Sequence[Leaf]) -> bool:

@@ -33,7 +33,7 @@ from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTIONS
 
 
-def _values(program: Program) -> list[SSAValue]:
+def all_values(program: Program) -> list[SSAValue]:
     """All values of the entry function, the variances of rows inside of normalizations, the values of composites."""
     block = program.entry
     inside = [variances for op in block.ops if (variances := row_variances(op)) is not None]
@@ -54,7 +54,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
 
     def of_program(program: Program) -> Callable[[SSAValue], bool]:
         copy = program.clone()
-        original = dict(zip(_values(copy), _values(program), strict=True))
+        original = dict(zip(all_values(copy), all_values(program), strict=True))
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
         constraints = take_constraints(copy, target.scale_type)
         asked = _wanted(copy, target, constraints)
@@ -68,7 +68,13 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
     return of_program
 
 
-def _wanted(program: Program, target: Target, constraints: Constraints) -> list[SSAValue]:
+def undecided(
+    program: Program, target: Target, constraints: Constraints
+) -> tuple[list[SSAValue], PortGraph, set[SSAValue]]:
+    """The values whose parameters neither the model nor a kernel determines, definitions first.
+
+    Also the graph of the ports, and the values whose type the kernel that produces them fixes.
+    """
     kernels = KernelChoice(target, constraints).choose(program)
     graph = PortGraph.of(kernels, constraints)
     specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
@@ -81,7 +87,11 @@ def _wanted(program: Program, target: Target, constraints: Constraints) -> list[
             settled.add(value)
         if _is_fixed(value, makers.get(value), graph, fixed):
             fixed.add(value)
-    asked = [value for value in graph.value_nodes if value not in settled]
+    return [value for value in graph.value_nodes if value not in settled], graph, fixed
+
+
+def _wanted(program: Program, target: Target, constraints: Constraints) -> list[SSAValue]:
+    asked, graph, fixed = undecided(program, target, constraints)
     if asked:
         side = [*with_ranges_that_matter(graph, fixed), *that_narrow(program, graph.value_nodes)]
         asked += [value for value in side if not _is_stated(value, constraints)]
