@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zeropoint.calibrate import asks_all, collect, instrument, observer_factory, state_ranges
+from zeropoint.calibrate import asks_all, calibrate, collect, instrument, observer_factory, state_ranges
+from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import FACTS
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import print_program
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
+from zeropoint.targets import target
 
 
 def without_facts(program: Program) -> Program:
@@ -28,3 +30,8 @@ def texts_of_plain_and_annotated(network: Program, data: Sequence[dict[str, Arra
     options = Options(target="cpu", observer="minmax", effort="none")
     plain, stated = (quantize(program, data, options).integer for program in (network, annotated))
     return print_program(without_facts(plain)), print_program(without_facts(stated))
+
+
+def fused_with_statistics(network: Program, data: Sequence[dict[str, Array]]) -> Program:
+    """The kernels of a model with statistics after every op, for `cpu`: some of these are inside of kernels."""
+    return fuse(calibrate(instrument(network, every_result=True), data), target("cpu"))

@@ -128,6 +128,46 @@ def test_the_storage_that_a_caller_sees_stays_and_is_computed_in_bytes(storage: 
     assert found[2].tolist() == x.tolist()
 
 
+BODIES = {
+    "a comparison and a selection": "%p = stablehlo.compare GE, %a, %b : ({0}, {0}) -> tensor<i1>\n"
+    "%r = stablehlo.select %p, %a, %b : tensor<i1>, {0}",
+    "a product": "%r = stablehlo.multiply %a, %b : {0}",
+}
+
+
+@pytest.mark.parametrize(("storage", "low", "high"), [("i4", -8, 7), ("u4", 0, 15), ("u2", 0, 3)])
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    ("op", "sizes", "attribute"),
+    [("reduce", "", "dimensions"), ("reduce_window", "4x", "window_dimensions")],
+)
+def test_any_body_makes_the_storage_that_a_caller_sees(
+    storage: str, low: int, high: int, body: str, op: str, sizes: str, attribute: str
+) -> None:
+    given, scalar, result = (quantized(shape, storage) for shape in ("6x", "", sizes))
+    program = parse_program(f"""module attributes {{zeropoint.profile = "fixed32"}} {{
+    func.func @main(%x: {given}, %z: {scalar}) -> {result} {{
+      %0 = "stablehlo.{op}"(%x, %z) ({{
+      ^bb0(%a: {scalar}, %b: {scalar}):
+        {BODIES[body].format(scalar)}
+        stablehlo.return %r : {scalar}
+      }}) {{{attribute} = array<i64: {3 if sizes else 0}>}} : ({given}, {scalar}) -> {result}
+      return %0 : {result}
+    }}
+    }}""")
+    integers = lower(program)
+    assert not float_ops(integers)
+    dtype = np.int8 if storage[0] == "i" else np.uint8
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(low, high + 1, 6).astype(dtype)
+        values = [x, np.array(1, dtype)]
+        expected = Interpreter(program).run_values(values)[0]
+        np.testing.assert_array_equal(Interpreter(integers).run_values(values)[0], expected)
+        if "selection" in body:
+            wanted = [max(1, *x[n : n + 3].tolist()) for n in range(4)] if sizes else max(1, *x.tolist())
+            assert expected.tolist() == wanted
+
+
 def test_native_code_dequantizes_an_argument_below_a_byte() -> None:
     program = f"""func.func @main(%x: {quantized("3x8x", "u4")}) -> tensor<3x8xf32> {{
       %0 = stablehlo.uniform_dequantize %x : ({quantized("3x8x", "u4")}) -> tensor<3x8xf32>

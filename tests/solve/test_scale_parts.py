@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
-from annotated import texts_of_plain_and_annotated
+from annotated import fused_with_statistics, texts_of_plain_and_annotated
 from networks import Network
 from solve.uneven_joins import a_maximum_pool, a_relu, a_transpose, convolved, joined, network, quantized, samples, sqnr
 from zeropoint.interp import Interpreter
@@ -16,6 +16,10 @@ from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.ir.text import print_program
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
+from zeropoint.solve.scale_parts import scale_parts
+from zeropoint.targets import target
 
 
 def undone(net: Network, value: SSAValue, ratio: float = 100.0) -> SSAValue:
@@ -97,3 +101,10 @@ def test_operands_keep_their_sizes_if_nothing_is_gained() -> None:
 
     for make in (even, kept, read_elsewhere):
         assert not scaled(quantized(network(make), "cpu").calibrated)
+
+
+def test_the_pass_alone_sees_through_statistics_inside_of_kernels() -> None:
+    fused = fused_with_statistics(network(of_kernels_that_commute), samples(0))
+    alone = scale_parts(fused, target("cpu"))
+    assert scaled(alone)
+    assert print_program(alone) == print_program(scale_parts(drop_inner_statistics(fused), target("cpu")))

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Block, Region, SSAValue
 
-from annotated import texts_of_plain_and_annotated
+from annotated import fused_with_statistics, texts_of_plain_and_annotated
 from networks import Network
 from solve.uneven_joins import (
     SHAPE,
@@ -56,8 +56,11 @@ from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.options import Options
 from zeropoint.pipeline import Quantization, quantize
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.kernels import left_float
+from zeropoint.solve.split_joins import split_joins
 from zeropoint.specialize import specialized
+from zeropoint.targets import target as named_target
 
 
 def a_dense_layer(net: Network, value: SSAValue) -> list[SSAValue]:
@@ -324,3 +327,10 @@ def test_parts_without_samples_are_bounded() -> None:
     result = quantize(stated, None, Options(target="cpu", effort="none"))
     assert any(BOUNDED in op.attributes for op in result.calibrated.entry.ops)
     assert sqnr(result, program) > 15
+
+
+def test_the_pass_alone_sees_through_statistics_inside_of_kernels() -> None:
+    fused = fused_with_statistics(network(behind(an_average_pool)), samples(0))
+    dropped = drop_inner_statistics(fused)
+    alone = print_program(split_joins(fused, named_target("cpu")))
+    assert alone == print_program(split_joins(dropped, named_target("cpu"))) != print_program(dropped)

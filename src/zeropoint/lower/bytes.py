@@ -127,8 +127,9 @@ def _narrow_uses(value: SSAValue, weights: Weights) -> None:
         edge = _Edge(Builder(InsertPoint.before(use.operation)), location_of(value), weights)
         integers = edge.cast(value, i8)
         if not kind.storage.type.signed:  # the number of the same low bits that fits the signed type
-            half = 1 << (kind.storage.type.width - 1)
-            flipped = edge.add(XorOp(integers, edge.filled(integers, half)))
+            mask, half = (1 << kind.storage.type.width) - 1, 1 << (kind.storage.type.width - 1)
+            bounded = edge.add(AndOp(integers, edge.filled(integers, mask)))  # what any body makes has this bound
+            flipped = edge.add(XorOp(bounded, edge.filled(integers, half)))
             integers = edge.add(SubtractOp(flipped, edge.filled(integers, half)))
         narrow = edge.cast(edge.converted(integers, storage_element(kind)), kind)
         use.operation.operands[use.index] = narrow

@@ -49,6 +49,7 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.solve.cuts import Cut
 from zeropoint.solve.divided import Divided
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.equalizable import (
     POWERS,
     bounds_of,
@@ -266,7 +267,7 @@ def _floats(values: Array) -> DenseIntOrFPElementsAttr:
 
 def scale_parts(program: Program, target: Target) -> Program:
     """A copy of the calibrated program whose contractions read concatenations of values of similar ranges."""
-    program = program.clone()
+    program = drop_inner_statistics(program)  # a copy
     for op in list(program.entry.ops):
         join = join_of(op.results[0]) if isinstance(op, QuantizeRegionOp) and len(op.results) == 1 else None
         found = None if join is None or JOIN not in target.by_kernel else _Scaled.of(join, program.weights, target)

@@ -43,6 +43,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.cuts import part_type
 from zeropoint.solve.divided import Divided, is_cuttable
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.parts import Part, is_open, parts_of, range_of, step_for
 from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
@@ -147,7 +148,7 @@ def split_channels(program: Program, target: Target) -> Program:
 
     Sums and products of two values are split if `target` has the kernel: a float op does not round.
     """
-    program = program.clone()
+    program = drop_inner_statistics(program)  # a copy
     # Readers first: a part that is taken of a sum moves to the operands of the sum.
     for op in reversed(list(program.entry.ops)):
         if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:

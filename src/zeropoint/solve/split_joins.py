@@ -56,6 +56,7 @@ from zeropoint.ir.stablehlo import ConstantOp, GatherDimensions, GatherOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.solve.amplification import Amplified, amplified
 from zeropoint.solve.divided import Divided
+from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.joins import PART_TOLERANCE
 from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, is_even, known_range, span
 from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
@@ -246,7 +247,7 @@ def _grouped(numbers: Array, leaves: Sequence[Leaf]) -> list[Array]:
 
 def split_joins(program: Program, target: Target) -> Program:
     """A copy of the calibrated program with kernels moved before concatenations that would be too coarse for them."""
-    program = program.clone()
+    program = drop_inner_statistics(program)  # a copy
     leaves = Leaves(program.weights, target)
     values = PartValues(leaves)
     for op in list(program.entry.ops):
