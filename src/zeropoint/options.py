@@ -116,7 +116,7 @@ def _is_callable(value: object) -> bool:
     return isinstance(value, bool) or callable(value)
 
 
-_TEXT, _PATH = (_is_text, "a text"), (_is_path, "a path")
+_TEXT, _PATH = (_is_text, "a string"), (_is_path, "a path")
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "target": (_is_path, "the name of a target, or a .toml or .py file"),
     "least_sqnr": (_is_number, "a number of dB"),

@@ -187,10 +187,10 @@ def test_a_target_in_python_is_checked_as_one_in_toml(tmp_path: Path) -> None:
 REFUSED = [
     ({"name": None}, "name", "found nothing"),
     ({"name": []}, "name", r"found \[\], expected a name"),
-    ({"name": 3}, "name", "found 3, expected a text"),
+    ({"name": 3}, "name", "found 3, expected a string"),
     ({"inputs": []}, "inputs", "found no ports"),
-    ({"inputs": [3]}, "inputs", "found 3, expected a text"),
-    ({"inputs": "act i8"}, "inputs", "expected a list of texts"),
+    ({"inputs": [3]}, "inputs", "found 3, expected a string"),
+    ({"inputs": "act i8"}, "inputs", "expected a list of strings"),
     ({"inputs": ["activation i8"]}, "inputs", "found port 'activation i8', expected"),
     ({"inputs": ["act"]}, "inputs", "found port 'act' without storage"),
     ({"inputs": ["act i8<3:2>"]}, "inputs", "expected bounds in order"),
@@ -243,7 +243,7 @@ def test_rows_are_counted_from_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("name = ", "found text that is no TOML"),
+        ("name = ", "found text that is not TOML"),
         ("profile = 'fixed32'", "found name = None"),
         ("name = 'x'", "found profile = None"),
         ("name = 'x'\nprofile = 'fixed32'", "found no rows"),

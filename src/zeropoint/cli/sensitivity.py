@@ -27,7 +27,7 @@ from zeropoint.cli.verbosity import progress
     "--target",
     default="cpu",
     show_default=True,
-    help="Target whose kernels are used; a file's Python code is run.",
+    help="Target whose kernels are used: see `zeropoint targets`; or a .toml or .py (its Python code is run).",
 )
 @OBSERVER
 @MASK
@@ -35,7 +35,7 @@ from zeropoint.cli.verbosity import progress
 @click.option(
     "--exact",
     is_flag=True,
-    help="Also run each kernel alone in 8 bits and measure the outputs.",
+    help="Also measure the outputs with only one kernel in 8 bits, for each kernel. Quantizes the network once per kernel.",
 )
 @click.option(
     "--worst",

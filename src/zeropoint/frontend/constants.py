@@ -41,7 +41,7 @@ def typed(name: str, value: Constant, dtype: np.dtype[np.generic], sizes: Sequen
 def with_constants(program: Program, constants: Mapping[str, Constant]) -> Program:
     """The program with these inputs as constants, by name; it is changed in place.
 
-    Raises ModelError for a name that is no input, and an array of another shape or dtype.
+    Raises ModelError for a name that is not an input, and an array of another shape or dtype.
     """
     ports = {port.name: (port, argument) for port, argument in zip(program.inputs, program.entry.args, strict=True)}
     main, first = program.main, program.entry.first_op

@@ -91,7 +91,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
             )
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TargetError(f"{path}: found text that is no TOML: {error}") from error
+        raise TargetError(f"{path}: found text that is not TOML: {error}") from error
 
 
 def _executed(path: Path) -> Mapping[str, Any]:
@@ -149,7 +149,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     profile = _text(table, "profile", path) if base is None or "profile" in table else base.profile
     entries: object = table.get("kernel", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", entries)):
-        raise TargetError(f"{path}: found 'kernel' that is no list of tables, expected [[kernel]] for each row")
+        raise TargetError(f"{path}: found 'kernel' that is not a list of tables, expected [[kernel]] for each row")
     tables = cast("list[Mapping[str, object]]", entries)
     rows = [row for number, entry in enumerate(tables, 1) for row in _rows(_Entry(entry, number, name, path))]
     if base is not None:
@@ -187,7 +187,7 @@ def _bounds(found: object, path: Path) -> frozenset[tuple[float, float]] | None:
 def _text(table: Mapping[str, Any], key: str, path: Path) -> str:
     found = table.get(key)
     if not isinstance(found, str) or not found:
-        raise TargetError(f"{path}: found {key} = {found!r}, expected a text")
+        raise TargetError(f"{path}: found {key} = {found!r}, expected a string")
     return found
 
 
@@ -233,15 +233,15 @@ class _Entry:
         return rules
 
     def text(self, column: str, default: str | None = None) -> str:
-        """A text."""
-        return self.of_type(column, str, "a text", default)
+        """A string."""
+        return self.of_type(column, str, "a string", default)
 
     def texts(self, column: str) -> list[str]:
-        """A list of texts."""
-        found = cast("list[object]", self.of_type(column, list, "a list of texts"))
+        """A list of strings."""
+        found = cast("list[object]", self.of_type(column, list, "a list of strings"))
         for item in found:
             if not isinstance(item, str) or not item:
-                raise self.wrong(column, f"found {item!r}, expected a text")
+                raise self.wrong(column, f"found {item!r}, expected a string")
         return cast("list[str]", found)
 
     def read(self, column: str, text: str, reader: Callable[[str], ValueT]) -> ValueT:
