@@ -70,3 +70,25 @@ def layer_norm(rows: int, size: int) -> Program:
         f"%nc = stablehlo.add %ng, %cb : {whole}",
         f"%y = stablehlo.add %nc, %x : {whole}",
     )  # fmt: skip
+
+
+def float_programs() -> tuple[Program, ...]:
+    """Batched products, functions with a row's sum, and a layer norm, all in f32."""
+    product = main(
+        "%a: tensor<2x3x9x17xf32>, %b: tensor<2x3x17x70xf32>", "tensor<2x3x9x70xf32>",
+        "%n = stablehlo.negate %a : tensor<2x3x9x17xf32>",
+        "%p = stablehlo.dot_general %n, %b, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]"
+        " : (tensor<2x3x9x17xf32>, tensor<2x3x17x70xf32>) -> tensor<2x3x9x70xf32>",
+        "%y = stablehlo.negate %p : tensor<2x3x9x70xf32>",
+    )  # fmt: skip
+    chain = main(
+        "%x: tensor<3x37xf32>", "tensor<3x37xf32>",
+        "%i = stablehlo.constant dense<0.0> : tensor<f32>",
+        "%e = stablehlo.exponential %x : tensor<3x37xf32>",
+        "%s = stablehlo.reduce(%e init: %i) applies stablehlo.add across dimensions = [1]"
+        " : (tensor<3x37xf32>, tensor<f32>) -> tensor<3xf32>",
+        "%t = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<3xf32>) -> tensor<3x37xf32>",
+        "%q = stablehlo.divide %e, %t : tensor<3x37xf32>",
+        "%y = stablehlo.tanh %q : tensor<3x37xf32>",
+    )  # fmt: skip
+    return product, chain, layer_norm(3, 70)

@@ -248,7 +248,7 @@ def test_rows_are_counted_from_the_first(tmp_path: Path) -> None:
         ("name = 'x'", "found profile = None"),
         ("name = 'x'\nprofile = 'fixed32'", "found no rows"),
         ("name = 'x'\nprofile = 'up'", "found profile 'up', expected one of"),
-        ("name = 'x'\nprofile = 'fixed32'\nkernel = 3", "found 'kernel' that is no list"),
+        ("name = 'x'\nprofile = 'fixed32'\nkernel = 3", "found 'kernel' that is not a list"),
         ("name = 'x'\ncolour = 3", "found key 'colour'"),
         ("name = 'x'\nextends = 'gpu'", "found target 'gpu', expected one of: cpu, cpu-integer"),
     ],

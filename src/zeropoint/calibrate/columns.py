@@ -263,7 +263,8 @@ def as_array(value: Any) -> Array:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise DataError(f"data: found {type(value).__name__} that is not an array, expected one shape ({error})") from error
+        found = type(value).__name__
+        raise DataError(f"data: found {found} that is not an array, expected one shape ({error})") from error
 
 
 def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:

@@ -35,7 +35,7 @@ from zeropoint.cli.verbosity import progress
 @click.option(
     "--exact",
     is_flag=True,
-    help="Also measure the outputs with only one kernel in 8 bits, for each kernel. Quantizes the network once per kernel.",
+    help="Also measure the outputs with one kernel alone in 8 bits; quantizes the network once per kernel.",
 )
 @click.option(
     "--worst",
