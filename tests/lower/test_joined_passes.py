@@ -9,7 +9,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
-from zeropoint.lower import lower
+from zeropoint.lower import integer_program, lower
 from zeropoint.opt import parse_passes, run_passes
 from zeropoint.report.counts import count_ops
 
@@ -110,3 +110,20 @@ def test_lower_alone_advises_to_inline_calls() -> None:
         ValueError, match=r"func.call: found a quantized op with no integer form; run inline-calls first"
     ):
         lower(parse_program(CALLED))
+
+
+@pytest.mark.parametrize("kind", ["i8:f32, 0.5:3", "u8:f32, 0.5:128", "i8:f32:0, {0.5:1, 0.25:2, 1.0:-3, 0.5, 0.5:9}"])
+@pytest.mark.parametrize("cast", ["quant.qcast", "stablehlo.uniform_quantize"])
+def test_nan_is_quantized_alike_before_and_after_lowering_without_a_profile(kind: str, cast: str) -> None:
+    quantized = f"tensor<5x!quant.uniform<{kind}>>"
+    types = f"tensor<5xf32> to {quantized}" if cast == "quant.qcast" else f"(tensor<5xf32>) -> {quantized}"
+    program = parse_program(f"""func.func @main(%x: tensor<5xf32>) -> {quantized} {{
+      %0 = {cast} %x : {types}
+      return %0 : {quantized}
+    }}""")
+    x = np.array([np.nan, np.inf, np.nan, -0.25, np.nan], np.float32)
+    (expected,) = Interpreter(program).run_values([x])
+    lowered = integer_program(program)
+    native = next(iter(NativeProgram(lowered)({lowered.inputs[0].name: x}).values()))
+    for found in (Interpreter(lowered).run_values([x])[0], native):
+        np.testing.assert_array_equal(found, expected)

@@ -483,6 +483,18 @@ PROGRAMS = {
         "tensor<4x6xi8>", "tensor<6x10xi8>", "i8", 9, "minimum",
         "window_dimensions = array<i64: 2, 2>, base_dilations = array<i64: 2, 2>",
     ),
+    "four bits": _program(
+        "%x: tensor<16x16xi8>, %z: tensor<16x16xi8>",
+        "  %0 = stablehlo.convert %x : (tensor<16x16xi8>) -> tensor<16x16xi4>\n"
+        "  %1 = stablehlo.convert %z : (tensor<16x16xi8>) -> tensor<16x16xi4>\n"
+        "  %2 = stablehlo.add %0, %1 : tensor<16x16xi4>\n  %3 = stablehlo.multiply %2, %1 : tensor<16x16xi4>\n"
+        "  %4 = stablehlo.subtract %3, %0 : tensor<16x16xi4>\n  %5 = stablehlo.negate %4 : tensor<16x16xi4>\n"
+        "  %6 = stablehlo.divide %5, %1 : tensor<16x16xi4>\n  %7 = stablehlo.shift_left %6, %0 : tensor<16x16xi4>\n"
+        "  %8 = stablehlo.shift_right_logical %0, %1 : tensor<16x16xi4>\n"
+        "  %9 = stablehlo.xor %7, %8 : tensor<16x16xi4>\n"
+        "  %y = stablehlo.convert %9 : (tensor<16x16xi4>) -> tensor<16x16xi8>",
+        "tensor<16x16xi8>",
+    ),
 }  # fmt: skip
 """By what they show."""
 

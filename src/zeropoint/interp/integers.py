@@ -27,18 +27,29 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
 
 
 def of_arrays(function: Callable[..., Array]) -> Rule:
-    """The rule for a function of arrays; the result has the op's result dtype."""
+    """The rule for a function of arrays; the result has the op's result dtype, and wraps around at its width."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
-        dtype = dtype_of(op.results[0])
+        dtype, spare = dtype_of(op.results[0]), spare_bits(op.results[0])
 
         def run(*operands: Array) -> Array:
-            return np.asarray(function(*operands)).astype(dtype, copy=False)
+            return extended(np.asarray(function(*operands)).astype(dtype, copy=False), spare)
 
         return run
 
     return rule
+
+
+def spare_bits(value: SSAValue) -> int:
+    """The bits of a signed container beyond those of its integers, which are sign-extended in it."""
+    element, dtype = element_or_self(value.type), dtype_of(value)
+    return 8 * dtype.itemsize - element.width.data if isinstance(element, IntegerType) and dtype.kind == "i" else 0
+
+
+def extended(array: Array, spare: int) -> Array:
+    """Integers without their spare bits, sign-extended."""
+    return np.asarray((array << spare) >> spare) if spare else array
 
 
 def unary(function: Unary) -> Rule:
@@ -93,12 +104,10 @@ def _of_unsigned(function: Binary) -> Rule:
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
-        width, dtype = _width(op.results[0]), dtype_of(op.results[0])
-        spare = 8 * dtype.itemsize - width
+        width, dtype, spare = _width(op.results[0]), dtype_of(op.results[0]), spare_bits(op.results[0])
 
         def run(lhs: Array, rhs: Array) -> Array:
-            found = np.asarray(function(_unsigned(lhs, width), _unsigned(rhs, width))).view(dtype)
-            return np.asarray((found << spare) >> spare) if spare and dtype.kind == "i" else found
+            return extended(np.asarray(function(_unsigned(lhs, width), _unsigned(rhs, width))).view(dtype), spare)
 
         return run
 
@@ -110,11 +119,11 @@ def _shift(function: Binary) -> Rule:
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
-        width, dtype = _width(op.results[0]), dtype_of(op.results[0])
+        width, dtype, spare = _width(op.results[0]), dtype_of(op.results[0]), spare_bits(op.results[0])
 
         def run(x: Array, amount: Array) -> Array:
             fits = (amount >= 0) & (amount < width)
-            return np.asarray(np.where(fits, function(x, np.where(fits, amount, 0)), 0)).astype(dtype)
+            return extended(np.asarray(np.where(fits, function(x, np.where(fits, amount, 0)), 0)).astype(dtype), spare)
 
         return run
 
@@ -122,13 +131,13 @@ def _shift(function: Binary) -> Rule:
 
 
 def _shift_unsigned(op: Operation, scope: Scope) -> Kernel:
-    width, dtype = _width(op.results[0]), dtype_of(op.results[0])
+    width, dtype, spare = _width(op.results[0]), dtype_of(op.results[0]), spare_bits(op.results[0])
     del scope
 
     def run(x: Array, amount: Array) -> Array:
         fits = (amount >= 0) & (amount < width)
         shifted = _unsigned(x, width) >> np.where(fits, amount, 0).astype(f"u{x.dtype.itemsize}")
-        return np.asarray(np.where(fits, shifted, 0)).astype(dtype)
+        return extended(np.asarray(np.where(fits, shifted, 0)).astype(dtype), spare)
 
     return run
 
@@ -198,14 +207,10 @@ def _compare_integers(op: Any, scope: Scope) -> Kernel:
 
 def _truncate_integer(op: Operation, scope: Scope) -> Kernel:
     del scope
-    width, dtype = _width(op.results[0]), dtype_of(op.results[0])
-    spare = 8 * dtype.itemsize - width
+    dtype, spare = dtype_of(op.results[0]), spare_bits(op.results[0])
 
     def run(x: Array) -> Array:
-        if dtype == np.bool_:
-            return (x & 1).astype(np.bool_)
-        # Integers below 8 bits are sign-extended in their containers.
-        return (x.astype(dtype) << spare) >> spare if spare else x.astype(dtype)
+        return (x & 1).astype(np.bool_) if dtype == np.bool_ else extended(x.astype(dtype), spare)
 
     return run
 

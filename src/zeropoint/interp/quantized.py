@@ -51,6 +51,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics import Multiplication, Profile, RequantizeBehaviour, addition, apply_table, functions
 from zeropoint.numerics.division import Division, compared_terms
+from zeropoint.numerics.profile import CAST_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.numerics.table import table
 
@@ -83,7 +84,7 @@ def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
     """
     if isinstance(element_or_self(op.result.type), OPEN):
         return _identity
-    profile = scope.profile if scope.states_profile else named_profile("float32-rne")
+    profile = scope.profile if scope.states_profile else named_profile(CAST_PROFILE)
     return quantization(element_or_self(op.result.type), profile)
 
 

@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.representation import bit_width
 from zeropoint.ir.tensors import Array, element_of, shape_of
-from zeropoint.numerics.profile import DEFAULT_PROFILE
+from zeropoint.numerics.profile import CAST_PROFILE, DEFAULT_PROFILE
 
 GREATEST_WIDTH = 8
 """Of integers in blocks, in bits: differences of them are exact in f32."""
@@ -137,8 +137,8 @@ def _profile(program: Program, value: SSAValue) -> str:
     op = _owner(value)
     while isinstance(op, BroadcastInDimOp | ReshapeOp | TransposeOp):
         op = _owner(op.operand)
-    name = (own_profile(op) if isinstance(op, Operation) else None) or program.profile or DEFAULT_PROFILE
-    return "float32-rne" if isinstance(op, QuantizeCastOp) and name == DEFAULT_PROFILE else name
+    stated = (own_profile(op) if isinstance(op, Operation) else None) or program.profile
+    return stated or (CAST_PROFILE if isinstance(op, QuantizeCastOp) else DEFAULT_PROFILE)
 
 
 def dequantized_constant(program: Program, value: SSAValue) -> Array | None:

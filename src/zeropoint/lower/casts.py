@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from zeropoint.ir.annotations import PROFILE
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.lower.context import Lowering, quantized_element, storage_element, stored_element
 from zeropoint.lower.normalization import lower_quantized_floats
 from zeropoint.lower.tables import function_source, integer_source, lower_converted, lower_table
+from zeropoint.numerics.profile import CAST_PROFILE
+
+
+def state_cast_profiles(program: Program) -> None:
+    """Name the profile of each `quant.qcast` of a program without one: StableHLO's holds for StableHLO's ops only."""
+    for op in program.module.walk():
+        if isinstance(op, QuantizeCastOp) and PROFILE not in op.attributes:
+            op.attributes[PROFILE] = StringAttr(CAST_PROFILE)
 
 
 def as_stablehlo(block: Block) -> None:

@@ -91,7 +91,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.lower.arithmetic import lower_product, lower_quotient, lower_requantize, lower_sum
 from zeropoint.lower.bodies import lower_by_body
 from zeropoint.lower.bytes import is_narrow, store_in_bytes
-from zeropoint.lower.casts import as_stablehlo, lower_quantize, stored_bits
+from zeropoint.lower.casts import as_stablehlo, lower_quantize, state_cast_profiles, stored_bits
 from zeropoint.lower.constants import fold_quantized_constants
 from zeropoint.lower.context import (
     Lowering,
@@ -271,6 +271,8 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
         for op in program.module.walk():
             # The given profile holds for every op.
             op.attributes.pop(PROFILE, None)
+    elif program.profile is None:
+        state_cast_profiles(program)
     # Recorded, because the program is only defined together with its profile.
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry

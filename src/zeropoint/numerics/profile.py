@@ -147,6 +147,8 @@ PROFILES: dict[str, Profile] = dict(
 
 DEFAULT_PROFILE = "stablehlo"
 """The profile of a program that does not name one: StableHLO's semantics."""
+CAST_PROFILE = "float32-rne"
+"""The profile of `quant.qcast` in such a program: NaN becomes the zero point, because StableHLO does not define it."""
 
 
 def profile(name: str) -> Profile:

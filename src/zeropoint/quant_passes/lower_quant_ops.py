@@ -35,13 +35,13 @@ from zeropoint.ir.quant.casts import is_signless
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.profile import CAST_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.quant_passes.affine import dequantize, quantize_as_upstream, quantize_scalar
 from zeropoint.quant_passes.containers import Conversion, Convert, convert_value
 from zeropoint.quant_passes.emitter import Emitter
 from zeropoint.quant_passes.errors import LoweringError
 
-DEFAULT_PROFILE = "float32-rne"
 """The profile that matches StableHLO's quantized ops."""
 
 
@@ -102,7 +102,7 @@ def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     for an unknown profile.
     """
     program = program.clone()
-    default = named_profile(profile or program.profile or DEFAULT_PROFILE)
+    default = named_profile(profile or program.profile or CAST_PROFILE)
     for op in list(program.module.walk()):
         if isinstance(op, QuantizeCastOp):
             own = own_profile(op) if profile is None else None
