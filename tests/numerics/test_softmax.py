@@ -50,6 +50,18 @@ def test_probabilities_have_the_stated_error(bits: int, terms: int, scale: float
     assert _errors(softmax, scores) <= 0.5 + softmax.error
 
 
+@pytest.mark.parametrize("bits", [8, 11, 15])
+@pytest.mark.parametrize("terms", [2, 100, 3000])
+@pytest.mark.parametrize("scale", [3e-9, 2.572e-7, 9.1e-7, 4e-6])
+def test_scores_of_30_bits_have_the_stated_error(bits: int, terms: int, scale: float) -> None:
+    softmax, random = Softmax.of(scale, terms, bits), np.random.default_rng(terms)
+    for reach in (2.0, 5.0, math.log(terms), 20.0):
+        distances = np.minimum(np.rint(random.uniform(0, reach / scale, (20, terms))), 2 * GREATEST_SCORE)
+        distances[:10, 1:] = distances[:10, 1:2]  # the others alike: half of the sum each
+        distances[:, 0] = 0
+        assert _errors(softmax, GREATEST_SCORE - distances.astype(np.int64)) <= 0.5 + softmax.error
+
+
 def test_every_pair_of_8_bit_scores_has_the_stated_error() -> None:
     softmax = Softmax.of(0.08, 2, 8)
     a, b = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))

@@ -44,7 +44,7 @@ def of_arrays(function: Callable[..., Array]) -> Rule:
 def spare_bits(value: SSAValue) -> int:
     """The bits of a signed container beyond those of its integers, which are sign-extended in it."""
     element, dtype = element_or_self(value.type), dtype_of(value)
-    return 8 * dtype.itemsize - element.width.data if isinstance(element, IntegerType) and dtype.kind == "i" else 0
+    return 8 * dtype.itemsize - _width(value) if isinstance(element, IntegerType) and dtype.kind == "i" else 0
 
 
 def extended(array: Array, spare: int) -> Array:
