@@ -59,6 +59,7 @@ from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.solve.split_channels import split_channels
+from zeropoint.solve.split_contractions import split_contractions
 from zeropoint.solve.split_joins import split_joins
 from zeropoint.split_composites import split_composites
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
@@ -219,6 +220,7 @@ CALIBRATED_PASSES = (
     Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
     Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
     Pass(scale_parts, "scale operands of a concatenation to similar ranges if contractions compensate them"),
+    Pass(split_contractions, "compute a contraction of a concatenation of values of different ranges by parts"),
     Pass(name_kernels, "state the names of kernels that share the name of one op"),
 )
 """Use the statistics of calibration."""

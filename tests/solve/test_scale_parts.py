@@ -10,28 +10,26 @@ from xdsl.ir import SSAValue
 
 from annotated import fused_with_statistics, texts_of_plain_and_annotated
 from networks import Network
-from solve.uneven_joins import a_maximum_pool, a_relu, a_transpose, convolved, joined, network, quantized, samples, sqnr
+from solve.uneven_joins import (
+    a_maximum_pool,
+    a_relu,
+    a_transpose,
+    convolved,
+    joined,
+    network,
+    parts,
+    quantized,
+    samples,
+    sqnr,
+    undone,
+)
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
-from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.targets import target
-
-
-def undone(net: Network, value: SSAValue, ratio: float = 100.0) -> SSAValue:
-    """A convolution whose weights are greater for the small channels."""
-    net.name = f"undone{len(list(net.function.body.block.ops))}"
-    weight = net.random.normal(0, 0.3, (8, 8, 1, 1)) / np.repeat([ratio, 1.0], 4).reshape(1, -1, 1, 1)
-    result = with_shape(value, [1, 8, *shape_of(value)[2:]])
-    return net.insert(ConvolutionOp(value, net.constant(weight), result, ConvolutionLayout.channels_first(2)))
-
-
-def parts(net: Network, value: SSAValue, ratio: float = 100.0) -> list[SSAValue]:
-    return [convolved(net, value, 4, ratio), convolved(net, value, 4)]
 
 
 def directly(net: Network, value: SSAValue) -> list[SSAValue]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import TensorType, f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
 
 from annotated import fused_with_statistics, texts_of_plain_and_annotated
 from networks import Network
@@ -15,6 +15,8 @@ from solve.uneven_joins import (
     SHAPE,
     a_maximum_pool,
     a_relu,
+    a_scatter,
+    a_sum_with_another_value,
     a_transpose,
     convolved,
     joined,
@@ -44,9 +46,6 @@ from zeropoint.ir.stablehlo import (
     PadOp,
     ReduceWindowOp,
     ReshapeOp,
-    ReturnOp,
-    ScatterDimensions,
-    ScatterOp,
     SelectOp,
     SliceOp,
     TransposeOp,
@@ -211,24 +210,6 @@ def test_what_comes_between_a_join_and_its_reader_is_computed_for_each_part(
 def test_parts_in_other_places_keep_their_precision(make: Callable[[Network, SSAValue], list[SSAValue]]) -> None:
     program = network(make)
     assert sqnr(quantized(program, "cpu"), program) > 27  # 9 or less with one scale
-
-
-def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
-    """Nobody knows how large the parts of the other value are."""
-    net.name = "residual"
-    weight = net.random.normal(0, 1, (8, 8, 1, 1)) * np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
-    layout = ConvolutionLayout.channels_first(2)
-    return net.insert(AddOp(value, net.insert(ConvolutionOp(net.values[0], net.constant(weight), value.type, layout))))
-
-
-def a_scatter(net: Network, value: SSAValue) -> SSAValue:
-    """The first element of every channel becomes 0."""
-    places = np.stack([np.zeros(8), np.arange(8), np.zeros(8), np.zeros(8)], 1).astype(np.int32)
-    indices = net.insert(constant_op(places, net.weights))
-    dimensions = ScatterDimensions((), (0, 1, 2, 3), (), (), (0, 1, 2, 3), 1)
-    block = Block(arg_types=[TensorType(f32, [])] * 2)
-    block.add_op(ReturnOp([block.args[1]]))
-    return net.insert(ScatterOp([value], indices, [net.constant(np.zeros(8))], dimensions, Region(block)))
 
 
 @pytest.mark.parametrize("follower", [a_sum_with_another_value, a_scatter])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Block, Region, SSAValue
 
 from networks import Network
 from zeropoint.codegen.runtime.native import NativeEngine
 from zeropoint.interp import Interpreter
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -20,6 +21,9 @@ from zeropoint.ir.stablehlo import (
     MaximumOp,
     MultiplyOp,
     ReduceWindowOp,
+    ReturnOp,
+    ScatterDimensions,
+    ScatterOp,
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
@@ -62,6 +66,36 @@ def a_transpose(net: Network, value: SSAValue) -> SSAValue:
 
 def a_relu(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(MaximumOp(value, net.splat(0.0, value)))
+
+
+def undone(net: Network, value: SSAValue, ratio: float = 100.0) -> SSAValue:
+    """A convolution whose weights are greater for the small channels."""
+    net.name = f"undone{len(list(net.function.body.block.ops))}"
+    weight = net.random.normal(0, 0.3, (8, 8, 1, 1)) / np.repeat([ratio, 1.0], 4).reshape(1, -1, 1, 1)
+    result = with_shape(value, [1, 8, *shape_of(value)[2:]])
+    return net.insert(ConvolutionOp(value, net.constant(weight), result, ConvolutionLayout.channels_first(2)))
+
+
+def parts(net: Network, value: SSAValue, ratio: float = 100.0) -> list[SSAValue]:
+    return [convolved(net, value, 4, ratio), convolved(net, value, 4)]
+
+
+def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
+    """Nobody knows how large the parts of the other value are."""
+    net.name = "residual"
+    weight = net.random.normal(0, 1, (8, 8, 1, 1)) * np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
+    layout = ConvolutionLayout.channels_first(2)
+    return net.insert(AddOp(value, net.insert(ConvolutionOp(net.values[0], net.constant(weight), value.type, layout))))
+
+
+def a_scatter(net: Network, value: SSAValue) -> SSAValue:
+    """The first element of every channel becomes 0."""
+    places = np.stack([np.zeros(8), np.arange(8), np.zeros(8), np.zeros(8)], 1).astype(np.int32)
+    indices = net.insert(constant_op(places, net.weights))
+    dimensions = ScatterDimensions((), (0, 1, 2, 3), (), (), (0, 1, 2, 3), 1)
+    block = Block(arg_types=[TensorType(f32, [])] * 2)
+    block.add_op(ReturnOp([block.args[1]]))
+    return net.insert(ScatterOp([value], indices, [net.constant(np.zeros(8))], dimensions, Region(block)))
 
 
 def network(make: Callable[[Network, SSAValue], list[SSAValue]]) -> Program:

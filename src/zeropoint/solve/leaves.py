@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.element_parts import carried, concatenated, through
+from zeropoint.ir.element_parts import NO_PART, carried, concatenated, through
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import Array
@@ -158,6 +158,22 @@ def _fixed_range(value: SSAValue, target: Target) -> Range | None:
             return (storage.minimum - zero_point) * fixed.scale, (storage.maximum - zero_point) * fixed.scale
     moved = _moved(maker)
     return None if moved is None else _fixed_range(moved, target)
+
+
+def along_one_dimension(numbers: Array) -> tuple[int, Array] | None:
+    """The dimension along which the leaves of a value differ, and the leaf of each element along it; None if several.
+
+    Elements of no leaf, such as padding, count as those beside them.
+    """
+    if not numbers.size:
+        return None
+    for axis in range(numbers.ndim):
+        others = tuple(n for n in range(numbers.ndim) if n != axis)
+        along = numbers.max(axis=others, keepdims=True)
+        if ((numbers == along) | (numbers == NO_PART)).all():
+            found = along.reshape(-1)
+            return (axis, found) if (found != NO_PART).all() and np.unique(found).size > 1 else None
+    return None
 
 
 def is_even(leaves: Sequence[Leaf]) -> bool:

@@ -158,7 +158,7 @@ class PartValues:
             value if part is None else part.value(before) for value, part in zip(region.inputs, operands, strict=True)
         ]
         made = divided.copy(values)
-        made.location = _named(
+        made.location = located(
             region.location, next(value for value, part in zip(values, operands, strict=True) if part)
         )
         return _inserted([made], before)
@@ -197,7 +197,7 @@ class PartValues:
 
         def make(before: Operation) -> SSAValue:
             inner = SliceOp(value, start, limit, strides)
-            return _inserted([wrapped("slice", inner, _named(location_of(value), value))], before)
+            return _inserted([wrapped("slice", inner, located(location_of(value), value))], before)
 
         return Planned(whole, make)
 
@@ -235,7 +235,7 @@ def wrapped(kernel: str, op: Operation, location: LocationAttr) -> QuantizeRegio
     return made
 
 
-def _named(location: LocationAttr, part: SSAValue) -> LocationAttr:
+def located(location: LocationAttr, part: SSAValue) -> LocationAttr:
     """The location of a copy: its name says which part it computes."""
     name = location_text(location)
     return location if name is None else name_location(f"{name}/{value_name(part)}")

@@ -40,25 +40,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.element_parts import NO_PART, through
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp, GatherDimensions, GatherOp
-from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.solve.amplification import Amplified, amplified
 from zeropoint.solve.divided import Divided
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.joins import PART_TOLERANCE
-from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, is_even, known_range, span
+from zeropoint.solve.keep_float import keep_float
+from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, along_one_dimension, is_even, known_range, span
 from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
 from zeropoint.solve.parts import Range, is_open, range_of, step_for
 from zeropoint.targets import Target
@@ -99,7 +98,7 @@ class _Reader:
         if len(computed) != 1 or region.inputs[computed[0]] not in leaves.of or not is_open(region):
             return None
         made = through(region, leaves.of, leaves.weights)
-        found = _along_one_dimension(made[0]) if made else None
+        found = along_one_dimension(made[0]) if made else None
         if found is None:
             return None
         axis, numbers = found
@@ -167,14 +166,6 @@ class _Reader:
         times, name = max(found)
         return (name, times) if times > PART_TOLERANCE else None
 
-    def keep_float(self, name: str, times: float) -> None:
-        """Demand that the region stays float, and so what comes before it, up to the concatenation (`joins.py`)."""
-        region = self.region
-        why = f"it equalizes the parts that it reads, and at one scale '{name}' would be {times:.3g} times too coarse"
-        region.attributes[FLOAT_REASON] = StringAttr(why)
-        region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
-        region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])
-
     def move(self, parts: Sequence[_Part]) -> None:
         """Insert the kernels of the parts and their concatenation instead of the region."""
         region, bound = self.region, range_of(self.region.outputs[0])
@@ -203,30 +194,9 @@ class _Reader:
         return taken.outputs[0]
 
 
-def _float_spec(value: SSAValue) -> Attribute:
-    element = element_of(value)
-    return NoQuantizedType(element) if isinstance(element, AnyFloat) else element
-
-
 def _is_hurt(one: Amplified, shared: float, own: float, result: float) -> bool:
     """Whether the `shared` scale costs a part more than a bit, beside its own scale and that of the result."""
     return one.gain * shared > WORTH * max(one.gain * own, result)
-
-
-def _along_one_dimension(numbers: Array) -> tuple[int, Array] | None:
-    """The dimension along which the leaves of a value differ, and the leaf of each element along it; None if several.
-
-    Elements of no leaf, such as padding, count as those beside them.
-    """
-    if not numbers.size:
-        return None
-    for axis in range(numbers.ndim):
-        others = tuple(n for n in range(numbers.ndim) if n != axis)
-        along = numbers.max(axis=others, keepdims=True)
-        if ((numbers == along) | (numbers == NO_PART)).all():
-            found = along.reshape(-1)
-            return (axis, found) if (found != NO_PART).all() and np.unique(found).size > 1 else None
-    return None
 
 
 def _grouped(numbers: Array, leaves: Sequence[Leaf]) -> list[Array]:
@@ -257,7 +227,9 @@ def split_joins(program: Program, target: Target) -> Program:
             reader.move(parts)
             continue
         if reader is not None and (lost := reader.lost()) is not None:
-            reader.keep_float(*lost)
+            name, times = lost
+            what = f"at one scale '{name}' would be {times:.3g} times too coarse"
+            keep_float(reader.region, f"it equalizes the parts that it reads, and {what}")
         leaves.visit(op)
     remove_dead_ops(program.entry)
     return program
