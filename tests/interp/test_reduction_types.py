@@ -199,6 +199,36 @@ def test_what_the_rfc_leaves_out_is_refused(text: str, sentence: str):
         mlir.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("given", "body", "sentence"),
+    [
+        ("i8", "i32", "expected to be 'i32', but got 'i16'; allowed beside it, as the operand has it: 'i8'"),
+        (
+            INPUT,
+            SUM,
+            "but got 'i16'; allowed beside it, as the operand has it: '!quant.uniform<u8:f32, 5.000000e-01:10>' with "
+            "any scale and zero point",
+        ),
+        ("i32", "i32", "expected to be 'i32', but got 'i16'"),
+    ],
+)
+def test_a_wrong_result_of_reduce_scatter_names_all_types_allowed(given: str, body: str, sentence: str) -> None:
+    text = f"""func.func @main(%x: tensor<4x{given}>) -> tensor<4xi16> {{
+      %0 = "stablehlo.reduce_scatter"(%x) <{{
+        replica_groups = dense<0> : tensor<1x1xi64>, scatter_dimension = 0 : i64
+      }}> ({{
+      ^bb0(%a: tensor<{body}>, %b: tensor<{body}>):
+        %s = stablehlo.add %a, %b : tensor<{body}>
+        stablehlo.return %s : tensor<{body}>
+      }}) : (tensor<4x{given}>) -> tensor<4xi16>
+      return %0 : tensor<4xi16>
+    }}"""
+    with pytest.raises(VerifyException) as error:
+        parse_program(text)
+    assert sentence in str(error.value)
+    assert ("allowed" in str(error.value)) == (given != body)
+
+
 @pytest.mark.parametrize("result", ["complex<f32>", "complex<f64>"])
 def test_a_complex_body_computes_in_a_wider_type(result: str):
     x = np.array([1 + 2j, 2.0**-30, -1, 3j], np.complex64)

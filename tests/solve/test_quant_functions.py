@@ -7,7 +7,7 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from solve.graphs import ACT, TOY, Graph, row
+from solve.graphs import ACT, CENTRED, TOY, Graph, row
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     CalibratedQuantizedType,
@@ -143,6 +143,49 @@ def test_a_bias_that_is_not_at_the_scale_of_the_products_is_refused() -> None:
     table = Target("t", "fixed32", (*TOY.rows, dense(Custom(other, "other"))))
     with pytest.raises(PropagationError, match=r"other: found .* for bias, expected the scales of the products"):
         propagate(graph.finish(value), table)
+
+
+MISFITS = {
+    "a zero point": (lambda i, o: (1, UniformQuantizedType.per_layer(i[1].storage, 1.0, 5)), "expected zero point 0"),
+    "too few scales": (
+        lambda i, o: (1, UniformQuantizedType.per_channel(i[1].storage, 1, [1.0] * 3)),
+        "expected one scale, or one for each index of dimension 1 of tensor<4x4xf32>",
+    ),
+    "scales of another dimension": (
+        lambda i, o: (1, UniformQuantizedType.per_channel(i[1].storage, 0, [1.0] * 4)),
+        "expected one scale, or one for each index of dimension 1 of tensor<4x4xf32>",
+    ),
+    "a dimension that is not there": (
+        lambda i, o: (1, UniformQuantizedType.per_channel(i[1].storage, 7, [1.0] * 4)),
+        "expected one scale, or one for each index of dimension 1 of tensor<4x4xf32>",
+    ),
+    "a zero point of the output": (
+        lambda i, o: (-1, UniformQuantizedType.per_layer(I8, 1.0, 5)),
+        "expected zero point 0",
+    ),
+    "a scale that is no power of two": (
+        lambda i, o: (-1, UniformQuantizedType.per_layer(I8, 0.1)),
+        "expected scales that are powers of two",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_a_type_that_the_row_or_the_target_does_not_have_is_refused(name: str) -> None:
+    """Each was accepted, or an error of NumPy about shapes."""
+    made, sentence = MISFITS[name]
+
+    def relation(inputs, outputs):
+        port, found = made(inputs, outputs)
+        (inputs if port >= 0 else outputs)[max(port, 0)] = found
+        return ([port], []) if port >= 0 else ([], [0])
+
+    centred = KernelRow("fully_connected", (ACT, WEIGHT, BIAS), CENTRED, Custom(relation, "f"), 32)
+    table = Target("t", "fixed32", (*TOY.rows, centred), scale_type="power_of_two")
+    with pytest.raises(
+        PropagationError, match=rf"fully_connected 'dense0': f: found .* for (weight|output), {sentence}"
+    ):
+        propagate(chain(1), table)
 
 
 def test_a_storage_may_be_written_with_its_range() -> None:

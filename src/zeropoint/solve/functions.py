@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.errors import running_foreign
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -27,11 +28,12 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
 from zeropoint.ir.quant.parameters import CalibratedParameters
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernel import Kernel
-from zeropoint.solve.operands import operand_type
+from zeropoint.solve.operands import contraction_in, operand_type
 from zeropoint.targets import Custom, KernelRow, Role
 
 Types = dict[int, QuantizedType | None]
@@ -82,8 +84,10 @@ def is_settable(row: KernelRow, region: QuantizeRegionOp, port: int) -> bool:
     return is_float and row.rule(port).role is not Role.OTHER
 
 
-def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> list[tuple[int, UniformQuantizedType]]:
-    """The (port, type) pairs that the function of a row derives from the `known` types.
+def ask(
+    row: KernelRow, region: QuantizeRegionOp, source: str, known: Types, scale_type: str = "f64"
+) -> list[tuple[int, UniformQuantizedType]]:
+    """The (port, type) pairs that the function of a row derives from the `known` types, for a target's `scale_type`.
 
     Raises PropagationError, naming `source`, if the function fails or sets a type that its port cannot have.
     """
@@ -95,19 +99,37 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
         updated = [*((i, inputs[i]) for i in set_inputs), *((~i, outputs[i]) for i in set_outputs)]
     derived: list[tuple[int, UniformQuantizedType]] = []
     for port, made in updated:
-        named, rule = row.port_name(port), row.rule(port)
+        named = row.port_name(port)
         if not is_settable(row, region, port) or not isinstance(made, UniformQuantizedType):
             raise PropagationError(
                 f"{source}: found {made} for {named}, expected !quant.uniform of a quantized port", region
             )
-        if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
-            raise PropagationError(
-                f"{source}: found {made} for {named}, expected one scale: its row allows no more", region
-            )
-        if not rule.accepts(made.storage):
-            raise PropagationError(f"{source}: found {made} for {named}, which its own row does not accept", region)
+        if (misfit := _misfit(row, region, port, made, scale_type)) is not None:
+            raise PropagationError(f"{source}: found {made} for {named}, {misfit}", region)
         derived.append((port, made))
     return derived
+
+
+def _misfit(
+    row: KernelRow, region: QuantizeRegionOp, port: int, made: UniformQuantizedType, scale_type: str
+) -> str | None:
+    """Why a port cannot have the type that a function gave it, as the end of a sentence; None if it can."""
+    rule, value = row.rule(port), region.inputs[port] if port >= 0 else region.outputs[~port]
+    if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
+        return "expected one scale: its row allows no more"
+    if not rule.accepts(made.storage):
+        return "which its own row does not accept"
+    if rule.zero_point is not None and bool((made.zero_points != rule.zero_point).any()):
+        return f"expected zero point {rule.zero_point}: its row allows no other"
+    if scale_type == "power_of_two" and bool((held_scale(made.scales, scale_type) != made.scales).any()):
+        return "expected scales that are powers of two, as all of this target"
+    contraction = contraction_in(region)
+    axis = weight_channel_axis(contraction) if contraction and rule.role is Role.WEIGHT else made.axis
+    if made.axis is not None and axis is not None:
+        shape, count = shape_of(value), len(made.scales)
+        if made.axis != axis or axis >= len(shape) or shape[axis] not in (DYNAMIC_INDEX, count):
+            return f"expected one scale, or one for each index of dimension {axis} of {value.type}"
+    return None
 
 
 def checked_constant(

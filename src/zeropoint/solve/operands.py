@@ -27,7 +27,8 @@ from zeropoint.targets import Role
 CHANNELS_LISTED = 8
 
 
-def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
+def contraction_in(region: QuantizeRegionOp) -> Contraction | None:
+    """The contraction of a kernel; None for other kernels."""
     return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
 
 
@@ -76,7 +77,7 @@ def operand_type(
 
 def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> FloatArray | None:
     """The scale of each channel of weights in blocks; None for other weights."""
-    product = _contraction_in(region)
+    product = contraction_in(region)
     axis = None if product is None else weight_channel_axis(product)
     if product is None or axis is None or not weight.is_sub_channel:
         return None
@@ -94,7 +95,7 @@ def _weight_type(
     channels: tuple[int, Array] | None,
 ) -> Attribute:
     """The type of a weight. Accumulators wider than the widest quantized type are treated as of that width."""
-    contraction, bits = _contraction_in(kernel.region), kernel.row.accumulator_bits
+    contraction, bits = contraction_in(kernel.region), kernel.row.accumulator_bits
     axis = None if contraction is None else weight_channel_axis(contraction)
     if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
         if pinned is not None:

@@ -139,7 +139,9 @@ class Specs:
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
-        for index, made in ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, known, weights)):
+        for index, made in ask(
+            kernel.row, kernel.region, source_of(kernel), self._seen(kernel, known, weights), kernel.scale_type
+        ):
             if index in ports and ports[index] not in done:
                 done.add(ports[index])
                 decided += self._set(ports[index], made, source_of(kernel))
@@ -155,7 +157,9 @@ class Specs:
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
 
         def asked(types: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
-            return ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, types, weights))
+            return ask(
+                kernel.row, kernel.region, source_of(kernel), self._seen(kernel, types, weights), kernel.scale_type
+            )
 
         derived = asked({i: made for i, made in known.items() if i >= 0})
         self.constants |= {(kernel.region, i): (made, source_of(kernel)) for i, made in derived if i not in ports}

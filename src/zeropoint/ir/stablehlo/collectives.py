@@ -25,6 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import check_not_negative
 from zeropoint.ir.stablehlo.channels import ChannelHandleAttr, channel_id
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_elements, compatible_sizes
@@ -114,8 +115,13 @@ def check_reduce_scatter(op: IRDLOperation, dimension: int, body: Block) -> None
     returned = check_reducer(body, [operand], [TensorType(element_of(operand), [])], ())
     _check_scattered(shape_of(operand), shape_of(result), dimension)
     found = element_of(result)
-    if not any(compatible_elements(element_of(kept), found) for kept in (returned[0], operand)):
-        raise VerifyException(f"result element-type is expected to be '{element_of(returned[0])}', but got '{found}'")
+    made, kept = element_of(returned[0]), element_of(operand)
+    if not (compatible_elements(made, found) or compatible_elements(kept, found)):
+        sentence = f"result element-type is expected to be '{made}', but got '{found}'"
+        if not compatible_elements(made, kept):
+            scales = " with any scale and zero point" if isinstance(kept, UniformQuantizedType) else ""
+            sentence += f"; allowed beside it, as the operand has it: '{kept}'{scales}"
+        raise VerifyException(sentence)
 
 
 def _check_scattered(operand: Sequence[int], result: Sequence[int], dimension: int) -> None:
