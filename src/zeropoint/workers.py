@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,8 @@ DEATHS = 3
 """Give up after this many worker crashes with no task finished in between."""
 WAVE = 4
 """Tasks per worker submitted at a time, for joblib backends without streaming."""
+PATIENCE = 120.0
+"""Seconds without a result of a Ray cluster, after which this process runs tasks, too."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,6 +61,8 @@ def worker_count(workers: int) -> int:
     """The number of processes that -1 stands for; other numbers are returned unchanged."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
+    if (ray := _ray()) is not None and not ray.is_initialized():
+        ray.init()
     count: Any = joblib.effective_n_jobs
     return int(count(workers))
 
@@ -132,12 +137,14 @@ def _parallel(run: Callable[[int, T], tuple[int, R]], workers: int, pending: _Pe
     """The results of the workers, in order of completion."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
+    if _ray() is not None:
+        return _on_ray(run, worker_count(workers), pending)
     delayed: Any = joblib.delayed(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
     settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None}
     tasks = (delayed(number, task) for number, task in pending.to_do())
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
-    except ValueError:  # Ray's backend only returns lists
+    except ValueError:  # a backend that only returns lists
         return _in_waves(joblib.Parallel(**settings), tasks, WAVE * worker_count(workers))
     with _ignored_interrupts():
         return iter(parallel(tasks))
@@ -164,3 +171,49 @@ def _ignored_interrupts() -> Generator[None]:
 def _in_waves(parallel: Any, tasks: Iterator[Any], size: int) -> Iterator[tuple[int, Any]]:
     while wave := list(islice(tasks, size)):
         yield from parallel(wave)
+
+
+def _active_backend() -> Any:
+    """joblib's backend that `joblib.parallel_config` selects."""
+    parallel: Any = import_module("joblib.parallel")  # only needed here
+    return parallel.get_active_backend()[0]
+
+
+def _ray() -> Any:
+    """Ray, if its backend is active, else None."""
+    return import_module("ray") if type(_active_backend()).__module__.startswith("ray.") else None
+
+
+def _on_ray(run: Callable[[int, T], tuple[int, R]], count: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
+    """The results of `count` workers of the active Ray cluster. A task whose worker is killed raises.
+
+    These are Ray's own tasks. joblib's backend makes a pool of actors, waits without limit until all have started,
+    and waits for all tasks of a list. A cluster without resources, or on a busy machine (Ray's workers have the least
+    priority), may start no worker for a long time. After PATIENCE this process runs the task that was given last, and
+    others until the cluster gives a result.
+    """
+    ray, backend, to_do, patience = _ray(), _active_backend(), pending.to_do(), PATIENCE
+    options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, **(getattr(backend, "ray_remote_args", None) or {})}
+    remote, shared = ray.remote(**options)(_called), ray.put(run)
+    given: dict[Any, tuple[int, T]] = {}
+    try:
+        while True:
+            given |= {remote.remote(shared, *task): task for task in islice(to_do, count - len(given))}
+            if not given:
+                return
+            if done := ray.wait(list(given), timeout=patience)[0]:
+                del given[done[0]]
+                patience = PATIENCE
+                yield ray.get(done[0])
+            else:
+                late, task = given.popitem()
+                ray.cancel(late, force=True)
+                patience = 0
+                yield run(*task)
+    finally:
+        for late in given:
+            ray.cancel(late, force=True)
+
+
+def _called(run: Callable[[int, T], tuple[int, R]], number: int, task: T) -> tuple[int, R]:
+    return run(number, task)

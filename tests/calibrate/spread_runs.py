@@ -1,6 +1,11 @@
-"""A network, samples, and all of a report: what calibrations that are spread are compared by."""
+"""A network, samples, engines that fail in workers, and all of a report: what spread calibrations are compared by."""
 
 from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -8,8 +13,10 @@ from networks import Network
 from zeropoint.calibrate import Observation, instrument
 from zeropoint.calibrate.report import Report
 from zeropoint.fuse import fuse
+from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, ExponentialOp
+from zeropoint.ir.tensors import Array
 from zeropoint.simplify import simplify
 from zeropoint.targets import target
 
@@ -31,3 +38,40 @@ def network() -> Program:
 def whole(report: Report) -> list[tuple[str, Observation, tuple[float, ...]]]:
     """All of a report, the quantiles too."""
     return [(key, found, found.quantiles) for key, found in report.observations.items()]
+
+
+class Deadly:
+    """An engine whose program dies, or fails, in workers as often as there are files that say so."""
+
+    def __init__(self, folder: Path, parent: int):
+        self._folder, self._parent = folder, parent
+
+    def prepare(self, program: Program) -> Runnable:
+        run = ReferenceEngine().prepare(program)
+
+        def deadly(inputs: dict[str, Array], *, observe: object = None) -> dict[str, Array]:
+            if os.getpid() != self._parent:
+                for order in sorted(self._folder.glob("die*")):
+                    order.unlink()
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType] (a stand-in for an engine)
+
+        return deadly  # pyright: ignore[reportReturnType] (a stand-in for an engine)
+
+
+def deadly(folder: Path, deaths: int) -> Engine:
+    for number in range(deaths):
+        (folder / f"die{number}").touch()
+    return Deadly(folder, os.getpid())
+
+
+class Stalled:
+    """An engine whose program never returns in workers."""
+
+    def __init__(self) -> None:
+        self._parent = os.getpid()
+
+    def prepare(self, program: Program) -> Runnable:
+        while os.getpid() != self._parent:
+            time.sleep(1)
+        return ReferenceEngine().prepare(program)

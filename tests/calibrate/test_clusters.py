@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import joblib
 import pytest
 
-from calibrate.spread_runs import SAMPLES, network, whole
+from calibrate.spread_runs import SAMPLES, Stalled, deadly, network, whole
+from zeropoint import workers
 from zeropoint.calibrate import Work, collect
 
 
@@ -30,9 +34,11 @@ def ray() -> Iterator[None]:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the user's home
     module: Any = pytest.importorskip("ray")
     pytest.importorskip("ray.util.joblib").register_ray()
-    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        with joblib.parallel_config("ray"):
+        # At Ray's priority, workers start in minutes while other tests run.
+        settings = {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_worker_niceness": "0"}
+        with patch.dict(os.environ, settings), joblib.parallel_config("ray"):
+            module.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
             yield
     finally:
         module.shutdown()
@@ -40,8 +46,22 @@ def ray() -> Iterator[None]:
 
 @pytest.mark.parametrize("cluster", [dask, ray])
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_gives_the_bits_of_one_process(cluster: Callable[[], Any]) -> None:
+def test_a_cluster_gives_the_bits_of_one_process_and_killed_workers_lose_nothing(
+    cluster: Callable[[], Any], tmp_path: Path
+) -> None:
+    expected = whole(collect(network(), SAMPLES))
     with cluster():
         found = collect(network(), SAMPLES, work=Work(-1))
+        after_deaths = collect(network(), iter(SAMPLES), engine=deadly(tmp_path, 2), work=Work(2))
+    assert not list(tmp_path.iterdir())
+    assert found.samples == after_deaths.samples == len(SAMPLES)
+    assert whole(found) == whole(after_deaths) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_ray_does_not_finish_is_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    with ray():
+        found = collect(network(), iter(SAMPLES), engine=Stalled(), work=Work(2))
     assert found.samples == len(SAMPLES)
     assert whole(found) == whole(collect(network(), SAMPLES))

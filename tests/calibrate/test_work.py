@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrate.spread_runs import SAMPLES, network, whole
+from calibrate.spread_runs import SAMPLES, deadly, network, whole
 from networks import Network
 from zeropoint.calibrate import DataError, JournalError, Observation, Work, WorkerError, collect, journal
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.states import add, fits, take
-from zeropoint.interp import Engine, ReferenceEngine, Runnable
+from zeropoint.interp import ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ExponentialOp
 from zeropoint.ir.tensors import Array
@@ -65,31 +64,6 @@ def test_what_was_packed_is_added_exactly(name: str) -> None:
 
 
 # Faults
-
-
-class Deadly:
-    """An engine whose program dies, or fails, in workers as often as there are files that say so."""
-
-    def __init__(self, folder: Path, parent: int):
-        self._folder, self._parent = folder, parent
-
-    def prepare(self, program: Program) -> Runnable:
-        run = ReferenceEngine().prepare(program)
-
-        def deadly(inputs: dict[str, Array], *, observe: object = None) -> dict[str, Array]:
-            if os.getpid() != self._parent:
-                for order in sorted(self._folder.glob("die*")):
-                    order.unlink()
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType] (a stand-in for an engine)
-
-        return deadly  # pyright: ignore[reportReturnType] (a stand-in for an engine)
-
-
-def deadly(folder: Path, deaths: int) -> Engine:
-    for number in range(deaths):
-        (folder / f"die{number}").touch()
-    return Deadly(folder, os.getpid())
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
