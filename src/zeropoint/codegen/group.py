@@ -46,6 +46,7 @@ from zeropoint.expand.padding import padded
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.cloning import without_ops
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
@@ -115,9 +116,7 @@ def _without_ops(program: Program) -> Program:
     for op in program.module.ops:
         module.body.block.add_op(copy := op.clone_without_regions() if op is program.main else op.clone())
         if op is program.main:
-            block = Block()
-            for argument in program.entry.args:
-                block.insert_arg(argument.type, argument.index, argument.location).name_hint = argument.name_hint
+            block = without_ops(program.entry)
             block.add_op(ReturnOp())
             copy.regions[0].add_block(block)
     return Program(module, program.weights.copy())

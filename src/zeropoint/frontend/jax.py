@@ -14,6 +14,7 @@ in a tuple, `result1.scores` in a dict in a tuple. An input of text without loca
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, NameLoc, StringAttr
@@ -68,9 +69,9 @@ def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]
         return None
     found = [DictionaryAttr({}) for _ in names] if attributes is None else list(attributes.data)
     given = [of_one.data.get(NAME) for of_one in found]
-    taken = [*names, *(name.data for name in given if isinstance(name, StringAttr))]
+    taken = Counter([*names, *(name.data for name in given if isinstance(name, StringAttr))])
     for index, name in enumerate(names):
-        if name and taken.count(name) == 1 and given[index] is None:
+        if name and taken[name] == 1 and given[index] is None:
             found[index] = DictionaryAttr({**found[index].data, NAME: StringAttr(name)})
     return ArrayAttr(found)
 

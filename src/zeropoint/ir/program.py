@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import INDEX_SIZE, MASK, NAME, PROFILE
+from zeropoint.ir.cloning import cloned
 from zeropoint.ir.locations import text_position
 from zeropoint.ir.tensors import Array, UnheldType, tensor_of
 from zeropoint.ir.weights import Weights
@@ -88,7 +89,7 @@ class Program:
 
     def clone(self) -> Program:
         """An independent copy of the module; the arrays are shared."""
-        return Program(self.module.clone(), self.weights.copy())
+        return Program(cloned(self.module), self.weights.copy())
 
     @property
     def main(self) -> FuncOp:

@@ -6,6 +6,7 @@ the inputs and outputs of the original model back, because its metadata records 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -80,9 +81,8 @@ class _Importer:
         self._problems: list[str] = []
 
     def _check_names(self, ports: Ports, what: str) -> None:
-        names = [name for name, _ in ports]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(name for name, _ in ports).items():
+            if count > 1:
                 raise ModelError(f"found two {what}s '{name}', expected names of their own")
 
     def _input_type(self, tensor: Tensor, order: Sequence[int]) -> TensorType[Attribute]:
