@@ -88,7 +88,7 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, made.calibration), settings)
     calibrated = state_bounded(calibrated, made.calibration)
     decided = run_all(DECIDING_PASSES, calibrated, settings)
-    propagated = corrected(decided, made, options.target) if made.corrections.kept is not None else decided
+    propagated = corrected(decided, made, options.target) if made.corrections.all_kept else decided
     quantized = run_all(QUANTIZING_PASSES, propagated, settings)
     integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": options.io})
     record = Corrections(made.corrections.effort, made.corrections.judges)

@@ -135,13 +135,15 @@ class ContractionKernel:
         # A mean of NaN or infinities on some sample must not reach the program.
         kept = ~np.isfinite(found)
         if self.is_bounded:
-            room = (
-                self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.affine.reach
-            )
             # A bias that comes nearer to 0 is taken even without room: it can only help.
-            kept |= (np.abs(found) > room) & (np.abs(found) > np.abs(before))
+            kept |= (np.abs(found) > self.room(self.integers())) & (np.abs(found) > np.abs(before))
         self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
+
+    def room(self, integers: Array) -> Array:
+        """The greatest magnitude of each channel's bias, in steps, that fits the accumulator beside these weights
+        (groups, outputs, terms), integers minus zero point."""
+        return self.limit - F32_STEP - np.abs(integers).sum(axis=2).reshape(-1) * self.input_type.affine.reach
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
         """The weight type for other weights (groups, outputs, terms) and bias (channels,) of the kernel."""

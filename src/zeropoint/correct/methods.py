@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct import analytic_bias, closed_form, empirical_bias
+from zeropoint.correct.block_reconstruction import NAME as BLOCKS
+from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.walk import Step, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine
@@ -50,6 +52,17 @@ class Method:
     """Whether it gains from more samples: if it is kept, it is fitted again to all of them."""
 
 
+@dataclass(frozen=True)
+class Refinement:
+    """A correction of what another one made, in place, and a one-line summary of it.
+
+    `run` takes the program, then the uncorrected one. It returns whether anything has changed.
+    """
+
+    run: Callable[[Program, Program, Samples, Platform, Progress], bool]
+    summary: str
+
+
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
     """A method that corrects kernels in order, each on the outputs of the corrected ones before it."""
 
@@ -77,6 +90,14 @@ def _analytic(program: Program, samples: Samples, platform: Platform, progress: 
                 state_facts(op, [*facts_of(op), fact])
 
 
+def _reconstruct_blocks(
+    program: Program, reference: Program, samples: Samples, platform: Platform, progress: Progress
+) -> bool:
+    used = fitting(program, samples)
+    made = Reconstruction(program, reference, platform.target)
+    return made.run(used, platform.kernels(len(used)), progress, platform.mask) > 0
+
+
 def _closed_form(kernel: ContractionKernel) -> Correction:
     return closed_form.reconstruct if closed_form.is_feasible(kernel) else empirical_bias.correct_bias
 
@@ -99,11 +120,19 @@ METHODS: Mapping[str, Method] = {
 """By name. Each starts from the uncorrected program; the best on the held-back samples is kept."""
 
 
+REFINEMENTS: Mapping[str, Refinement] = {
+    BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights learned block by block, by gradients"),
+}
+"""By name. Each is tried on top of the best program of the methods, and kept if it adds to that."""
+CORRECTIONS = (EQUALIZE, *METHODS, *REFINEMENTS)
+"""All names."""
+
+
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
     "balanced": (EQUALIZE, "empirical_bias"),
-    "best": (EQUALIZE, "empirical_bias", "closed_form"),
+    "best": (EQUALIZE, "empirical_bias", "closed_form", BLOCKS),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT = "balanced"

@@ -1,0 +1,122 @@
+"""Run the float and the quantized network side by side, block by block, over all samples at once.
+
+As `walk.py`, but the float results at the end of a block are there before its first quantized kernel runs, so that all
+kernels of the block can be changed for the sake of its result. A value inside of a block is released after its last
+reader there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.calibrate import Progress
+from zeropoint.correct.blocks import Block, blocks_of
+from zeropoint.correct.walk import Value, Walk
+from zeropoint.interp import masks_of
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.tensors import Array
+
+
+@dataclass(eq=False)
+class BlockStep:
+    """A block of quantized kernels that is about to run: its inputs, and its float results by sample."""
+
+    block: Block
+    inputs: Mapping[SSAValue, Value]
+    exact: list[Array]
+    masks: Sequence[Array] | None = None
+    """Where each sample is not padded (bool); None if nothing is."""
+
+
+Wanted = Callable[[Block], bool]
+BlockVisitor = Callable[[BlockStep], bool]
+"""May change the kernels of a block; returns whether the walk goes on."""
+
+
+@dataclass
+class BlockWalk(Walk):
+    """One walk over a program; `visit` is called at the blocks that are `wanted`.
+
+    These have only quantized kernels with one result each.
+    """
+
+    wanted: Wanted = lambda block: False
+    visit: BlockVisitor = lambda step: True
+    exact_ops: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
+
+    def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
+        """All blocks in order, over all samples."""
+        self.masks = masks_of(samples, self.mask)
+        for argument, port in zip(self.program.entry.args, self.program.inputs, strict=True):
+            arrays = [np.asarray(sample[port.name]) for sample in samples]
+            self.values[argument] = Value(arrays, arrays)
+        last = last_readers(self.program.entry)
+        pairs = zip(computing(self.program), computing(self.reference or self.program), strict=True)
+        self.exact_ops = dict(pairs)
+        with np.errstate(all="ignore"):  # non-finite samples give non-finite values
+            for part in progress(blocks_of(self.program), "blocks"):
+                ops = part.ops if isinstance(part, Block) else [part]
+                if isinstance(part, Block) and self.wanted(part):
+                    if not self._block(part, len(samples)):
+                        return
+                else:
+                    for op in ops:
+                        self._step(op, self.exact_ops[op], len(samples))
+                        self._release(last.get(op, ()))
+                for op in ops:
+                    self._release(last.get(op, ()))
+
+    def _release(self, values: Sequence[SSAValue]) -> None:
+        for value in values:
+            self.values.pop(value, None)
+
+    def _block(self, block: Block, count: int) -> bool:
+        exact = self._exact(block, count)
+        inputs = {value: self.values[value] for value in block.inputs}
+        for op in block.ops:
+            assert isinstance(op, QuantizeRegionOp)
+            # A value from outside that is still float is quantized by the region that reads it.
+            given = [inputs.get(value) or Value([], []) for value in activations(op)]
+            read = zip(activations(op), self._as_read(op, given), strict=True)
+            inputs.update((value, held) for value, held in read if value in inputs)
+        if not self.visit(BlockStep(block, inputs, exact, self.masks)):
+            return False
+        inside: dict[SSAValue, Value] = {}
+        last = _last_inside(block)
+        for op in block.ops:
+            assert isinstance(op, QuantizeRegionOp)
+            read = [inside.get(value) or self.values[value] for value in activations(op)]
+            stored, kinds = self._quantized(op, self._as_read(op, read), count)
+            inside[op.results[0]] = Value([], stored[0], kinds[0])
+            for value in last.get(op, ()):
+                inside.pop(value, None)
+        made = inside[block.result]
+        self.values[block.result] = Value(exact, made.stored, made.kind)
+        return True
+
+    def _exact(self, block: Block, count: int) -> list[Array]:
+        """The result of the float network."""
+        found = {value: self.values[value].exact for value in block.inputs}
+        last = _last_inside(block)
+        for op in block.ops:
+            alone = float_form(self.reference or self.program, self.exact_ops[op])
+            (found[op.results[0]],) = self._all(alone, [found[value] for value in activations(op)], count)
+            for value in last.get(op, ()):
+                found.pop(value, None)
+        return found[block.result]
+
+
+def _last_inside(block: Block) -> dict[Operation, list[SSAValue]]:
+    """Maps each op of a block to the values of the block whose last use it is, without the block's result."""
+    last = {value: op for op in block.ops for value in activations(op)}
+    found: dict[Operation, list[SSAValue]] = {}
+    made = {result for op in block.ops for result in op.results} - {block.result}
+    for value, op in last.items():
+        if value in made:
+            found.setdefault(op, []).append(value)
+    return found
