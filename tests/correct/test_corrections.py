@@ -20,7 +20,7 @@ from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
 from zeropoint.correct.judge import Judge, Noise
-from zeropoint.correct.methods import Samples
+from zeropoint.correct.methods import REFINEMENTS, Samples
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.ir.annotations import CORRECTIONS, facts_of
@@ -273,11 +273,12 @@ def test_the_command_line_offers_the_efforts_there_are() -> None:
 def test_efforts_and_corrections_are_checked() -> None:
     assert check_methods("fast", None) == ("analytic_bias",)
     assert check_methods("fast", ["closed_form"]) == ("closed_form",)
-    assert all(name in (EQUALIZE, *METHODS) for preset in PRESETS.values() for name in preset)
+    assert all(name in (EQUALIZE, *METHODS, *REFINEMENTS) for preset in PRESETS.values() for name in preset)
     with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
         check_methods("most", None)
     with pytest.raises(ValueError, match="found correction 'luck', expected one of: equalize, analytic_bias, "):
         check_methods("none", ["luck"])
+    assert check_methods("none", ["block_reconstruction"]) == ("block_reconstruction",)
 
 
 @some(10)

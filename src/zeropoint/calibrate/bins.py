@@ -30,7 +30,8 @@ class Bins:
         known = positions < len(self.filled)
         known[known] = self.filled[positions[known]] == filled[known]
         if not known.all():
-            bins = np.union1d(self.filled, filled)
+            # A sort of u16 is a radix sort, which is quicker than a union by hashes.
+            bins = np.sort(np.concatenate([self.filled, filled[~known]]), kind="stable")
             widened = np.zeros(len(bins), np.int64)
             widened[np.searchsorted(bins, self.filled)] = self.counts
             self.filled, self.counts = bins, widened
