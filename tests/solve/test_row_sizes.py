@@ -233,6 +233,29 @@ def test_a_product_with_a_negative_power_of_its_size_is_judged_as_the_quotient(f
 
 
 @pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime"])
+def test_a_product_with_a_negative_power_reads_no_power_that_8_bits_cannot_hold(target: str) -> None:
+    """The power is float, but was rounded to 8 bits between the two: 21 dB. Few of its values are near its maximum."""
+    steps = [
+        ("Mul", ["re", "re"], ["a"]),
+        ("Mul", ["im", "im"], ["b"]),
+        ("Add", ["a", "b"], ["c"]),
+        ("Add", ["c", "least"], ["sum"]),
+        ("Pow", ["sum", "exponent"], ["p"]),
+        ("Mul", ["re", "p"], ["z"]),
+    ]
+    nodes = [helper.make_node(*step, name=step[2][0]) for step in steps]
+    numbers = {"least": 1e-9, "exponent": -0.35}
+    arrays = [numpy_helper.from_array(np.float32(number), name) for name, number in numbers.items()]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 64]) for name in ("re", "im", "z")]
+    graph = helper.make_graph(nodes, "g", ports[:2], ports[2:], arrays)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    random = np.random.default_rng(0)
+    data = {name: random.normal(size=(32, 16, 64)).astype(np.float32) for name in ("re", "im")}
+    (output,) = zp.compare(model, zp.quantize(model, data, target=target, effort="none"), data).outputs
+    assert output.sqnr > 35
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime"])
 def test_linear_attention_with_a_divisor_keeps_rows_of_small_queries(target: str) -> None:
     """relu(q) was rounded to i8 before the product that stays float: small rows became 0, and -6 dB were left."""
     steps = [

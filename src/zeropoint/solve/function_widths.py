@@ -33,7 +33,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.functions import function_name, is_function
-from zeropoint.ir.locations import named_kernel
+from zeropoint.ir.locations import named_kernel, value_name
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
@@ -117,6 +117,9 @@ class FunctionWidths:
             for op in reversed(list(program.entry.ops)):
                 if isinstance(op, QuantizeRegionOp) and not is_demanded(op) and found._is_open(op):
                     found._judge(op)
+            for op in program.entry.ops:
+                if isinstance(op, QuantizeRegionOp) and not is_demanded(op) and op.logical_kernel.data == "multiply":
+                    found._judge_floats_read(op)
         return found
 
     def _is_open(self, region: QuantizeRegionOp) -> bool:
@@ -147,6 +150,32 @@ class FunctionWidths:
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
                     self._judge_operand(region, index, source[0], _Reader((source[1],), None, ""))
+
+    def _judge_floats_read(self, region: QuantizeRegionOp) -> None:
+        """Widen a product that is a quotient in other words, or keep it float, if it reads a float result that 8 bits
+        cannot hold.
+
+        Rounding that result is not needed for anything else: the product costs no more in float.
+        """
+        for rows in product_rows(region, self.noise):
+            value = region.inputs[rows.index]
+            seen, maker = self.noise.seen(value), value.owner
+            if region in self.floats or maker not in self.floats or seen is None or self.noise.is_given(value):
+                continue
+            reader = _Reader((), None, "", 0, rows.variances, rows.is_quotient)
+            storages = list(self._storages(region, rows.index)) or [ONE_BYTE]
+            left = [reader.left(seen.points, seen.rounded_noise(storage)) for storage in storages]
+            fits = [one for one, found in zip(storages, left, strict=True) if found >= self._least(reader)]
+            why = (
+                f"{storages[0]} is too coarse for the float result '{value_name(value)}' that it reads: its own result "
+                f"would keep {left[0]:.1f} dB, expected {self._least(reader):g}"
+            )
+            if not fits:
+                self._leave(region, region.outputs[0], why)
+            elif fits[0] != storages[0]:
+                self.wide[region, rows.index] = fits[0].type.width
+                note = Fact("bits", f"at least {fits[0].type.width}", "kernel", why)
+                self.constraints.of(value).facts.append(note)
 
     def _judge_quotient(self, region: QuantizeRegionOp) -> None:
         """Decide the widths of a numerator and, if 8 bits are too few for it, of the kernels before the divisor."""
