@@ -83,6 +83,12 @@ def test_names_are_the_model_s(digits: Quantization) -> None:
     assert set(ops) <= named
 
 
+def test_quantization_of_an_input_has_its_name(digits: Quantization) -> None:
+    graph = checked(digits.propagated).graph
+    (node,) = [node for node in graph.node if "image" in node.input]
+    assert (node.name, list(node.input)) == ("image_quantized", ["image", "image_scale", "image_zero_point"])
+
+
 def test_the_opset_is_the_least_that_holds_the_model(digits: Quantization) -> None:
     model = checked(digits.propagated)
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 13)]

@@ -20,7 +20,7 @@ from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, Parts
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, shape_of
@@ -61,10 +61,9 @@ class Emission:
     """Operands of broadcasts, reshaped to the rank of their result: ONNX arithmetic broadcasts its operands itself."""
 
     def name(self, value: SSAValue) -> str:
-        """The name of a value: the model's node that computes it."""
+        """The name of a value: the model's node that computes it, or its input."""
         owner = value.owner
-        found = None if isinstance(owner, Block) else location_text(owner.location)
-        return found or ("input" if isinstance(owner, Block) else owner.name)
+        return value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
 
     def put(self, value: SSAValue, tensor: Tensor) -> None:
         """Record the tensor of a value."""
