@@ -495,6 +495,16 @@ PROGRAMS = {
         "  %y = stablehlo.convert %9 : (tensor<16x16xi4>) -> tensor<16x16xi8>",
         "tensor<16x16xi8>",
     ),
+    "bits of floats": _program(
+        "%x: tensor<4x6xi32>, %z: tensor<4x6xui8>",
+        "  %0 = stablehlo.convert %x : (tensor<4x6xi32>) -> tensor<4x6xf32>\n"
+        "  %1 = stablehlo.bitcast_convert %0 : (tensor<4x6xf32>) -> tensor<4x6xi32>\n"
+        "  %2 = stablehlo.bitcast_convert %z : (tensor<4x6xui8>) -> tensor<4x6xi8>\n"
+        "  %3 = stablehlo.convert %2 : (tensor<4x6xi8>) -> tensor<4x6xi32>\n"
+        "  %4:2 = stablehlo.optimization_barrier %1, %3 : tensor<4x6xi32>, tensor<4x6xi32>\n"
+        "  %y = stablehlo.xor %4#0, %4#1 : tensor<4x6xi32>",
+        "tensor<4x6xi32>",
+    ),
 }  # fmt: skip
 """By what they show."""
 
