@@ -249,3 +249,26 @@ def test_reductions_over_processes_work_on_integers(groups: str) -> None:
         whole = parse_program(wrapped.rstrip().removesuffix("}") + main + "\n}")
         found = [value.tolist() for value in Interpreter(whole).run_values([x, y])]
         assert found == [wanted, wanted[:2], wanted, wanted[2:]]
+
+
+WIDE_KINDS = {
+    "a finer scale": (Kind("i32", 0.5, 3), Kind("i32", 0.25, 7), Kind("i32", 0.5, 3)),
+    "only another zero point": (Kind("i32", 0.25, 3), Kind("i32", 0.25, -7), Kind("i32", 0.25, 3)),
+    "a rounded ratio": (Kind("i32", 0.3), Kind("i32", 0.1, 2**30), Kind("i32", 0.7, -(2**31))),
+}
+
+
+@pytest.mark.parametrize("what", ["reduce", "reduce_window"])
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
+@pytest.mark.parametrize("name", WIDE_KINDS)
+def test_operands_of_32_bits_are_rescaled_into_a_body_of_32_bits_with_a_zero_point(
+    name: str, profile: str, op: str, what: str
+) -> None:
+    """Conversion (A) of the RFC has no bound on widths. They saturate to 32 bits with the zero point, not before it."""
+    kinds = WIDE_KINDS[name]
+    low, high = kinds[0].bounds
+    x = np.random.default_rng(0).integers(low, high, (4, 6), np.int32, endpoint=True)
+    x[0], x[1] = [low, high, low + 2, high - 2, 0, 1], np.arange(6)
+    program = parse_program(text(kinds, op, x.shape, 5, profile, what))
+    check(program, x, expected(x, 5, kinds, op, profile, what), native=what == "reduce" and op == "add")

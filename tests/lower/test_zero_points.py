@@ -97,3 +97,19 @@ def test_corrections_that_are_constants_come_after_the_sum_by_default() -> None:
 def test_an_unknown_form_is_refused() -> None:
     with pytest.raises(ValueError, match="found zero_points = before, expected one of: inside, after"):
         integer_program(parse_program(ACTIVATIONS.format(x=5, w=-9)), "fixed32", "before")
+
+
+@pytest.mark.parametrize("zero", [7, -(2**31)])
+def test_a_zero_point_of_32_bits_is_added_before_a_float_product_saturates(zero: int) -> None:
+    """0.5 times 2^32 - 10 fits 32 bits with a zero point of -2^31, and without it does not."""
+    program = parse_program(f"""func.func @main(%x: tensor<4xi64>) -> tensor<4xi32> {{
+      %m = stablehlo.constant dense<0.5> : tensor<1xf32>
+      %r = "fxpmath.requantize"(%x, %m) <{{behaviour = "float32-rne", zero_point = {zero} : i64,
+           storage_min = -2147483648 : i64, storage_max = 2147483647 : i64}}>
+           : (tensor<4xi64>, tensor<1xf32>) -> tensor<4xi32>
+      return %r : tensor<4xi32>
+    }}""")
+    x = np.array([2**33 - 2**10, -(2**32) - 2**10, 10, -(2**40)])
+    wanted = [min(max(int(number) // 2 + zero, -(2**31)), 2**31 - 1) for number in x.tolist()]
+    for run in (Interpreter(program), NativeProgram(program)):
+        assert next(iter(run({"arg0": x}).values())).tolist() == wanted

@@ -97,27 +97,19 @@ def rescaled_accumulator(
         storage = result.storage
         return lowering.saturated(accumulator, storage.minimum, storage.maximum, storage_element(result))
     multiplier = change_multiplier(lowering.profile, source, result)
-    if result.storage.type.width < 32 or result.zero_point == 0:
-        return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
-    # `requantize` adds its zero point in 32 bits, which may overflow beside a 32-bit number.
-    scaled = lowering.rescaled(accumulator, multiplier, 0, less_zero_point(source, result).storage, source.axis)
-    total = lowering.shifted(scaled, result.zero_point, None)
-    return lowering.saturated(total, result.storage.minimum, result.storage.maximum, storage_element(result))
+    return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
 
 
-def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) -> UniformQuantizedType:
+def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) -> UniformQuantizedType | None:
     """A 32-bit type whose integers are the result's minus its zero point.
 
-    Raises ValueError if values of `source` may exceed 32 bits in it.
+    None if values of `source` may exceed 32 bits in it.
     """
-    point = result.zero_point
     low, high = result.affine.centred_range
     # 1 for the rounding, which may go up at the very end of the range.
     reach = source.affine.reach * float(source.scales.max()) / result.scale + 1
-    if point != 0 and reach > INT32_MAX:
-        raise ValueError(
-            f"found values up to {reach:.6g} in {result}, expected at most {INT32_MAX}; give it zero point 0"
-        )
+    if result.zero_point != 0 and reach > INT32_MAX:
+        return None
     storage = Storage.of("i32", max(low, INT32_MIN), min(high, INT32_MAX))
     return UniformQuantizedType.per_layer(storage, result.scale, expressed_type=result.expressed_type)
 

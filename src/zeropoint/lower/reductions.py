@@ -150,10 +150,11 @@ def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQu
     if source == body:
         wide = body.storage.type.width == 32 and body.zero_point != 0
         return lowering.widened(stored, body.zero_point, i64 if wide else i32)
+    centred = less_zero_point(source, body) if body.storage.type.width == 32 else None
+    if centred is not None:
+        return requantized(lowering, op, stored, source, centred)
     # Requantized to the body's storage first: it saturates there, as the specification's convert does.
-    if body.storage.type.width < 32:
-        return lowering.widened(requantized(lowering, op, stored, source, body), body.zero_point)
-    return requantized(lowering, op, stored, source, less_zero_point(source, body))
+    return lowering.widened(requantized(lowering, op, stored, source, body), body.zero_point)
 
 
 def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body: UniformQuantizedType) -> Array:

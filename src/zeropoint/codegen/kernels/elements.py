@@ -317,7 +317,9 @@ def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequ
     assert isinstance(i.what, Requantize)
     acc, multiplier, *shift = values
     zero = filled(like(acc, "i32"), i.what.zero_point)
-    total = requantized(f, i.what.behaviour, acc, multiplier, shift[0] if shift else None, zero)
+    past = i.what.zero_point != 0 and i.type == "i32"
+    shifted = shift[0] if shift else None
+    total = requantized(f, i.what.behaviour, acc, multiplier, shifted, zero, past_words=past)
     return converted(f, f.clamp(total, i.what.low, i.what.high), i.type, signed=True)
 
 

@@ -17,13 +17,20 @@ SATURATED = (-(1 << 33), 1 << 33)
 
 
 def requantized(
-    f: Function, behaviour: RequantizeBehaviour, acc: Value, multiplier: Value, shift: Value | None, zero: Value
+    f: Function,
+    behaviour: RequantizeBehaviour,
+    acc: Value,
+    multiplier: Value,
+    shift: Value | None,
+    zero: Value,
+    *,
+    past_words: bool = False,
 ) -> Value:
     """round(acc * m) + zero point, as i32. Clamped to storage of at most 16 bits, it equals the exact result.
 
     `acc` is a vector of i32 or i64, `shift` and `zero` are i32, `multiplier` is i32, float (float32-rne) or double
-    (exact). For 32-bit storage, whose zero point is 0, the result is the clamped value itself. i64
-    accumulators saturate where `numerics.requantize` does, so that no step wraps around.
+    (exact). `past_words`: the storage has 32 bits and a zero point, which brings back values that 32 bits do not hold.
+    i64 accumulators saturate where `numerics.requantize` does, so that no step wraps around.
     """
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
@@ -33,9 +40,10 @@ def requantized(
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = intrinsic(f, "roundeven", product)
-        # All values beyond i32 clamp to the same end.
-        integers = f.call(narrow, f"llvm.fptosi.sat.{suffix(narrow)}.{suffix(product.type)}", rounded)
-        result = f.cast("sext", integers, wide)
+        # All values beyond i32 clamp to the same end of storage with fewer bits.
+        word = wide if past_words else narrow
+        integers = f.call(word, f"llvm.fptosi.sat.{suffix(word)}.{suffix(product.type)}", rounded)
+        result = f.clamp(integers, *SATURATED) if past_words else f.cast("sext", integers, wide)
     elif behaviour is RequantizeBehaviour.EXACT:
         saturated = f.clamp(acc, -EXACT_LIMIT, EXACT_LIMIT) if acc.type == wide else acc
         result = _exact(f, saturated, multiplier)
