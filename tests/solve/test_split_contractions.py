@@ -13,7 +13,7 @@ from networks import Network
 from solve.uneven_joins import (
     a_relu,
     a_scatter,
-    a_sum_with_another_value,
+    a_sum_with_a_value_that_others_read,
     convolved,
     joined,
     network,
@@ -177,7 +177,7 @@ def test_a_contraction_that_does_not_undo_the_sizes_stays_one() -> None:
     assert contractions(quantized(network(kept), "cpu")) == [8]
 
 
-@pytest.mark.parametrize("follower", [a_sum_with_another_value, a_scatter])
+@pytest.mark.parametrize("follower", [a_sum_with_a_value_that_others_read, a_scatter])
 def test_a_contraction_whose_parts_cannot_be_computed_alone_stays_float(
     follower: Callable[[Network, SSAValue], SSAValue],
 ) -> None:

@@ -16,6 +16,7 @@ from solve.uneven_joins import (
     a_maximum_pool,
     a_relu,
     a_scatter,
+    a_sum_with_a_value_that_others_read,
     a_sum_with_another_value,
     a_transpose,
     convolved,
@@ -212,7 +213,15 @@ def test_parts_in_other_places_keep_their_precision(make: Callable[[Network, SSA
     assert sqnr(quantized(program, "cpu"), program) > 27  # 9 or less with one scale
 
 
-@pytest.mark.parametrize("follower", [a_sum_with_another_value, a_scatter])
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "cpu-integer", "tosa"])
+def test_a_convolution_that_is_added_is_computed_for_each_part(target: str) -> None:
+    program = network(behind(a_sum_with_another_value))
+    result = quantized(program, target)
+    assert sqnr(result, program, is_native=False) > 27  # 5 or less with one scale
+    assert [channels for kernel, channels in kernels(result) if kernel == "add"][:2] == [4, 4]
+
+
+@pytest.mark.parametrize("follower", [a_sum_with_a_value_that_others_read, a_scatter])
 def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[Network, SSAValue], SSAValue]) -> None:
     program = network(behind(follower))
     result = quantized(program, "cpu")

@@ -80,12 +80,27 @@ def parts(net: Network, value: SSAValue, ratio: float = 100.0) -> list[SSAValue]
     return [convolved(net, value, 4, ratio), convolved(net, value, 4)]
 
 
-def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
-    """Nobody knows how large the parts of the other value are."""
+def uneven_channels(net: Network) -> SSAValue:
+    """A convolution whose first four channels are 100 times as large as the others."""
     net.name = "residual"
     weight = net.random.normal(0, 1, (8, 8, 1, 1)) * np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1, 1)
     layout = ConvolutionLayout.channels_first(2)
-    return net.insert(AddOp(value, net.insert(ConvolutionOp(net.values[0], net.constant(weight), value.type, layout))))
+    source = net.values[0]
+    return net.insert(ConvolutionOp(source, net.constant(weight), with_shape(source, SHAPE), layout))
+
+
+def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
+    other = uneven_channels(net)
+    return net.insert(AddOp(value, other))
+
+
+def a_sum_with_a_value_that_others_read(net: Network, value: SSAValue) -> SSAValue:
+    """The other value has one scale, and nobody knows how large its parts are."""
+    other = uneven_channels(net)
+    net.name = "first"
+    value = net.insert(AddOp(value, other))
+    net.name = "second"
+    return net.insert(AddOp(value, other))
 
 
 def a_scatter(net: Network, value: SSAValue) -> SSAValue:

@@ -7,7 +7,8 @@
 ```
 The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the way is copied for the
 part (`divided.py`), with the part of its constants; a part of an operand that does not come from the concatenation,
-such as the gate of a product, is a slice. Readers of the same part share the copies.
+such as the gate of a product, is a slice; of a contraction that nothing else reads, it is computed by a part of the
+weights. Readers of the same part share the copies.
 
 The range of a part was not observed. It is bounded by what the kernels compute from the ranges of their operands, and
 by the range of the whole value. If there are samples, calibration then observes it (`calibrate/bounded.py`).
@@ -24,12 +25,14 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import BOUNDED
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.locations import location_of, location_text, name_location, value_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, SliceOp
 from zeropoint.ir.tensors import element_of, shape_of, with_shape
 from zeropoint.solve.cuts import Cut, copied, needed
 from zeropoint.solve.divided import Divided, is_cuttable
+from zeropoint.solve.equalizable import own_contraction, readers_of
 from zeropoint.solve.leaves import JOIN, Join, Leaves, join_of, known_range, observed, span
 from zeropoint.solve.part_ranges import op_range, region_range
 from zeropoint.solve.parts import Range, is_open
@@ -88,7 +91,14 @@ class PartValues:
         if isinstance(op, Operation) and (value in self.leaves.of or isinstance(op, BroadcastInDimOp)):
             is_region = isinstance(op, QuantizeRegionOp)
             return self._region(op, cut, depth + 1) if is_region else self._op(op, cut, depth + 1)
+        if isinstance(op, QuantizeRegionOp) and self._is_cut_by_weights(op, cut):
+            return self._region(op, cut, depth + 1)
         return self._sliced(value, cut)
+
+    def _is_cut_by_weights(self, region: QuantizeRegionOp, cut: Cut) -> bool:
+        """Whether a part of a contraction's result is computed by a part of its weights, and nothing reads the rest."""
+        op = own_contraction(region, self.leaves.weights)
+        return op is not None and output_channel_axis(op) == cut.axis and len(list(readers_of(region.outputs[0]))) == 1
 
     def _stated(self, op: StatisticsOp, cut: Cut, depth: int) -> Planned | None:
         """A part of a value with statistics gets statistics of its own bound."""
