@@ -20,7 +20,7 @@ changes no type.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Container, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -277,6 +277,7 @@ def propagate(
             run.settle(kernel)
     termination.finish()
     state_input_facts(program, specs)
+    _leave_to_casts(program, {kernel.region for kernel in kernels}, constraints)
     for value, quantized in constraints.simulated.items():
         if value not in graph.value_nodes and not is_constant(value):
             restore_simulation(program, value, quantized)
@@ -284,6 +285,21 @@ def propagate(
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)
     return program
+
+
+def _leave_to_casts(program: Program, quantized: Container[QuantizeRegionOp], constraints: Constraints) -> None:
+    """Move the types that the specs of float regions state for activations to `simulated`, for casts around them."""
+    for region in program.entry.ops:
+        if not isinstance(region, QuantizeRegionOp) or region in quantized or is_rescale(region):
+            continue
+        specs: list[list[Attribute]] = [[*region.input_specs], [*region.output_specs]]
+        for values, of_values in zip((region.inputs, region.outputs), specs, strict=True):
+            for index, (value, spec) in enumerate(zip(values, of_values, strict=True)):
+                if isinstance(spec, UniformQuantizedType) and not is_constant(value):
+                    of_values[index] = element_of(value)
+                    if constraints.holds(spec):
+                        constraints.simulated.setdefault(value, spec)
+        region.input_specs, region.output_specs = map(ArrayAttr[Attribute], specs)
 
 
 def _check_retargeting(program: Program, target: Target) -> None:
