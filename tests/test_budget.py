@@ -19,7 +19,7 @@ import zeropoint as zp
 from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import least_output_sqnr
-from zeropoint.budget import Budget, BudgetError, Figures, Journal, Spent, Step, regions_of, spend, widened
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step, regions_of, spend, widened
 from zeropoint.budget_candidates import by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
@@ -147,15 +147,15 @@ def test_a_search_ends_with_the_program_that_it_started_from_if_widening_makes_i
 def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path: Path) -> None:
     program = parse_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")
     path = tmp_path / "journal"
-    first = Journal(path, program, "options", resume=False)
+    first = SearchJournal(path, program, "options", resume=False)
     first.add(STEPS[:2], Figures(12.5, 100, 3.0))
     with path.open("a") as file:
         file.write('{"steps": ["conv0 0 fl')
-    again = Journal(path, program, "options", resume=True)
+    again = SearchJournal(path, program, "options", resume=True)
     assert again.get(STEPS[:2]) == Figures(12.5, 100, 3.0)
     assert again.get(STEPS[:3]) is None
     with pytest.raises(BudgetError, match="found the journal of another model or other options"):
-        Journal(path, program, "other options", resume=True)
+        SearchJournal(path, program, "other options", resume=True)
     again.remove()
     assert not path.exists()
 

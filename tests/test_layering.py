@@ -135,3 +135,41 @@ def test_the_bounds_of_32_bits_are_written_by_name() -> None:
                 if isinstance(node, ast.BinOp) or (isinstance(node, ast.Constant) and isinstance(node.value, int))
             ]
             assert not [number for number in numbers if written.fullmatch(number)], path.relative_to(ROOT)
+
+
+SHARED_NAMES = {
+    "ComparisonDirectionAttr": "attribute of stablehlo and chlo",
+    "ComparisonTypeAttr": "attribute of stablehlo and chlo",
+    "ConstantOp": "op of stablehlo and chlo",
+    "PrecisionAttr": "attribute of stablehlo and chlo",
+    "RealOp": "op of stablehlo and fxpmath",
+    "ReshapeOp": "op of stablehlo and tensor",
+    "ReturnOp": "op of stablehlo and quant",
+    "TanOp": "op of stablehlo and chlo",
+    "Arithmetic": "of an expansion's ops in standard/, of a kernel's products in codegen/",
+    "Block": "channels of a depthwise kernel in codegen/, kernels that learn together in correct/",
+    "Body": "of a linalg.generic in standard/, of a native kernel in codegen/",
+    "Emission": "the ops or operators under construction in expand/ and in each exporter",
+    "Graph": "of float ops in fuse/, of a report's nodes, of native steps in codegen/",
+    "Grid": "of processes in interp/, of the integers of weights in correct/",
+    "Kernel": "one logical kernel, as each stage has it: solve/, materialize/, export/, codegen/",
+    "Match": "of a pattern of fuse/, of codegen/",
+    "Node": "of an ONNX graph, of a report's graph, of ports in solve/",
+    "Parts": "of the samples in correct/, of a report",
+    "Signature": "of an op in ir/stablehlo, of a kernel of a target",
+    "Source": "of a native module, of a report",
+    "Step": "of a search, of a walk, of native code",
+    "Value": "of LLVM, of TOSA, of a walk, of an explanation",
+    "Windows": "of a contraction: its gradient in correct/, its kernel in codegen/",
+}
+"""Class names with several homes, and what tells them apart."""
+
+
+def test_a_class_name_has_one_home() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    shared = {name: paths for name, paths in homes.items() if len(paths) > 1 and name not in SHARED_NAMES}
+    assert not shared, f"rename one of each, or say in SHARED_NAMES why not: {shared}"

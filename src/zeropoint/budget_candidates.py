@@ -49,7 +49,7 @@ M_co = TypeVar("M_co", bound=Made, covariant=True)
 M = TypeVar("M", bound=Made)
 
 
-class Quantize(Protocol[M_co]):
+class Quantizer(Protocol[M_co]):
     """Makes a calibrated program into an integer program, with its corrections, which run on `platform`."""
 
     @property
@@ -57,7 +57,7 @@ class Quantize(Protocol[M_co]):
 
     def __call__(self, calibrated: Program) -> M_co: ...
 
-    def stored(self, folder: Path) -> Callable[[], Quantize[Made]]:
+    def stored(self, folder: Path) -> Callable[[], Quantizer[Made]]:
         """A description that can be sent to another process, which makes the same object from it. Programs are written
         into the folder."""
         ...
@@ -72,7 +72,7 @@ class Candidates(Generic[M]):
 
     calibrated: Program
     exact: Program
-    quantize: Quantize[M]
+    quantize: Quantizer[M]
     held: Sequence[Mapping[str, Array]]
     limits: Budget
     integer_io: bool
@@ -122,7 +122,7 @@ class _Job:
 
     calibrated: Path
     exact: Path
-    quantize: Callable[[], Quantize[Made]]
+    quantize: Callable[[], Quantizer[Made]]
     held: Sequence[Mapping[str, Array]]
     limits: Budget
     integer_io: bool

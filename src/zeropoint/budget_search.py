@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from zeropoint import budget
-from zeropoint.budget import Budget, BudgetError, Figures, Journal, Spent, Step
-from zeropoint.budget_candidates import Candidates, Made, Measure, Quantize, Task, by_workers
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step
+from zeropoint.budget_candidates import Candidates, Made, Measure, Quantizer, Task, by_workers
 from zeropoint.calibrate import Progress, Work
 from zeropoint.correct.judge import without_specs
 from zeropoint.correct.sensitivity import Sensitivity
@@ -39,7 +39,7 @@ class BudgetSearch(Generic[M]):
     expected outputs are those of `reference` in float; if it is None, of the calibrated program in float.
     """
 
-    quantize: Quantize[M]
+    quantize: Quantizer[M]
     held: Sequence[Mapping[str, Array]]
     limits: Budget
     integer_io: bool
@@ -56,7 +56,7 @@ class BudgetSearch(Generic[M]):
         """
         if not self.held:
             raise BudgetError("found a budget without samples, expected at least one to measure the outputs with")
-        journal = Journal(journal_path(work), calibrated, options, resume=work is not None and work.resume)
+        journal = SearchJournal(journal_path(work), calibrated, options, resume=work is not None and work.resume)
         exact = calibrated if self.reference is None else without_specs(self.reference)
         candidates = Candidates(
             calibrated, exact, self.quantize, self.held, self.limits, self.integer_io, self.progress
@@ -80,7 +80,7 @@ class BudgetSearch(Generic[M]):
         journal.remove()
         return made, spent
 
-    def _narrow_enough(self, candidates: Candidates[M], journal: Journal) -> Candidates[M]:
+    def _narrow_enough(self, candidates: Candidates[M], journal: SearchJournal) -> Candidates[M]:
         """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""
         regions, target = budget.regions_of(candidates.calibrated), self.quantize.platform.target
         able = any(budget.takes_nibbles(region, target) for region in regions)
@@ -105,7 +105,7 @@ def _ahead(candidates: Candidates[M], work: Work | None) -> Generator[tuple[Meas
 class _Search(Generic[M]):
     """The figures of candidates, from the journal, from workers, or made here, and the ranking of steps."""
 
-    def __init__(self, candidates: Candidates[M], journal: Journal, measure: Measure | None, count: int):
+    def __init__(self, candidates: Candidates[M], journal: SearchJournal, measure: Measure | None, count: int):
         self._candidates, self._journal = candidates, journal
         self._measure, self._count = measure, count
         self._noise: dict[tuple[Step, ...], Sequence[Sensitivity]] = {}

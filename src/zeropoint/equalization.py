@@ -32,7 +32,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class Trial:
+class EqualizationTrial:
     """The inputs of a trial of equalization.
 
     `samples` calibrate the equalized program; `settings` are those of the passes.

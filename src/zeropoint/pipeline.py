@@ -31,7 +31,7 @@ from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales, demanded_observers
 from zeropoint.engines import QuickestEngine
-from zeropoint.equalization import Calibrated, Trial
+from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
@@ -236,7 +236,9 @@ class _Finish:
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample]) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
-        trial = Trial(samples, self.parts, self.platform, self.options.observer, self.settings, self.progress)
+        trial = EqualizationTrial(
+            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress
+        )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else run_all(DECIDING_PASSES, calibrated, self.settings)
         if reference is not None and not _have_the_same_ops(best.program, calibrated):

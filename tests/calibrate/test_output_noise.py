@@ -8,7 +8,7 @@ import pytest
 from networks import Network
 from zeropoint.calibrate import DEFAULT_OBSERVER, collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
-from zeropoint.calibrate.output_noise import Noise, output_noise
+from zeropoint.calibrate.output_noise import RangeNoise, output_noise
 from zeropoint.comparison import compare
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
@@ -111,7 +111,7 @@ def test_samples_without_the_rare_values_do_not_make_a_range_that_cuts_them_off_
     ranges = [(-1.0, 1.0), (-1.0, 10.0)]
     few = np.random.default_rng(0).uniform(-1, 1, (4, 50)).astype(np.float32)
     own = np.array([((few - rounded(few, *limits)) ** 2).sum(axis=1) for limits in ranges])
-    noise = Noise(own.copy(), own, np.zeros((2, 4)), few.size)
+    noise = RangeNoise(own.copy(), own, np.zeros((2, 4)), few.size)
     assert best(noise.readers) == 0
     assert observer.choice(ranges, noise) == ranges[1]
 

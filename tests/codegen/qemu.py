@@ -13,7 +13,7 @@ import pytest
 
 from codegen.c_programs import WARNINGS
 from zeropoint.codegen.aot.ahead_of_time import library
-from zeropoint.codegen.aot.header import Argument, arguments_of
+from zeropoint.codegen.aot.header import CArgument, arguments_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -40,11 +40,11 @@ AARCH64 = Machine("aarch64-linux-gnu-gcc", "qemu-aarch64", "max")
 RISCV64 = Machine("riscv64-linux-gnu-gcc", "qemu-riscv64", "rv64")
 
 
-def _function(name: str, arguments: Sequence[Argument]) -> str:
+def _function(name: str, arguments: Sequence[CArgument]) -> str:
     """A C function that reads the inputs of a run, runs, and writes its outputs."""
     prefix = name.upper()
 
-    def moved(argument: Argument) -> str:
+    def moved(argument: CArgument) -> str:
         how = "fwrite({0}, 1, {1}, stdout)" if argument.output else "fread({0}, 1, {1}, stdin)"
         size = f"{prefix}_{argument.name.upper()}_SIZE"
         return f"    if ({how.format(argument.name, size)} != {size}) return 2;"

@@ -19,7 +19,7 @@ from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts,
 from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
-from zeropoint.correct.judge import Judge, Noise
+from zeropoint.correct.judge import Judge, OutputNoise
 from zeropoint.correct.methods import REFINEMENTS, Samples
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.interp import Interpreter, ReferenceEngine
@@ -292,8 +292,8 @@ def test_corrections_of_any_network_give_programs_that_are_proved(case: Case) ->
         Interpreter(integer_program(materialize(made)))(case.samples[0])
 
 
-def noise(*samples: float) -> Noise:
-    return Noise(np.ones((len(samples), 1)), np.array(samples)[:, None])
+def noise(*samples: float) -> OutputNoise:
+    return OutputNoise(np.ones((len(samples), 1)), np.array(samples)[:, None])
 
 
 def test_a_gain_that_chance_explains_is_none() -> None:
@@ -307,8 +307,8 @@ def test_a_gain_that_chance_explains_is_none() -> None:
 
 
 def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
-    def of(*outputs: float, signal: float = 1.0) -> Noise:
-        return Noise(np.full((1, len(outputs)), [signal, *[1.0] * (len(outputs) - 1)]), np.array([outputs]))
+    def of(*outputs: float, signal: float = 1.0) -> OutputNoise:
+        return OutputNoise(np.full((1, len(outputs)), [signal, *[1.0] * (len(outputs) - 1)]), np.array([outputs]))
 
     assert of(1.0, 0.1).sqnr == 0.0
     assert of(1.0, 0.05).is_less(of(1.0, 0.1))
@@ -318,4 +318,4 @@ def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
 
 
 def test_an_output_with_nan_has_no_sqnr() -> None:
-    assert Noise(np.array([[float("nan")]]), np.array([[float("nan")]])).sqnr == float("-inf")
+    assert OutputNoise(np.array([[float("nan")]]), np.array([[float("nan")]])).sqnr == float("-inf")

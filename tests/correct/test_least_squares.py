@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zeropoint.correct.least_squares import RIDGES, Rows, best_ridge, moments, solved
+from zeropoint.correct.least_squares import RIDGES, EquationRows, best_ridge, moments, solved
 from zeropoint.ir.tensors import Array
 
 OUTPUTS = 5
@@ -17,15 +17,15 @@ def weight(terms: int, groups: int = 1) -> Array:
     return np.random.default_rng(1).normal(0, 1, (groups, OUTPUTS, terms)).astype(np.float32)
 
 
-def rows(terms: int, count: int, samples: int, noise: float, groups: int = 1) -> Rows:
+def rows(terms: int, count: int, samples: int, noise: float, groups: int = 1) -> EquationRows:
     """Rows of independent terms, with so much noise in the quantized network."""
     random = np.random.default_rng(2)
     exact = random.normal(0, 1, (groups, count, terms)).astype(np.float32)
     quantized = (exact + noise * random.normal(0, 1, exact.shape)).astype(np.float32)
-    return Rows(exact, quantized, [count // samples] * samples)
+    return EquationRows(exact, quantized, [count // samples] * samples)
 
 
-def ridge(given: Rows) -> float:
+def ridge(given: EquationRows) -> float:
     return best_ridge(weight(given.exact.shape[2], len(given.exact)), given, *given.moments())
 
 
@@ -45,7 +45,7 @@ def test_a_single_sample_keeps_its_weights() -> None:
 def test_rows_that_repeat_within_a_sample_do_not_predict_each_other() -> None:
     # 1,000 rows, but only 8 that differ: all rows of a sample are one row.
     few = rows(terms=64, count=8, samples=8, noise=0.1)
-    repeated = Rows(np.repeat(few.exact, 125, axis=1), np.repeat(few.quantized, 125, axis=1), [125] * 8)
+    repeated = EquationRows(np.repeat(few.exact, 125, axis=1), np.repeat(few.quantized, 125, axis=1), [125] * 8)
     assert ridge(repeated) == ridge(few) > min(RIDGES)
 
 

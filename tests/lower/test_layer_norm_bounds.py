@@ -17,7 +17,7 @@ from zeropoint.lower import integer_io
 from zeropoint.numerics.layer_norm import LayerNorm, reciprocal_root
 from zeropoint.pipeline import Options, quantize
 from zeropoint.ranges import obligations, ranges_of
-from zeropoint.ranges.normalized_rows import Ops, steps
+from zeropoint.ranges.normalized_rows import RowOps, steps
 from zeropoint.report.explain.reaches import reaches
 
 ROWS = 64
@@ -122,7 +122,7 @@ def test_explain_has_a_row_for_every_step_and_none_lacks_bits() -> None:
 def test_a_step_that_is_changed_is_not_proved() -> None:
     """With another factor in the line, the steps may diverge, and their bounds are not known."""
     program = layer_norm(90)
-    ops = Ops(program.entry, program.weights)
+    ops = RowOps(program.entry, program.weights)
     (line,) = [op for op in program.entry.ops if isinstance(op, MultiplyOp) and ops.number(op.rhs) == 4981]
     line.operands[1] = line.operands[0]
     ranges = ranges_of(program)
@@ -132,6 +132,6 @@ def test_a_step_that_is_changed_is_not_proved() -> None:
 def test_numbers_that_are_no_integers_are_told_apart() -> None:
     """The block of a layer norm may have floats: -inf of a mask, and 0.5, which is not 0."""
     program = parse_program(FLOATS_BESIDE)
-    ops = Ops(program.entry, program.weights)
+    ops = RowOps(program.entry, program.weights)
     added = [op.result for op in program.entry.ops if isinstance(op, AddOp)]
     assert [ops.op(AddOp, *result.owner.operands) for result in added] == added

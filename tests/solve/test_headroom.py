@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import with_shape
 from zeropoint.lower import integer_program
 from zeropoint.solve.classes import holds
-from zeropoint.solve.headroom import Ports, greatest_result
+from zeropoint.solve.headroom import HeadroomPorts, greatest_result
 
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 2, 4, 4)).astype(np.float32)
@@ -118,7 +118,7 @@ def test_a_mean_is_bounded_by_the_magnitude_of_the_number_that_it_is_multiplied_
     for inner in [o for o in program.entry.ops if not isinstance(o, FuncReturn)]:
         inner.detach()
         body.block.add_op(inner)
-    assert greatest_result(Ports(region, (3.0,), (None,), program.weights)) == 16 * 3.0 * factor
+    assert greatest_result(HeadroomPorts(region, (3.0,), (None,), program.weights)) == 16 * 3.0 * factor
 
 
 @given(st.integers(-128, 127), st.floats(0.01, 1), st.floats(-400, 400), st.floats(-400, 400).map(abs))

@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 
 from networks import Network, channels_last
 from targets.qdq_case import loaded, propagated
-from zeropoint.check_target.models import Built, Case, Port, built, row_id, signatures
+from zeropoint.check_target.models import Built, Case, ModelPort, built, row_id, signatures
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp
@@ -86,7 +86,7 @@ def variants(name: str, cases: Mapping[str, tuple[Case, ...]] = CASES) -> list[A
 
 def channels_last_convolution(made: Built) -> Program:
     """The float program of a convolution, NHWC and HWIO, with the casts that pin its types."""
-    x, weight, bias = (port for port in made.operands if isinstance(port, Port))
+    x, weight, bias = (port for port in made.operands if isinstance(port, ModelPort))
     assert weight.value is not None
     assert bias.value is not None
     transposed = made.case.op == "ConvTranspose"
@@ -111,7 +111,7 @@ def channels_last_convolution(made: Built) -> Program:
     return net.finish([pinned(net, added, made.results[0])])
 
 
-def narrow_weights(net: Network, kernel: Array, port: Port) -> SSAValue:
+def narrow_weights(net: Network, kernel: Array, port: ModelPort) -> SSAValue:
     """Weights HWIO with casts to the port's type, which the target would not choose by itself."""
     scales, zeros = np.atleast_1d(port.scale).tolist(), np.atleast_1d(port.zero_point)
     points = np.broadcast_to(zeros, len(scales)).tolist()
@@ -121,7 +121,7 @@ def narrow_weights(net: Network, kernel: Array, port: Port) -> SSAValue:
     return net.insert(DequantizeCastOp(stored, value.type))
 
 
-def pinned(net: Network, value: SSAValue, port: Port) -> SSAValue:
+def pinned(net: Network, value: SSAValue, port: ModelPort) -> SSAValue:
     """The value after casts to the port's type and back."""
     kind = UniformQuantizedType.per_layer(port.storage, port.scale, port.zero_point)
     stored = net.insert(QuantizeCastOp(value, TensorType(kind, shape_of(value))))
@@ -140,7 +140,7 @@ def in_storage(program: Program, made: Built) -> Program:
     ports = {
         parameters(port.scale, port.zero_point): port
         for port in (*made.operands, *made.results)
-        if isinstance(port, Port)
+        if isinstance(port, ModelPort)
     }
     for op in list(program.entry.ops):
         kind = element_of(op.results[0]) if isinstance(op, QuantizeCastOp) else None

@@ -20,7 +20,7 @@ from targets.confirmation import confirming
 from targets.qdq_case import loaded, propagated
 from zeropoint.check_target.cases import CASES as SHARED
 from zeropoint.check_target.cases import IMAGE, NO_ROI, TWICE
-from zeropoint.check_target.models import Built, Case, Port, built, row_id, signatures
+from zeropoint.check_target.models import Built, Case, ModelPort, built, row_id, signatures
 from zeropoint.interp import run
 from zeropoint.ir.quant import Storage
 from zeropoint.materialize import materialize
@@ -70,7 +70,7 @@ def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, mad
             np.testing.assert_array_equal(steps[0], steps[1])
 
 
-def other_sign(port: Port) -> dict[str, Any]:
+def other_sign(port: ModelPort) -> dict[str, Any]:
     """The parameters of the same real values in storage of the other sign."""
     storage = EitherSign(port.storage).other
     return {"storage": storage, "zero_point": port.zero_point + storage.minimum - port.storage.minimum}
@@ -79,7 +79,7 @@ def other_sign(port: Port) -> dict[str, Any]:
 def in_sixteen_bits(made: Built) -> Built:
     storage = Storage.of("i16" if made.results[0].storage.type.signed else "u16")
     for index, operand in enumerate(made.operands):
-        if isinstance(operand, Port) and operand.value is None:
+        if isinstance(operand, ModelPort) and operand.value is None:
             made = made.with_operand(index, storage=storage)
     return made.with_results(storage=storage)
 
@@ -95,15 +95,15 @@ def excluded(row: KernelRow, made: Built) -> Iterator[tuple[str, Built]]:
     if made.case.weight:
         yield "weights of 16 bits", made.with_operand(1, storage=Storage.of("i16"))
         weight, act = (made.operands[i] for i in (1, 0))
-        assert isinstance(weight, Port)
-        assert isinstance(act, Port)
+        assert isinstance(weight, ModelPort)
+        assert isinstance(act, ModelPort)
         if act.storage.type.signed:
             signs = other_sign(weight)
             value = None if weight.value is None else weight.value + signs["zero_point"]
             yield "unsigned weights", made.with_operand(1, **signs, value=value)
     if made.case.bias:
         bias = made.operands[2]
-        assert isinstance(bias, Port)
+        assert isinstance(bias, ModelPort)
         yield "a bias with a zero point", made.with_operand(2, zero_point=1)
         yield "a bias of another scale", made.with_operand(2, scale=bias.scale * 2)
 

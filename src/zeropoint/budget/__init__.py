@@ -24,7 +24,7 @@ search become AnyQuantizedType, and ops that stay float NoQuantizedType.
 """
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
-from zeropoint.budget.journal import Journal
+from zeropoint.budget.journal import SearchJournal
 from zeropoint.budget.search import Missed, Spent, record, spend
 from zeropoint.budget.steps import (
     FLOAT,
@@ -43,8 +43,8 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Figures",
-    "Journal",
     "Missed",
+    "SearchJournal",
     "Spent",
     "Step",
     "between",

@@ -21,7 +21,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
 
-class Journal:
+class SearchJournal:
     """Figures by the steps that were taken. With `path` None nothing is written.
 
     `options` is a text that is equal for equal options. Without `resume`, an existing file is replaced. Raises

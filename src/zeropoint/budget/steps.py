@@ -111,7 +111,7 @@ AROUND = "all kernels around it stay float"
 """The reason why a kernel that adds no noise stays float."""
 
 
-class Noise(Protocol):
+class KernelNoise(Protocol):
     """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and its kernel."""
 
     @property
@@ -123,7 +123,7 @@ class Noise(Protocol):
 
 
 def steps_of(
-    program: Program, target: Target, found: Iterable[Noise], budget: Budget, taken: Collection[Step] = ()
+    program: Program, target: Target, found: Iterable[KernelNoise], budget: Budget, taken: Collection[Step] = ()
 ) -> list[Step]:
     """The steps for the kernels of a calibrated program, the most important first, without those taken already.
 

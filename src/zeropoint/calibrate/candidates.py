@@ -11,7 +11,7 @@ from operator import length_hint
 import numpy as np
 
 from zeropoint.calibrate.mse import MeanSquareObserver
-from zeropoint.calibrate.output_noise import Noise, Range
+from zeropoint.calibrate.output_noise import Range, RangeNoise
 from zeropoint.interp import has_padding
 from zeropoint.ir.tensors import Array
 
@@ -42,7 +42,7 @@ class OutputObserver(MeanSquareObserver):
         wide = min(low, 0.0), max(high, 0.0)
         return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
-    def choice(self, ranges: Sequence[Range], noise: Noise) -> Range:
+    def choice(self, ranges: Sequence[Range], noise: RangeNoise) -> Range:
         """The range with the least noise at the readers.
 
         A few samples rarely contain the outliers that a narrow range clips. So the samples only tell how much of the

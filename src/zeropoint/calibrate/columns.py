@@ -83,7 +83,7 @@ MOST_EMPTY = 1_000_000
 
 
 @dataclass(frozen=True)
-class Header:
+class ArrayHeader:
     """The header of a .npy."""
 
     shape: tuple[int, ...]
@@ -91,7 +91,7 @@ class Header:
     dtype: np.dtype[Any]
 
     @staticmethod
-    def read(stream: IO[bytes], name: str) -> Header:
+    def read(stream: IO[bytes], name: str) -> ArrayHeader:
         """Read the header and leave the stream at the first element.
 
         Raises DataError for another format or for pickled objects, which are never loaded.
@@ -101,7 +101,7 @@ class Header:
             version = npy.read_magic(stream)
             if version not in readers:
                 raise ValueError(f"version {version}")
-            header = Header(*readers[version](stream))
+            header = ArrayHeader(*readers[version](stream))
             if min(header.shape, default=0) < 0:
                 raise ValueError(f"shape {header.shape}")
         except (ValueError, TokenError) as error:  # NumPy parses the header as Python text
@@ -126,7 +126,7 @@ class NpzColumn:
 
     path: Path
     member: str
-    header: Header
+    header: ArrayHeader
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -156,7 +156,7 @@ class NpzColumn:
         """`count` flat arrays of `elements` elements each. Reads to the end of the member, which checks its CRC."""
         size = elements * self.dtype.itemsize
         with _reading(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-            Header.read(stream, f"{self.path}: {self.member}")
+            ArrayHeader.read(stream, f"{self.path}: {self.member}")
             for _ in range(count):
                 data = stream.read(size)
                 if len(data) != size:
@@ -221,7 +221,7 @@ def npz_columns(path: Path) -> dict[str, Column]:
         for member in archive.infolist():
             name = member.filename
             with archive.open(member) as stream:
-                header = Header.read(stream, f"{path}: {name}")
+                header = ArrayHeader.read(stream, f"{path}: {name}")
                 if (size := member.file_size - stream.tell()) != header.bytes:
                     raise EOFError(f"{name} has {size} bytes of elements, its header says {header.bytes}")
             columns[name.removesuffix(".npy")] = NpzColumn(path, name, header)
@@ -236,7 +236,7 @@ def npy_column(path: Path) -> Column:
     _check_regular(path)
     try:
         with path.open("rb") as stream:
-            header = Header.read(stream, str(path))
+            header = ArrayHeader.read(stream, str(path))
         if math.prod(header.shape) == 0:  # nothing to map
             return ArrayColumn(np.empty(header.shape, header.dtype))
         return ArrayColumn(np.load(path, mmap_mode="r"))

@@ -35,7 +35,7 @@ class JournalError(Error, ValueError):
     """A journal that does not belong to this calibration."""
 
 
-class Journal:
+class CalibrationJournal:
     """The journal of one calibration. `what` returns its identity: a digest of program, weights and observers.
 
     `seen` maps the number of every chunk seen to its digest. With `path` None nothing is written.

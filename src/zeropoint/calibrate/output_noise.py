@@ -49,7 +49,7 @@ MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand
 
 
 @dataclass(eq=False)
-class Noise:
+class RangeNoise:
     """The noise of the candidate ranges of one value; arrays are (ranges, samples).
 
     `readers` is the noise of the value's readers over their signal, where the signal is summed over all samples; a
@@ -93,12 +93,12 @@ class _Walk:
     masks: Sequence[Array] | None = None
     values: dict[SSAValue, list[Array]] = field(default_factory=dict[SSAValue, list[Array]])
     forms: dict[SSAValue, dict[Form, list[Array]]] = field(default_factory=dict[SSAValue, dict[Form, list[Array]]])
-    found: dict[str, Noise] = field(default_factory=dict[str, Noise])
+    found: dict[str, RangeNoise] = field(default_factory=dict[str, RangeNoise])
 
     def __post_init__(self) -> None:
         for key, tried in self.ranges.items():
             none = np.zeros((len(tried), self.count))
-            self.found[key] = Noise(none, none.copy(), none.copy())
+            self.found[key] = RangeNoise(none, none.copy(), none.copy())
 
     def enter(self, value: SSAValue, arrays: list[Array]) -> None:
         """Add a computed value and measure its own noise, which counts if float ops or the caller read it."""
@@ -198,7 +198,7 @@ def output_noise(
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
     progress: Progress = silent,
-) -> dict[str, Noise]:
+) -> dict[str, RangeNoise]:
     """For each key, the noise of each of its ranges on each sample; only the first samples that fit in memory are used.
 
     Every op runs alone, over all samples at once. What a `MaskedEngine` leaves out does not count. Raises what the

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.calibrate.choices import observer_factory
-from zeropoint.calibrate.journal import Journal, JournalError
+from zeropoint.calibrate.journal import CalibrationJournal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
 from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observe
@@ -70,7 +70,7 @@ class Spread:
         Raises JournalError, WorkerError, and what running the program raises.
         """
         states = self._states()
-        journal = Journal(self.work.journal, self._identity)
+        journal = CalibrationJournal(self.work.journal, self._identity)
         if self.work.resume and (packed := journal.resume(states)) is not None:
             add(states, packed)
         for number, packed in _counted(self._results(samples, journal, states), samples, self._known, progress):
@@ -88,7 +88,7 @@ class Spread:
         return {key: observer_factory(name)() for key, name in self.observers.items()}
 
     def _results(
-        self, samples: Iterable[Sample], journal: Journal, states: Mapping[str, Observer]
+        self, samples: Iterable[Sample], journal: CalibrationJournal, states: Mapping[str, Observer]
     ) -> Iterator[tuple[int, Packed | None]]:
         """(number, packed states) for each chunk; None for the states if `states` were updated directly."""
         skipped: list[int] = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from zeropoint.check_target.cases import CASES
 from zeropoint.check_target.causes import cause_of
-from zeropoint.check_target.models import Built, Case, Port, built, signatures
+from zeropoint.check_target.models import Built, Case, ModelPort, built, signatures
 from zeropoint.check_target.runtimes import Runtime, runtimes_of
 from zeropoint.errors import Error
 from zeropoint.export import ExportOptions, export_program
@@ -143,7 +143,7 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
     return Finding(row, made.case, variant, runtime.name, values, equal, steps)
 
 
-def _difference(port: Port, theirs: Array, ours: Array) -> Array:
+def _difference(port: ModelPort, theirs: Array, ours: Array) -> Array:
     """By how many storage steps real results differ."""
     if theirs.shape != ours.shape:
         return np.full(ours.shape, inf)

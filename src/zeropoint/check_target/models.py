@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Port:
+class ModelPort:
     """A quantized operand or result. An input has a shape, a constant its stored integers, a result neither."""
 
     storage: Storage
@@ -73,12 +73,12 @@ class Port:
         return (stored.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
 
 
-Operand = Port | Array | tuple[int, ...]
+Operand = ModelPort | Array | tuple[int, ...]
 """A quantized operand, a constant that is not quantized, or the shape of an input of booleans."""
 
 
 def qdq_model(
-    op: str, operands: Sequence[Operand], results: Sequence[Port], attributes: Mapping[str, Any]
+    op: str, operands: Sequence[Operand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
 ) -> ModelProto:
     """A model of one op of floats, with QuantizeLinear and DequantizeLinear around it; its inputs are x0, x1, ..."""
     constants: dict[str, Array] = {}
@@ -86,14 +86,14 @@ def qdq_model(
     given: list[ValueInfoProto] = []
     names: list[str] = []
 
-    def parameters(name: str, port: Port) -> list[str]:
+    def parameters(name: str, port: ModelPort) -> list[str]:
         scale, zero_point = np.asarray(port.scale, np.float32), np.asarray(port.zero_point, port.dtype)
         constants[f"{name}_scale"], constants[f"{name}_zero"] = scale, np.broadcast_to(zero_point, scale.shape)
         return [f"{name}_scale", f"{name}_zero"]
 
     for index, operand in enumerate(operands):
         name = f"x{index}"
-        names.append(name if not isinstance(operand, Port) else f"{name}_real")
+        names.append(name if not isinstance(operand, ModelPort) else f"{name}_real")
         if isinstance(operand, tuple):
             given.append(helper.make_tensor_value_info(name, TensorProto.BOOL, operand))
         elif isinstance(operand, np.ndarray):
@@ -148,7 +148,7 @@ class Built:
 
     case: Case
     operands: tuple[Operand, ...]
-    results: tuple[Port, ...]
+    results: tuple[ModelPort, ...]
     stored: dict[int, Array]
 
     @property
@@ -162,7 +162,7 @@ class Built:
 
         def given(index: int, value: Array) -> Array:
             port = self.operands[index]
-            return port.dequantized(value) if isinstance(port, Port) else value
+            return port.dequantized(value) if isinstance(port, ModelPort) else value
 
         return {f"x{index}": given(index, value) for index, value in self.stored.items()}
 
@@ -170,7 +170,7 @@ class Built:
         """The same with other parameters of one operand."""
         changed = list(self.operands)
         operand = changed[index]
-        assert isinstance(operand, Port)
+        assert isinstance(operand, ModelPort)
         changed[index] = replace(operand, **changes)
         return replace(self, operands=tuple(changed))
 
@@ -199,7 +199,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         zero = row.input_rule(index).zero_point
         if zero is None:
             zero = between(random, storage.minimum, top, -1 if case.positive else end)
-        port = Port(storage, float(short(random, 0.05)) * step(storage), zero, shape)
+        port = ModelPort(storage, float(short(random, 0.05)) * step(storage), zero, shape)
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
         stored[index] = random.integers(zero + 1 if case.positive else storage.minimum, top + 1, shape)
@@ -211,15 +211,15 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         storage = storages[len(operands)]
         value = random.integers(storage.minimum, storage.maximum + 1, case.constant)
         zero = between(random, storage.minimum, storage.maximum, end)
-        operands.append(Port(storage, float(short(random, 0.01)) * step(storage), zero, value=value))
+        operands.append(ModelPort(storage, float(short(random, 0.01)) * step(storage), zero, value=value))
     if case.weight:
         operands += contraction_constants(row, case, random, first, storages, per_channel)
     operands += [np.asarray(other) for other in case.others]
     storage = storages[-1]
     scale = float(short(random, case.scale)) * step(storage) * 8.0**end
-    free = Port(storage, scale, between(random, storage.minimum, storage.maximum, end))
+    free = ModelPort(storage, scale, between(random, storage.minimum, storage.maximum, end))
     if isinstance(row.relation, FixedScale):
-        free = Port(storage, row.relation.scale, row.relation.zero_point)
+        free = ModelPort(storage, row.relation.scale, row.relation.zero_point)
     elif row.output.zero_point is not None:
         free = replace(free, zero_point=row.output.zero_point)
     result = replace(first, shape=()) if same else free
@@ -239,8 +239,13 @@ def between(random: np.random.Generator, low: int, high: int, end: int = 0) -> i
 
 
 def contraction_constants(
-    row: KernelRow, case: Case, random: np.random.Generator, x: Port, storages: Sequence[Storage], per_channel: bool
-) -> Iterator[Port]:
+    row: KernelRow,
+    case: Case,
+    random: np.random.Generator,
+    x: ModelPort,
+    storages: Sequence[Storage],
+    per_channel: bool,
+) -> Iterator[ModelPort]:
     """Weights whose greatest magnitude in each channel is 127, and a bias of the row's scale."""
     count, rule = case.weight[case.channels], row.inputs[1]
     assert rule.role is Role.WEIGHT
@@ -254,12 +259,12 @@ def contraction_constants(
         value.reshape(-1)[0] = storages[1].minimum - zero
     axis = case.channels if per_channel else None
     scale = short(random, 0.005, count if per_channel else None)
-    yield Port(storages[1], scale, zero, value=value + zero, axis=axis)
+    yield ModelPort(storages[1], scale, zero, value=value + zero, axis=axis)
     if case.bias:
         bias, axis = random.integers(-255, 256, count) * 16, 0 if per_channel else None
         assert row.inputs[2].zero_point == 0
         narrow = Storage.of("i32") if storages[2].type.width > 32 else storages[2]
-        yield Port(narrow, x.scale * scale, 0, value=bias, axis=axis)
+        yield ModelPort(narrow, x.scale * scale, 0, value=bias, axis=axis)
 
 
 def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:

@@ -1,6 +1,6 @@
 """Corrections: adjust constants of quantized kernels to bring outputs closer to float; judged on held-back samples."""
 
-from zeropoint.correct.effort import Attempt, Corrections, Equalized, Figures, Parts, check_methods, correct, some
+from zeropoint.correct.effort import Attempt, Corrections, EffortFigures, Equalized, Parts, check_methods, correct, some
 from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "PRESETS",
     "Attempt",
     "Corrections",
+    "EffortFigures",
     "Equalized",
-    "Figures",
     "Parts",
     "Platform",
     "check_methods",

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.blocks import Block, blocks_of
-from zeropoint.correct.walk import Value, Walk
+from zeropoint.correct.walk import Walk, WalkValue
 from zeropoint.interp import masks_of
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -27,7 +27,7 @@ class BlockStep:
     """A block of quantized kernels that is about to run: its inputs, and its float results by sample."""
 
     block: Block
-    inputs: Mapping[SSAValue, Value]
+    inputs: Mapping[SSAValue, WalkValue]
     exact: list[Array]
     masks: Sequence[Array] | None = None
     """Where each sample is not padded (bool); None if nothing is."""
@@ -54,7 +54,7 @@ class BlockWalk(Walk):
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(self.program.entry.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
-            self.values[argument] = Value(arrays, arrays)
+            self.values[argument] = WalkValue(arrays, arrays)
         last = last_readers(self.program.entry)
         pairs = zip(computing(self.program), computing(self.reference or self.program), strict=True)
         self.exact_ops = dict(pairs)
@@ -81,22 +81,22 @@ class BlockWalk(Walk):
         for op in block.ops:
             assert isinstance(op, QuantizeRegionOp)
             # A value from outside that is still float is quantized by the region that reads it.
-            given = [inputs.get(value) or Value([], []) for value in activations(op)]
+            given = [inputs.get(value) or WalkValue([], []) for value in activations(op)]
             read = zip(activations(op), self._as_read(op, given), strict=True)
             inputs.update((value, held) for value, held in read if value in inputs)
         if not self.visit(BlockStep(block, inputs, exact, self.masks)):
             return False
-        inside: dict[SSAValue, Value] = {}
+        inside: dict[SSAValue, WalkValue] = {}
         last = _last_inside(block)
         for op in block.ops:
             assert isinstance(op, QuantizeRegionOp)
             read = [inside.get(value) or self.values[value] for value in activations(op)]
             stored, kinds = self._quantized(op, self._as_read(op, read), count)
-            inside[op.results[0]] = Value([], stored[0], kinds[0])
+            inside[op.results[0]] = WalkValue([], stored[0], kinds[0])
             for value in last.get(op, ()):
                 inside.pop(value, None)
         made = inside[block.result]
-        self.values[block.result] = Value(exact, made.stored, made.kind)
+        self.values[block.result] = WalkValue(exact, made.stored, made.kind)
         return True
 
     def _exact(self, block: Block, count: int) -> list[Array]:

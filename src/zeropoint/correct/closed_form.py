@@ -18,7 +18,7 @@ import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel, rounded
 from zeropoint.correct.empirical_bias import balanced_bias, correct_bias
-from zeropoint.correct.least_squares import Rows, best_ridge, mean_diagonal, moments, solved, with_diagonal
+from zeropoint.correct.least_squares import EquationRows, best_ridge, mean_diagonal, moments, solved, with_diagonal
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.correct.rows import Chosen, exact_results, exact_rows, products, quantized_rows
 from zeropoint.correct.walk import Step
@@ -66,7 +66,7 @@ def _real_weights(
     cross = moments(exact, quantized)
     if not np.isfinite(cross).all():
         raise np.linalg.LinAlgError("moments that are not finite")
-    rows = Rows(exact, quantized, [len(positions) for _, positions in chosen])
+    rows = EquationRows(exact, quantized, [len(positions) for _, positions in chosen])
     ridge = best_ridge(before, rows, own, cross)
     if math.isinf(ridge):
         return before, how

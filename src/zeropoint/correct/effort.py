@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
-from zeropoint.correct.judge import Judge, Noise
+from zeropoint.correct.judge import Judge, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform, Samples
 from zeropoint.correct.walk import fitting
@@ -84,7 +84,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Figures:
+class EffortFigures:
     """The least SQNR of an output in dB, on all fitted samples and on the held-back ones."""
 
     calibration: float
@@ -117,8 +117,8 @@ class Corrections:
 
     effort: str
     judges: str
-    before: Figures | None = None
-    after: Figures | None = None
+    before: EffortFigures | None = None
+    after: EffortFigures | None = None
     attempts: tuple[Attempt, ...] = field(default=())
     kept: str | None = None
     equalized: Equalized | None = None
@@ -253,7 +253,7 @@ class _Candidate:
 
     program: Program
     method: str | None
-    noise: Noise
+    noise: OutputNoise
     refined: tuple[str, ...] = ()
 
 
@@ -269,10 +269,10 @@ class _Trial:
     held: int
     """How many of the judge's samples were held back; they come first."""
 
-    def figures(self, noise: Noise) -> Figures:
+    def figures(self, noise: OutputNoise) -> EffortFigures:
         """The figures of both parts."""
         held = noise[: self.held].sqnr
-        return Figures(noise[self.held :].sqnr if self.parts.apart else held, held)
+        return EffortFigures(noise[self.held :].sqnr if self.parts.apart else held, held)
 
     @cached_property
     def biased(self) -> Program:
@@ -296,7 +296,7 @@ class _Trial:
             return given
         return _Candidate(made, given.method, self.judge.noise(made), (*given.refined, name))
 
-    def best(self, names: Sequence[str], before: Noise) -> tuple[_Candidate, list[Attempt]]:
+    def best(self, names: Sequence[str], before: OutputNoise) -> tuple[_Candidate, list[Attempt]]:
         """The method with the least noise on the samples held back, or none, with the refinements that add to it, and
         what all of them had."""
         least = _Candidate(self.program, None, before)

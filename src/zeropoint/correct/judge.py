@@ -36,18 +36,18 @@ class Judge:
         """The SQNR in dB of the integer program made from a propagated one: `Noise.sqnr`."""
         return self.noise(program).sqnr
 
-    def noise(self, program: Program) -> Noise:
+    def noise(self, program: Program) -> OutputNoise:
         """Signal and noise, per sample and output, of the integer program made from a propagated one."""
         run = self._engine.prepare(integer_program(materialize(program)))
         signal, noise = (np.zeros((len(self.samples), len(program.outputs))) for _ in "sn")
         for number, (sample, expected) in enumerate(zip(self.samples, self._expected, strict=True)):
             for output, (name, found) in enumerate(run(sample).items()):
                 signal[number, output], noise[number, output] = energies(expected[name], found)
-        return Noise(signal, noise)
+        return OutputNoise(signal, noise)
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class OutputNoise:
     """Sums of squared float values and of squared differences, each (samples, outputs)."""
 
     signal: Array
@@ -83,11 +83,11 @@ class Noise:
             shares = np.where(noise == 0, 0.0, noise / signal)
         return np.where(np.isfinite(signal) & np.isfinite(noise), shares, np.inf)
 
-    def __getitem__(self, samples: slice) -> Noise:
+    def __getitem__(self, samples: slice) -> OutputNoise:
         """The noise on some of the samples."""
-        return Noise(self.signal[samples], self.noise[samples])
+        return OutputNoise(self.signal[samples], self.noise[samples])
 
-    def is_less(self, other: Noise) -> bool:
+    def is_less(self, other: OutputNoise) -> bool:
         """Whether there is significantly less noise than in another run on the same samples.
 
         The outputs must be better on average, none may become the new least one, and the mean gain per sample in dB

@@ -59,7 +59,7 @@ def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class EquationRows:
     """Rows of the float and the quantized network, (groups, rows, terms), f32, and how many each sample has."""
 
     exact: Array
@@ -79,7 +79,7 @@ class Rows:
         ]
 
 
-def best_ridge(weight: Array, rows: Rows, own: Array, cross: Array) -> float:
+def best_ridge(weight: Array, rows: EquationRows, own: Array, cross: Array) -> float:
     """The ridge of `RIDGES` that predicts parts of the samples best from the others; infinite for a single sample.
 
     `own` and `cross` are H and C of all rows.
@@ -92,7 +92,7 @@ def best_ridge(weight: Array, rows: Rows, own: Array, cross: Array) -> float:
     return RIDGES[int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))]
 
 
-def _costs(weight: Array, rows: Rows, part: slice, own: Array, cross: Array) -> Array:
+def _costs(weight: Array, rows: EquationRows, part: slice, own: Array, cross: Array) -> Array:
     """For each ridge, the error on one part of the rows of the V that the other rows give, minus a constant.
 
     E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than with

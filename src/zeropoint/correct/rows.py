@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.walk import Step, Value
+from zeropoint.correct.walk import Step, WalkValue
 from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array
 
@@ -54,12 +54,12 @@ def rows_kept(kernel: ContractionKernel, mask: Array | None, shape: tuple[int, .
     return every if kept is None else np.flatnonzero(kernel.geometry.results(kept, every).any(axis=1))
 
 
-def exact_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
+def exact_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
     """The input rows of the float kernel, (groups, positions, terms), f32."""
     return np.concatenate([kernel.geometry.rows(value.exact[n], positions) for n, positions in chosen], axis=1)
 
 
-def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
+def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
     """The dequantized input rows of the quantized kernel, (groups, positions, terms), f32."""
     kind = value.kind
     if kind is None or kind.axis is not None:

@@ -29,7 +29,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.methods import Platform, Samples
-from zeropoint.correct.walk import Step, Value, Walk, fitting
+from zeropoint.correct.walk import Step, Walk, WalkValue, fitting
 from zeropoint.interp import masks_of, unpadded
 from zeropoint.ir.annotations import unique_name
 from zeropoint.ir.locations import location_text
@@ -96,7 +96,7 @@ def sensitivities(
     found: list[Sensitivity] = []
     gains: dict[QuantizeRegionOp, float] = {}
 
-    def follow(step: Step, result: Value) -> None:
+    def follow(step: Step, result: WalkValue) -> None:
         run, sums = engine.prepare(step.alone), _Sums()
         for sample, exact in enumerate(step.exact):
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}
@@ -119,7 +119,7 @@ def sensitivities(
     ]
 
 
-def _noise_share(value: Value, shown: Callable[[Array, int], Array]) -> float:
+def _noise_share(value: WalkValue, shown: Callable[[Array, int], Array]) -> float:
     """The noise/signal of a value over all samples, without padding; 0 if there is no signal."""
     signal = sum(energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
     noise = sum(energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))

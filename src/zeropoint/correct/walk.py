@@ -33,7 +33,7 @@ FLOAT_BYTES = 4
 
 
 @dataclass(eq=False)
-class Value:
+class WalkValue:
     """A value in both networks, by sample: `exact` in float; `stored` as integers of `kind`, or floats for None."""
 
     exact: list[Array]
@@ -51,7 +51,7 @@ class Step:
     """A quantized kernel that is about to run: its inputs, and its float results by sample."""
 
     region: QuantizeRegionOp
-    inputs: list[Value]
+    inputs: list[WalkValue]
     exact: list[Array]
     alone: Program
     """The float kernel as a program, with inputs named by their number."""
@@ -60,10 +60,10 @@ class Step:
 
 
 Visitor = Callable[[Step], None]
-Follower = Callable[[Step, Value], None]
+Follower = Callable[[Step, WalkValue], None]
 
 
-def ignore(step: Step, value: Value) -> None:
+def ignore(step: Step, value: WalkValue) -> None:
     """The default follower: it does nothing."""
 
 
@@ -89,7 +89,7 @@ class Walk:
     reference: Program | None = None
     mask: str | None = None
     masks: Sequence[Array] | None = None
-    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    values: dict[SSAValue, WalkValue] = field(default_factory=dict[SSAValue, WalkValue])
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
         """All ops in order, over all samples."""
@@ -97,7 +97,7 @@ class Walk:
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(block.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
-            self.values[argument] = Value(arrays, arrays)
+            self.values[argument] = WalkValue(arrays, arrays)
         last = last_readers(block)
         ops, exact_ops = computing(self.program), computing(self.reference or self.program)
         with np.errstate(all="ignore"):  # non-finite samples give non-finite values
@@ -119,16 +119,16 @@ class Walk:
             # After the visitor, which may have changed the kernel's constants: the ones behind see its corrected
             # results.
             stored, kinds = self._quantized(op, inputs, count)
-            self.follower(step, Value(exact[0], stored[0], kinds[0]))
+            self.follower(step, WalkValue(exact[0], stored[0], kinds[0]))
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
             # Float ops before the first quantized kernel have the same values in both networks, and run once.
             same = all(value.exact is value.stored for value in inputs)
             stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
         for number, result in enumerate(op.results):
-            self.values[result] = Value(exact[number], stored[number], kinds[number])
+            self.values[result] = WalkValue(exact[number], stored[number], kinds[number])
 
-    def _as_read(self, region: QuantizeRegionOp, inputs: list[Value]) -> list[Value]:
+    def _as_read(self, region: QuantizeRegionOp, inputs: list[WalkValue]) -> list[WalkValue]:
         """The inputs of a region. Floats, from program inputs or float ops, are quantized by the region's specs.
 
         A float that the region reads in two types stays float.
@@ -138,16 +138,16 @@ class Walk:
             read.setdefault(value, set()).add(spec)
         specs = {value: found.pop() if len(found) == 1 else None for value, found in read.items()}
         name = self.program.profile or DEFAULT_PROFILE
-        found: list[Value] = []
+        found: list[WalkValue] = []
         for value, held in zip(activations(region), inputs, strict=True):
             spec = specs[value]
             if held.kind is None and isinstance(spec, UniformQuantizedType):
-                held = Value(held.exact, [evaluate.quantize(array, spec, name) for array in held.stored], spec)
+                held = WalkValue(held.exact, [evaluate.quantize(array, spec, name) for array in held.stored], spec)
             found.append(held)
         return found
 
     def _quantized(
-        self, op: QuantizeRegionOp, inputs: list[Value], count: int
+        self, op: QuantizeRegionOp, inputs: list[WalkValue], count: int
     ) -> tuple[list[list[Array]], list[UniformQuantizedType | None]]:
         made = integer_form(self.program, op)
         wanted = _edges(made.main.arg_attrs, len(inputs))
@@ -169,7 +169,7 @@ class Walk:
 class _Converted(Sequence[Array]):
     """A value converted lazily, sample by sample."""
 
-    def __init__(self, value: Value, convert: Callable[[int], Array]):
+    def __init__(self, value: WalkValue, convert: Callable[[int], Array]):
         self._value, self._convert = value, convert
 
     def __len__(self) -> int:
@@ -179,7 +179,7 @@ class _Converted(Sequence[Array]):
         return self._convert(sample)
 
 
-def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Sequence[Array]:
+def _as_stored(value: WalkValue, kind: UniformQuantizedType | None, name: str) -> Sequence[Array]:
     if value.kind == kind:
         return value.stored
     if kind is None:

@@ -10,7 +10,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.ir.program import Program
 
 
-class Ports(Protocol):
+class ExportedPorts(Protocol):
     """A file that a runtime has loaded."""
 
     @property
@@ -24,7 +24,7 @@ class Ports(Protocol):
         ...
 
 
-def check_ports(path: Path, file: Ports, program: Program) -> None:
+def check_ports(path: Path, file: ExportedPorts, program: Program) -> None:
     """Raise ExportError if the file's input or output names differ from the program's."""
     for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
         expected = [port.name for port in ports]

@@ -16,7 +16,7 @@ SAME, VALID = 0, 1
 
 
 @dataclass(frozen=True)
-class Window:
+class ExportedWindow:
     """Windows over the two spatial dimensions of an image."""
 
     size: tuple[int, int]

@@ -42,7 +42,7 @@ from zeropoint.numerics.dot_forms import dot_form
 from zeropoint.numerics.products import sums_of_products
 
 
-class Contraction(Protocol):
+class ContractionFunction(Protocol):
     """A sum of products: the layout of its right operand, and the sum itself."""
 
     def weights(self, rhs: Array) -> Array:
@@ -54,7 +54,7 @@ class Contraction(Protocol):
         ...
 
 
-def contraction_of(op: ConvolutionOp | DotGeneralOp) -> Contraction:
+def contraction_of(op: ConvolutionOp | DotGeneralOp) -> ContractionFunction:
     """The sum of products that `op` computes."""
     return Convolution.of(op) if isinstance(op, ConvolutionOp) else Dot.of(op)
 
@@ -95,7 +95,7 @@ def _number(value: SSAValue, scope: Scope) -> float | None:
     return float(first)
 
 
-def _in_form(form: Contraction, result: DType, name: str, zero: int) -> Binary:
+def _in_form(form: ContractionFunction, result: DType, name: str, zero: int) -> Binary:
     """Sums of 8-bit products with the intermediate sums of an instruction, of a left operand less its zero point.
 
     Raises ValueError for an unknown name.
@@ -109,7 +109,7 @@ def _in_form(form: Contraction, result: DType, name: str, zero: int) -> Binary:
     return run
 
 
-def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
+def float_contraction(form: ContractionFunction, result: DType, rhs: Array | None) -> Binary:
     """The kernel for real or complex floats of dtype `result`; a constant right operand is laid out once."""
     # f16 and bf16 are summed in f32 and rounded once, at the end.
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
@@ -134,7 +134,7 @@ _PARTS = {1: 1, 3: 2, 6: 3, 9: 3}
 """The number of parts that operands are split into, by the number of partial products."""
 
 
-def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Binary:
+def _in_parts(form: ContractionFunction, result: DType, algorithm: DotAlgorithm) -> Binary:
     """dot_general with an algorithm: operands are split into parts of the precision types, the greatest part first. The
     products of the greatest parts are added in the accumulation type.
     """
@@ -169,7 +169,7 @@ def _rounded(values: Array, float_type: Attribute) -> Array:
     return values.astype(element_dtype(float_type)).astype(values.dtype)
 
 
-def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
+def integer_contraction(form: ContractionFunction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
     """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
 
     `lhs_magnitude` bounds |lhs|; without it the values are inspected in every run. `rhs` is the right operand if it is

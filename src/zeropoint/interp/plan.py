@@ -43,7 +43,7 @@ Trace = Callable[[Operation, tuple[Array, ...]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One op: the slots it reads and writes, and those that are free after it."""
 
     op: Operation
@@ -58,7 +58,7 @@ class Step:
 class Plan:
     """Steps in order. `slots` is the initial content of the slots: constants, or None."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     slots: tuple[Array | None, ...]
     arguments: tuple[int, ...]
     results: tuple[int, ...]
@@ -100,7 +100,7 @@ class Plan:
         return tuple(_whole(slots[slot]) for slot in self.results)
 
 
-def _say_where(error: ValueError, step: Step | None) -> None:
+def _say_where(error: ValueError, step: PlanStep | None) -> None:
     if step is None:
         return
     error.add_note(f"in {describe(step.op)}")
@@ -128,7 +128,7 @@ class PlanBuilder:
         self.profile: Profile = profile(program.profile or DEFAULT_PROFILE)
         self.functions = {f.sym_name.data: f for f in program.module.ops if isinstance(f, FuncOp)}
         self.slots: list[Array | None] = []
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.refused: list[str] = [] if outer is None else outer.refused
         self.first_refused: TextPosition | None = None
         """The position in the text of the first of them, in the outermost builder."""
@@ -219,7 +219,7 @@ class PlanBuilder:
         operands = (*operands, *scope.captured)
         if isinstance(op, StatisticsRefOp):
             results = [self._new()]
-            self.steps.append(Step(op, kernel, operands, tuple(results), op.stats_key.data))
+            self.steps.append(PlanStep(op, kernel, operands, tuple(results), op.stats_key.data))
             return results
         constants = [self.slots[slot] for slot in operands]
         if operands and op.has_trait(Pure) and all(constant is not None for constant in constants):
@@ -227,7 +227,7 @@ class PlanBuilder:
                 computed = kernel(*constants)
             return [self._new(array) for array in (computed if isinstance(computed, tuple) else (computed,))]
         results = [self._new() for _ in op.results]
-        self.steps.append(Step(op, kernel, operands, tuple(results), None))
+        self.steps.append(PlanStep(op, kernel, operands, tuple(results), None))
         return results
 
 
@@ -332,14 +332,14 @@ def _function(plan: Plan) -> Body:
     return run_op
 
 
-def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ...]:
+def _with_frees(steps: Sequence[PlanStep], results: Sequence[int]) -> tuple[PlanStep, ...]:
     """The steps, each with the slots to free after it: those that it uses last, and its unused results."""
     needed = set(results)
-    freed: list[Step] = []
+    freed: list[PlanStep] = []
     for step in reversed(steps):
         last = tuple(slot for slot in {*step.operands, *step.results} if slot not in needed)
         needed.update(last)
-        freed.append(Step(step.op, step.kernel, step.operands, step.results, step.statistics, last))
+        freed.append(PlanStep(step.op, step.kernel, step.operands, step.results, step.statistics, last))
     return tuple(reversed(freed))
 
 

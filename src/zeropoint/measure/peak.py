@@ -30,7 +30,7 @@ SHORT = 0.0002
 
 
 @dataclass(frozen=True)
-class Form:
+class ProductForm:
     """One way to accumulate products.
 
     `assembly` works on $0 (the accumulator), $2 and $3 (the factors); `clobbers` are registers it uses besides.
@@ -55,17 +55,23 @@ def _pairs(letter: str) -> str:
 
 
 FORMS = (
-    Form("VPDPBUSD, 512 bits", "int8", ("avx512vnni",), "16 x i32", "vpdpbusd $3, $2, $0", 128, 24),
-    Form("VPDPBUSD, 256 bits", "int8", ("avxvnni",), "8 x i32", "{vex} vpdpbusd $3, $2, $0", 64, 12, register="x"),
-    Form("VPMADDUBSW + VPMADDWD + VPADDD, 512 bits", "int8", ("avx512bw",), "16 x i32", _pairs("z"), 128, 24, "xmm15"),
-    Form("VPMADDUBSW + VPMADDWD + VPADDD, 256 bits", "int8", ("avx2",), "8 x i32", _pairs("y"), 64, 12, "xmm15", "x"),
-    Form("VFMADD, 512 bits", "f32", ("avx512f",), "16 x float", "vfmadd231ps $3, $2, $0", 32, 24),
-    Form("VFMADD, 256 bits", "f32", ("fma",), "8 x float", "vfmadd231ps $3, $2, $0", 16, 12, register="x"),
+    ProductForm("VPDPBUSD, 512 bits", "int8", ("avx512vnni",), "16 x i32", "vpdpbusd $3, $2, $0", 128, 24),
+    ProductForm(
+        "VPDPBUSD, 256 bits", "int8", ("avxvnni",), "8 x i32", "{vex} vpdpbusd $3, $2, $0", 64, 12, register="x"
+    ),
+    ProductForm(
+        "VPMADDUBSW + VPMADDWD + VPADDD, 512 bits", "int8", ("avx512bw",), "16 x i32", _pairs("z"), 128, 24, "xmm15"
+    ),
+    ProductForm(
+        "VPMADDUBSW + VPMADDWD + VPADDD, 256 bits", "int8", ("avx2",), "8 x i32", _pairs("y"), 64, 12, "xmm15", "x"
+    ),
+    ProductForm("VFMADD, 512 bits", "f32", ("avx512f",), "16 x float", "vfmadd231ps $3, $2, $0", 32, 24),
+    ProductForm("VFMADD, 256 bits", "f32", ("fma",), "8 x float", "vfmadd231ps $3, $2, $0", 16, 12, register="x"),
 )
-CLOCK = Form("chain of additions", "clock", (), "1 x i64", "addq $3, $0", 1, 1, "flags", "r")
+CLOCK = ProductForm("chain of additions", "clock", (), "1 x i64", "addq $3, $0", 1, 1, "flags", "r")
 
 
-def choose(kind: str, features: Mapping[str, bool]) -> Form:
+def choose(kind: str, features: Mapping[str, bool]) -> ProductForm:
     """The first form of `kind` whose features the CPU has.
 
     Raises ValueError if it has none of them.
@@ -77,7 +83,7 @@ def choose(kind: str, features: Mapping[str, bool]) -> Form:
     raise ValueError(f"found no way to measure {kind} on this CPU, expected one of the features {wanted}")
 
 
-def arithmetic_ir(form: Form, unroll: int = 4) -> str:
+def arithmetic_ir(form: ProductForm, unroll: int = 4) -> str:
     """LLVM IR of `void run(i64 iterations, ptr factors, ptr sums)`; an iteration is `unroll` steps an accumulator."""
     vector = f"<{form.vector}>" if form.register != "r" else "i64"
     count = form.accumulators
@@ -157,7 +163,7 @@ def best_rate(work: float, run: Callable[[int], None], seconds: float | None = N
 
 
 def arithmetic(
-    form: Form, threads: int = 1, unroll: int = 4, *, seconds: float | None = None, repeats: int = 0
+    form: ProductForm, threads: int = 1, unroll: int = 4, *, seconds: float | None = None, repeats: int = 0
 ) -> float:
     """Operations per second of one core, in units of 1e9, while `threads` cores do the same.
 
@@ -187,7 +193,7 @@ def arithmetic(
     return best_rate(form.operations * form.accumulators * unroll, run, seconds, repeats) / 1e9
 
 
-def _factors(form: Form) -> tuple[Array, Array]:
+def _factors(form: ProductForm) -> tuple[Array, Array]:
     """The two factors, one after the other, as bytes; and what one step adds to an accumulator."""
     generator = np.random.default_rng(0)
     if form.kind == "clock":

@@ -27,7 +27,7 @@ from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.tensors import Array
 from zeropoint.passes import DECIDING_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
 from zeropoint.recipe import apply_recipe, recipe_of
-from zeropoint.report.document import Graph, Noise, Trial, Worst
+from zeropoint.report.document import Graph, Noise, RuleTrial, Worst
 from zeropoint.report.document.graph import Node
 from zeropoint.targets import target as named_target
 
@@ -96,13 +96,13 @@ class Trials:
 
     def _trial(
         self, node: Node, rule: tuple[str, Callable[[], Program]], before: float, expected: Sequence[Sample]
-    ) -> Trial:
+    ) -> RuleTrial:
         setting, made = rule
         written = f"- {{name: {json.dumps(node.name)}, {setting}}}"
         try:
-            return Trial(written, before, self._sqnr(made(), expected))
+            return RuleTrial(written, before, self._sqnr(made(), expected))
         except Error as error:
-            return Trial(written, None, None, str(error))
+            return RuleTrial(written, None, None, str(error))
 
     def _sqnr(self, calibrated: Program, expected: Sequence[Sample]) -> float:
         passes = (*DECIDING_PASSES, *QUANTIZING_PASSES, *INTEGER_PASSES)
@@ -110,7 +110,7 @@ class Trials:
         return least_output_sqnr(zip(expected, map(run, self.samples), strict=True))
 
 
-def _gain(trial: Trial) -> float:
+def _gain(trial: RuleTrial) -> float:
     return -inf if trial.after is None else trial.after
 
 

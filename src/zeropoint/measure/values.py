@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.report.document import Graph, Histogram, Values
-from zeropoint.report.document.graph import Parameters
+from zeropoint.report.document import Graph, Histogram, NodeValues
+from zeropoint.report.document.graph import ShownParameters
 
 BINS = 64
 """Bins of a histogram in a report."""
@@ -17,7 +17,7 @@ CASTS = frozenset(op.name for op in (StorageCastOp, UniformQuantizeOp, UniformDe
 """The ops between floats and integers."""
 
 
-def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -> dict[str, Values]:
+def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -> dict[str, NodeValues]:
     """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value.
 
     Kernels that share their name are left out: the keys do not tell them apart. Casts at the edges, which have the name
@@ -32,13 +32,13 @@ def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -
     }
 
 
-def observed_values(graph: Graph, distributions: Mapping[str, Distribution], source: str) -> dict[str, Values]:
+def observed_values(graph: Graph, distributions: Mapping[str, Distribution], source: str) -> dict[str, NodeValues]:
     """The values that the float program had on the data of the report, by node."""
     chosen = {node.id: node.parameters for node in graph.nodes}
     return {node: values_of(found, source, chosen[node]) for node, found in distributions.items()}
 
 
-def values_of(found: Distribution, source: str, chosen: Parameters | None) -> Values:
+def values_of(found: Distribution, source: str, chosen: ShownParameters | None) -> NodeValues:
     """The record of a distribution. Values within half a step of the chosen range are rounded into it, not clipped."""
     least, most = found.extremes.minimum, found.extremes.maximum
     clipped = None
@@ -48,4 +48,4 @@ def values_of(found: Distribution, source: str, chosen: Parameters | None) -> Va
     width = most - least
     low, high = (least, most) if width > 0 else (least - 0.5, most + 0.5)
     counts = tuple(int(count) for count in found.histogram(low, high, BINS))
-    return Values(source, found.extremes.count, least, most, Histogram(low, high, counts), found.ranges(), clipped)
+    return NodeValues(source, found.extremes.count, least, most, Histogram(low, high, counts), found.ranges(), clipped)

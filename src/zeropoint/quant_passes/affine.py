@@ -31,11 +31,11 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.quant_passes.emitter import Elementwise
+from zeropoint.quant_passes.emitter import ElementwiseEmitter
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ScalarParameters:
     """Scale and zero point of a conversion, as scalar values; a constant zero point of 0 is None."""
 
     quantized: UniformQuantizedType
@@ -58,7 +58,7 @@ class Parameters:
         return self.quantized.storage.type.signed
 
 
-def dequantize(ops: Elementwise, stored: SSAValue, parameters: Parameters) -> SSAValue:
+def dequantize(ops: ElementwiseEmitter, stored: SSAValue, parameters: ScalarParameters) -> SSAValue:
     """(float(stored) - float(zero_point)) * scale."""
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     scale = ops.splat(parameters.scale)
@@ -69,7 +69,7 @@ def dequantize(ops: Elementwise, stored: SSAValue, parameters: Parameters) -> SS
     return emit.value(MulfOp(value, scale))
 
 
-def quantize_as_upstream(ops: Elementwise, value: SSAValue, parameters: Parameters) -> SSAValue:
+def quantize_as_upstream(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters) -> SSAValue:
     """trunc(x / scale + zero_point), clamped as an integer, and only if the bounds narrow the storage type."""
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     scaled = emit.value(DivfOp(value, ops.splat(parameters.scale)))
@@ -116,7 +116,7 @@ def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
 
 
 def quantize_scalar(
-    ops: Elementwise, value: SSAValue, parameters: Parameters, behaviour: QuantizeBehaviour
+    ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, behaviour: QuantizeBehaviour
 ) -> SSAValue:
     """Round, clamp and convert a number. Infinities are clamped; NaN becomes the zero point (or as the behaviour says).
 
@@ -145,7 +145,7 @@ def quantize_scalar(
     return ops.to_integer(stored, parameters.integer, signed)
 
 
-def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Rule) -> SSAValue:
+def _scaled(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, rule: _Rule) -> SSAValue:
     """The value divided by the scale, or multiplied by its reciprocal."""
     emit = ops.emitter
     if not rule.reciprocal:
@@ -154,7 +154,9 @@ def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Ru
     return emit.value(MulfOp(value, factor))
 
 
-def _clamped(ops: Elementwise, value: SSAValue, of_nan: SSAValue | None, low: SSAValue, high: SSAValue) -> SSAValue:
+def _clamped(
+    ops: ElementwiseEmitter, value: SSAValue, of_nan: SSAValue | None, low: SSAValue, high: SSAValue
+) -> SSAValue:
     """The value clamped to two bounds; NaN becomes `of_nan`, or 0 if that is None."""
     emit = ops.emitter
     if of_nan is None:

@@ -31,10 +31,10 @@ from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_sha
 from zeropoint.ir.standard.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from zeropoint.ir.standard.tensor import ReshapeOp
 from zeropoint.ir.weights import ElementsAttr, Weights
-from zeropoint.quant_passes.affine import Parameters
-from zeropoint.quant_passes.emitter import Elementwise, Emitter
+from zeropoint.quant_passes.affine import ScalarParameters
+from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 
-Convert = Callable[[Elementwise, SSAValue, Parameters], SSAValue]
+Convert = Callable[[ElementwiseEmitter, SSAValue, ScalarParameters], SSAValue]
 """Emits ops that convert a value, given its scale and zero point."""
 
 
@@ -92,16 +92,16 @@ def _convert_ranked(emit: Emitter, value: SSAValue, conversion: Conversion, axis
     if is_tensor(value.type) and not conversion.on_tensors:
         return _generic(emit, value, conversion, None)
     parameters = _scalar_parameters(emit, quantized)
-    ops = Elementwise(emit, ranked_shape(value.type), emit.dynamic_sizes(value))
+    ops = ElementwiseEmitter(emit, ranked_shape(value.type), emit.dynamic_sizes(value))
     return conversion.convert(ops, value, parameters)
 
 
-def _scalar_parameters(emit: Emitter, quantized: UniformQuantizedType) -> Parameters:
+def _scalar_parameters(emit: Emitter, quantized: UniformQuantizedType) -> ScalarParameters:
     """The parameters of a per-layer type as scalar constants."""
     scale = emit.real(quantized.scale, quantized.expressed_type)
-    unknown = Parameters(quantized, scale, None)
+    unknown = ScalarParameters(quantized, scale, None)
     zero_point = emit.integer(quantized.zero_point, unknown.integer)
-    return Parameters(quantized, scale, zero_point) if quantized.zero_point else unknown
+    return ScalarParameters(quantized, scale, zero_point) if quantized.zero_point else unknown
 
 
 def _parameter_map(value: SSAValue, quantized: UniformQuantizedType, axis: int | None) -> AffineMap:
@@ -129,8 +129,8 @@ def _generic(emit: Emitter, value: SSAValue, conversion: Conversion, parameter_m
     if parameter_map is None:
         parameters = _scalar_parameters(body, quantized)
     else:
-        parameters = Parameters(quantized, block.args[1], block.args[2])
-    result = conversion.convert(Elementwise(body), block.args[0], parameters)
+        parameters = ScalarParameters(quantized, block.args[1], block.args[2])
+    result = conversion.convert(ElementwiseEmitter(body), block.args[0], parameters)
     body.add(YieldOp(result))
     identity = AffineMapAttr(AffineMap.identity(len(shape)))
     maps = [identity, *[AffineMapAttr(parameter_map)] * 2, identity] if parameter_map is not None else [identity] * 2

@@ -72,7 +72,7 @@ class Emitter:
         ]
 
 
-class Elementwise:
+class ElementwiseEmitter:
     """Arithmetic on values of one shape: scalars if `shape` is None, else tensors of that shape."""
 
     def __init__(self, emitter: Emitter, shape: tuple[int, ...] | None = None, sizes: Sequence[SSAValue] = ()):

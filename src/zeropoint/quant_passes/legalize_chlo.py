@@ -55,7 +55,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.quant_passes.errors import LoweringError
 
 
-class Builder:
+class ChloBuilder:
     """Collects the ops that replace one op."""
 
     def __init__(self, weights: Weights):
@@ -83,7 +83,7 @@ class Builder:
         return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dims))
 
 
-def _spread_operands(op: Operation, placements: Sequence[Sequence[int]], build: Builder) -> list[SSAValue]:
+def _spread_operands(op: Operation, placements: Sequence[Sequence[int]], build: ChloBuilder) -> list[SSAValue]:
     shape = shape_of(op.results[0])
     if DYNAMIC_INDEX in shape or any(DYNAMIC_INDEX in shape_of(operand) for operand in op.operands):
         raise LoweringError(
@@ -92,17 +92,17 @@ def _spread_operands(op: Operation, placements: Sequence[Sequence[int]], build: 
     return [build.spread(value, shape, dims) for value, dims in zip(op.operands, placements, strict=True)]
 
 
-def _broadcast(op: chlo.BroadcastOp, build: Builder) -> Sequence[SSAValue]:
+def _broadcast(op: chlo.BroadcastOp, build: ChloBuilder) -> Sequence[SSAValue]:
     lhs, rhs = _spread_operands(op, op.placements(), build)
     return [build.add(chlo.PLAIN[type(op)](lhs, rhs))]
 
 
-def _broadcast_complex(op: chlo.BroadcastComplexOp, build: Builder) -> Sequence[SSAValue]:
+def _broadcast_complex(op: chlo.BroadcastComplexOp, build: ChloBuilder) -> Sequence[SSAValue]:
     lhs, rhs = _spread_operands(op, op.placements(), build)
     return [build.add(ComplexOp(lhs, rhs))]
 
 
-def _broadcast_compare(op: chlo.BroadcastCompareOp, build: Builder) -> Sequence[SSAValue]:
+def _broadcast_compare(op: chlo.BroadcastCompareOp, build: ChloBuilder) -> Sequence[SSAValue]:
     lhs, rhs = _spread_operands(op, op.placements(), build)
     compare = CompareOp(lhs, rhs, op.comparison_direction.data)
     if op.compare_type is not None:
@@ -110,23 +110,23 @@ def _broadcast_compare(op: chlo.BroadcastCompareOp, build: Builder) -> Sequence[
     return [build.add(compare)]
 
 
-def _broadcast_select(op: chlo.BroadcastSelectOp, build: Builder) -> Sequence[SSAValue]:
+def _broadcast_select(op: chlo.BroadcastSelectOp, build: ChloBuilder) -> Sequence[SSAValue]:
     pred, on_true, on_false = _spread_operands(op, op.placements(), build)
     return [build.add(SelectOp(pred, on_true, on_false))]
 
 
-def _conjugate(op: chlo.ConjOp, build: Builder) -> Sequence[SSAValue]:
+def _conjugate(op: chlo.ConjOp, build: ChloBuilder) -> Sequence[SSAValue]:
     if not isinstance(element_of(op.operand), ComplexType):
         return [op.operand]
     real = build.add(RealOp(op.operand))
     return [build.add(ComplexOp(real, build.add(NegateOp(build.add(ImagOp(op.operand))))))]
 
 
-def _constant(op: chlo.ConstantOp, build: Builder) -> Sequence[SSAValue]:
+def _constant(op: chlo.ConstantOp, build: ChloBuilder) -> Sequence[SSAValue]:
     return [build.add(ConstantOp(op.value))]
 
 
-def _constant_like(op: chlo.ConstantLikeOp, build: Builder) -> Sequence[SSAValue]:
+def _constant_like(op: chlo.ConstantLikeOp, build: ChloBuilder) -> Sequence[SSAValue]:
     attribute: Any = op.value
     number = attribute.value.data
     assert isinstance(op.value, FloatAttr) or isinstance(number, int)
@@ -134,23 +134,23 @@ def _constant_like(op: chlo.ConstantLikeOp, build: Builder) -> Sequence[SSAValue
     return [build.spread(scalar, shape_of(op.result), ())]
 
 
-def _is_infinite(number: float, magnitude: bool) -> Callable[[chlo.PredicateOp, Builder], Sequence[SSAValue]]:
-    def legalize(op: chlo.PredicateOp, build: Builder) -> Sequence[SSAValue]:
+def _is_infinite(number: float, magnitude: bool) -> Callable[[chlo.PredicateOp, ChloBuilder], Sequence[SSAValue]]:
+    def legalize(op: chlo.PredicateOp, build: ChloBuilder) -> Sequence[SSAValue]:
         value = build.add(AbsOp(op.operand)) if magnitude else op.operand
         return [build.add(CompareOp(value, build.splat(number, value), ComparisonDirection.EQ))]
 
     return legalize
 
 
-def _square(op: chlo.SquareOp, build: Builder) -> Sequence[SSAValue]:
+def _square(op: chlo.SquareOp, build: ChloBuilder) -> Sequence[SSAValue]:
     return [build.add(MultiplyOp(op.operand, op.operand))]
 
 
-def _tangent(op: chlo.TanOp, build: Builder) -> Sequence[SSAValue]:
+def _tangent(op: chlo.TanOp, build: ChloBuilder) -> Sequence[SSAValue]:
     return [build.add(TanOp(op.operand))]
 
 
-def _top_k(op: chlo.TopKOp, build: Builder) -> Sequence[SSAValue]:
+def _top_k(op: chlo.TopKOp, build: ChloBuilder) -> Sequence[SSAValue]:
     """The first k elements in descending order, with their positions; stable."""
     shape, element = shape_of(op.operand), element_of(op.operand)
     positions = build.add(IotaOp(with_element(op.operand, i32), len(shape) - 1))
@@ -172,7 +172,7 @@ def _descending(elements: Sequence[Attribute]) -> Region:
     return Region(block)
 
 
-Legalization = Callable[[Any, Builder], Sequence[SSAValue]]
+Legalization = Callable[[Any, ChloBuilder], Sequence[SSAValue]]
 
 LEGALIZATIONS: Mapping[type[Operation], Legalization] = {
     chlo.BroadcastCompareOp: _broadcast_compare,
@@ -204,7 +204,7 @@ def legalize_chlo(program: Program) -> Program:
         legalization = LEGALIZATIONS.get(type(op))
         if legalization is None:
             continue
-        build = Builder(program.weights)
+        build = ChloBuilder(program.weights)
         results = legalization(op, build)
         for new in build.ops:
             new.location = op.location

@@ -44,7 +44,7 @@ class NotFoundError(Exception):
     """An op that the rows would have is not in the block."""
 
 
-class Ops:
+class RowOps:
     """The ops of a block by what they compute: kind, operands, and for constants that are repeated their number."""
 
     def __init__(self, block: Block, weights: Weights):
@@ -93,7 +93,7 @@ class Ops:
 
 
 @dataclass(frozen=True)
-class Steps:
+class RowSteps:
     """The bounds of the values that depend on m, and the greatest |c| and |t|."""
 
     lines: tuple[tuple[int, int], ...]
@@ -103,7 +103,7 @@ class Steps:
 
 
 @functools.cache
-def steps(terms: int) -> Steps:
+def steps(terms: int) -> RowSteps:
     """The bounds of rows of `terms` values, by parts of m."""
     edges = (1 << 30) + (np.arange(PARTS + 1, dtype=np.int64) * ((3 << 30) // PARTS))
     low, high = edges[:-1], edges[1:] - 1
@@ -132,7 +132,7 @@ def steps(terms: int) -> Steps:
     normalized = max(
         ((c * int(g) + (1 << 32) >> 32) + 256 >> 9) + 1 for c, g in zip(centred, factor.tolist(), strict=True)
     )
-    return Steps(tuple(lines), max(centred), normalized)
+    return RowSteps(tuple(lines), max(centred), normalized)
 
 
 def _centred(norm: LayerNorm, m: IntArray) -> list[int]:
@@ -148,7 +148,7 @@ def row_bounds(ranges: Ranges, block: Block) -> None:
     anchors = [op for op in block.ops if isinstance(op, hlo.CountLeadingZerosOp)]
     if not anchors:
         return
-    ops = Ops(block, ranges.weights)
+    ops = RowOps(block, ranges.weights)
     for anchor in anchors:
         try:
             ranges.stated.update(_bounds(ranges, ops, anchor))
@@ -156,7 +156,7 @@ def row_bounds(ranges: Ranges, block: Block) -> None:
             continue
 
 
-def _bounds(ranges: Ranges, ops: Ops, anchor: hlo.CountLeadingZerosOp) -> Iterator[tuple[SSAValue, Interval]]:
+def _bounds(ranges: Ranges, ops: RowOps, anchor: hlo.CountLeadingZerosOp) -> Iterator[tuple[SSAValue, Interval]]:
     """Each value with its bounds. Raises NotFoundError where the block has no layer normalization at the anchor."""
     v = anchor.operand
     q, axis, epsilon = _rows(ops, v)
@@ -204,7 +204,7 @@ def _bounds(ranges: Ranges, ops: Ops, anchor: hlo.CountLeadingZerosOp) -> Iterat
     yield from ((value, Interval.of(*bounds)) for value, bounds in found.items())
 
 
-def _rows(ops: Ops, v: SSAValue) -> tuple[SSAValue, int, int]:
+def _rows(ops: RowOps, v: SSAValue) -> tuple[SSAValue, int, int]:
     """The integers whose variance `v` is, the dimension of their rows, and epsilon."""
     least = v.owner
     spread, epsilon = (least.lhs.owner, 0) if isinstance(least, hlo.MaximumOp) else (None, 0)
@@ -223,11 +223,11 @@ def _rows(ops: Ops, v: SSAValue) -> tuple[SSAValue, int, int]:
     return q, axis, epsilon
 
 
-def _sum(ops: Ops, value: SSAValue, axis: int) -> SSAValue:
+def _sum(ops: RowOps, value: SSAValue, axis: int) -> SSAValue:
     return ops.op(hlo.ReduceOp, value, 0, extra=(hlo.AddOp, (axis,)))
 
 
-def _spread(ops: Ops, q: SSAValue, axis: int) -> SSAValue:
+def _spread(ops: RowOps, q: SSAValue, axis: int) -> SSAValue:
     """n Q - S S, with the squares added in two parts of 15 bits."""
     square, total = ops.op(hlo.MultiplyOp, q, q), ops.convert(_sum(ops, q, axis), "i64")
     high = ops.convert(_sum(ops, ops.op(hlo.ShiftRightArithmeticOp, square, 15), axis), "i64")
@@ -237,7 +237,7 @@ def _spread(ops: Ops, q: SSAValue, axis: int) -> SSAValue:
     return ops.op(hlo.SubtractOp, scaled, ops.op(hlo.MultiplyOp, total, total))
 
 
-def _newton(ops: Ops, m: SSAValue, known: Steps, found: dict[SSAValue, tuple[int, int]]) -> SSAValue:
+def _newton(ops: RowOps, m: SSAValue, known: RowSteps, found: dict[SSAValue, tuple[int, int]]) -> SSAValue:
     """`reciprocal_root` of m; adds the bounds of each step."""
     bounds = iter(known.lines)
 

@@ -43,7 +43,7 @@ def _encodable(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Expression:
+class NamePattern:
     """A regular expression. Raises InvalidExpression if the text is not one."""
 
     text: str

@@ -12,7 +12,7 @@ from math import inf
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import Fact
-from zeropoint.recipe.expressions import Expression, InvalidExpression
+from zeropoint.recipe.expressions import InvalidExpression, NamePattern
 
 
 class RecipeError(Error, ValueError):
@@ -30,7 +30,7 @@ class Subgraph:
         return f"from {', '.join(self.first)} to {', '.join(self.last)}"
 
 
-Pattern = str | Expression | Subgraph
+Pattern = str | NamePattern | Subgraph
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rule:
     def names(self, name: str) -> bool:
         """Whether the rule selects by names, and selects this one."""
         pattern = self.pattern
-        if isinstance(pattern, Expression):
+        if isinstance(pattern, NamePattern):
             return pattern.matches(name)
         return self.selector == "name" and pattern == name
 
@@ -69,9 +69,9 @@ def _name(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _regex(found: object) -> Expression | None:
+def _regex(found: object) -> NamePattern | None:
     try:
-        return Expression(found) if isinstance(found, str) and found else None
+        return NamePattern(found) if isinstance(found, str) and found else None
     except InvalidExpression:
         return None
 

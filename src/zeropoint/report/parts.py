@@ -23,7 +23,7 @@ from zeropoint.ir.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ModelPart:
     """An operand of a concatenation, and where its elements are in an output."""
 
     name: str
@@ -85,7 +85,7 @@ class _Walk:
         return np.array(self.numbers.setdefault(value, len(self.numbers)), np.int32)
 
 
-def output_parts(program: Program) -> dict[str, tuple[Part, ...]]:
+def output_parts(program: Program) -> dict[str, tuple[ModelPart, ...]]:
     """The parts of each output that has elements of several operands of concatenations, by output name."""
     walk = _Walk(program.weights)
     reads = Counter(value for op in program.entry.ops for value in op.operands)
@@ -107,6 +107,6 @@ def output_parts(program: Program) -> dict[str, tuple[Part, ...]]:
     }
 
 
-def _named(parts: Array, numbers: dict[SSAValue, int]) -> tuple[Part, ...]:
+def _named(parts: Array, numbers: dict[SSAValue, int]) -> tuple[ModelPart, ...]:
     present = set(np.unique(parts).tolist())
-    return tuple(Part(value_name(value) or str(n), parts == n) for value, n in numbers.items() if n in present)
+    return tuple(ModelPart(value_name(value) or str(n), parts == n) for value, n in numbers.items() if n in present)

@@ -30,7 +30,7 @@ Noisy = Iterable[tuple[float, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution:
+class PointDistribution:
     """Points of equal weight (f32), and the range that the value will be stored with."""
 
     points: Array
@@ -38,7 +38,7 @@ class Distribution:
     maximum: float
 
     @staticmethod
-    def of(minimum: float, maximum: float, quantiles: Iterable[float] = ()) -> Distribution:
+    def of(minimum: float, maximum: float, quantiles: Iterable[float] = ()) -> PointDistribution:
         """From quantiles, or from the range alone."""
         points = np.array(list(quantiles), np.float32)
         if not points.size:
@@ -47,7 +47,7 @@ class Distribution:
                 points = minimum * (maximum / minimum) ** shares
             else:
                 points = minimum + (maximum - minimum) * shares
-        return Distribution(points.astype(np.float32), minimum, maximum)
+        return PointDistribution(points.astype(np.float32), minimum, maximum)
 
     def step(self, storage: Storage) -> float:
         """The scale of the range in a storage type."""
@@ -119,7 +119,7 @@ def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
     return [(1 / 6, points - far), (2 / 3, points), (1 / 6, points + far)]
 
 
-def interpolated(function: Function, seen: Distribution, segments: int) -> Function:
+def interpolated(function: Function, seen: PointDistribution, segments: int) -> Function:
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
     Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are

@@ -39,7 +39,15 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.distribution import Distribution, Function, Noisy, interpolated, loss, normalized_loss, with_noise
+from zeropoint.solve.distribution import (
+    Function,
+    Noisy,
+    PointDistribution,
+    interpolated,
+    loss,
+    normalized_loss,
+    with_noise,
+)
 from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.quotients import (
     QUOTIENT_SPARE,
@@ -256,7 +264,7 @@ class FunctionWidths:
         self._trace(value, replace(reader, bits=None if enough is None else enough.type.width, why=why))
 
     def _computing(
-        self, region: QuantizeRegionOp, index: int, storage: Storage, reader: _Reader, seen: Distribution
+        self, region: QuantizeRegionOp, index: int, storage: Storage, reader: _Reader, seen: PointDistribution
     ) -> _Reader:
         """The reader as a kernel computes it that has operand `index` in a storage: interpolated if its row says so."""
         rows = (row for row in self.noise.rows(region) if row.input_rule(index).storage == storage)
@@ -265,7 +273,7 @@ class FunctionWidths:
             return reader
         return replace(reader, computed=interpolated(reader.function, seen, segments))
 
-    def _left(self, reader: _Reader, seen: Distribution, storage: Storage, carried: float = 0.0) -> float | None:
+    def _left(self, reader: _Reader, seen: PointDistribution, storage: Storage, carried: float = 0.0) -> float | None:
         """The SQNR in dB of a reader of the rounded operand if it is too low; None if it is sufficient.
 
         `carried` is the standard deviation of the noise that the operand has before it is rounded.
@@ -372,7 +380,7 @@ class FunctionWidths:
             return None
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
-    def _unborne(self, reader: _Reader, maker: Operation, index: int, read: Distribution) -> _Reader | None:
+    def _unborne(self, reader: _Reader, maker: Operation, index: int, read: PointDistribution) -> _Reader | None:
         """The reader of an operand, with `bits` None if that width is too small; None if 8 bits are sufficient."""
 
         def bears(storage: Storage, carried: float) -> bool:

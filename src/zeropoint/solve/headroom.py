@@ -29,7 +29,7 @@ LEAST_SHARE = 2.0**-25
 
 
 @dataclass(frozen=True)
-class Ports:
+class HeadroomPorts:
     """A kernel with the greatest |real value| of each operand; `arrays` has the constant operands, None for others."""
 
     region: QuantizeRegionOp
@@ -47,7 +47,7 @@ def greatest_real(spec: object, array: Array | None) -> float:
     return spec.scale * spec.affine.reach
 
 
-def _of_contraction(ports: Ports) -> float:
+def _of_contraction(ports: HeadroomPorts) -> float:
     """Greatest sum |w| over the channels, times the greatest input, plus the greatest bias."""
     op = next(op for op in ports.region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
     weight, axis = ports.arrays[1], weight_channel_axis(op)
@@ -56,21 +56,21 @@ def _of_contraction(ports: Ports) -> float:
     return float(sums.max(initial=0.0)) * ports.greatest[0] + sum(ports.greatest[2:])
 
 
-def _of_matmul(ports: Ports) -> float:
+def _of_matmul(ports: HeadroomPorts) -> float:
     op = next(op for op in ports.region.body.block.ops if isinstance(op, DotGeneralOp))
     terms = prod(shape_of(op.lhs)[i] for i in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
     return terms * ports.greatest[0] * ports.greatest[1]
 
 
-def _of_sum(ports: Ports) -> float:
+def _of_sum(ports: HeadroomPorts) -> float:
     return 2 * max(ports.greatest)  # also of one value with itself
 
 
-def _of_product(ports: Ports) -> float:
+def _of_product(ports: HeadroomPorts) -> float:
     return ports.greatest[0] * ports.greatest[-1]
 
 
-def _of_reduction(ports: Ports) -> float:
+def _of_reduction(ports: HeadroomPorts) -> float:
     """The greatest input times the number of summed elements, then divided or multiplied as in the region."""
     greatest = ports.greatest[0]
     for op in ports.region.body.block.ops:
@@ -92,7 +92,7 @@ def _factor(op: DivideOp | MultiplyOp, weights: Weights) -> float:
     return 1 / abs(number) if isinstance(op, DivideOp) else abs(number)
 
 
-GREATEST: Mapping[str, Callable[[Ports], float]] = {
+GREATEST: Mapping[str, Callable[[HeadroomPorts], float]] = {
     "add": _of_sum,
     "average_pool": _of_reduction,
     "batch_matmul": _of_matmul,
@@ -108,7 +108,7 @@ GREATEST: Mapping[str, Callable[[Ports], float]] = {
 """Kernels that requantize sums or products. The others move data or are lookup tables."""
 
 
-def greatest_result(ports: Ports) -> float:
+def greatest_result(ports: HeadroomPorts) -> float:
     """The greatest |real value| that the kernel can produce; 0 for kernels not in `GREATEST`."""
     rule = GREATEST.get(ports.region.logical_kernel.data)
     return 0.0 if rule is None else rule(ports)
@@ -120,6 +120,6 @@ def summed_terms(region: QuantizeRegionOp) -> int:
     return 1 if op is None else prod(shape_of(op.inputs[0])[i] for i in array_values(op.dimensions))
 
 
-def least_output_scale(ports: Ports) -> float:
+def least_output_scale(ports: HeadroomPorts) -> float:
     """The least scale at which the kernel's greatest result is at most 2^25 steps."""
     return greatest_result(ports) * LEAST_SHARE

@@ -41,7 +41,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ScaledPart:
     """A region that takes the elements `chosen` of a value along a dimension, in this order, after `moves`."""
 
     region: QuantizeRegionOp
@@ -51,7 +51,7 @@ class Part:
     moves: tuple[Move, ...] = ()
 
     @staticmethod
-    def of(region: Operation, weights: Weights) -> Part | None:
+    def of(region: Operation, weights: Weights) -> ScaledPart | None:
         """The part that a region takes; None for any other op, or without statistics of its result."""
         if not isinstance(region, QuantizeRegionOp) or not is_open(region) or len(region.outputs) != 1:
             return None
@@ -59,7 +59,7 @@ class Part:
         if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
             return None
         found = _sliced(op) if isinstance(op, SliceOp) else gathered(op, constant_array(region.inputs[1], weights))
-        return None if found is None else Part(region, *found, seen)
+        return None if found is None else ScaledPart(region, *found, seen)
 
     @property
     def step(self) -> float:
@@ -94,10 +94,10 @@ def step_for(span: Range) -> float:
     return step_of(*span, Storage.of("i8"), None)
 
 
-def parts_of(value: SSAValue, weights: Weights) -> Iterator[Part | None]:
+def parts_of(value: SSAValue, weights: Weights) -> Iterator[ScaledPart | None]:
     """The part of a value that each reader takes; None if it takes all, or no part along one dimension."""
     for reader in _readers(value):
-        if (part := Part.of(reader, weights)) is not None:
+        if (part := ScaledPart.of(reader, weights)) is not None:
             yield part
         elif isinstance(reader, QuantizeRegionOp) and (move := _move(reader)) is not None:
             for later in parts_of(reader.outputs[0], weights):
@@ -121,7 +121,7 @@ def _move(region: QuantizeRegionOp) -> ReshapeOp | TransposeOp | None:
     return first if alone and isinstance(first, ReshapeOp | TransposeOp) else None
 
 
-def _before(op: ReshapeOp | TransposeOp, region: QuantizeRegionOp, part: Part) -> Part | None:
+def _before(op: ReshapeOp | TransposeOp, region: QuantizeRegionOp, part: ScaledPart) -> ScaledPart | None:
     """The part of a move's operand that becomes a part of its result; None if it is not along one dimension."""
     if isinstance(op, TransposeOp):
         axis, chosen = op.permutation.get_values()[part.axis], part.chosen

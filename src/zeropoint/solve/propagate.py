@@ -44,7 +44,7 @@ from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
-from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale, summed_terms
+from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale, summed_terms
 from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
@@ -102,7 +102,7 @@ class _Settlement:
             greatest_real(self._port_type(kernel, index, value), array)
             for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
         )
-        ports = Ports(region, greatest, arrays, self.weights)
+        ports = HeadroomPorts(region, greatest, arrays, self.weights)
         for port, _ in kernel.results():
             self.specs.port_class((region, port)).at_least(
                 least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"

@@ -38,7 +38,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.distribution import Distribution
+from zeropoint.solve.distribution import PointDistribution
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
 from zeropoint.targets import KernelRow, SameScale, Target
@@ -185,7 +185,7 @@ class RoundingNoise:
         shape = shape_of(op.lhs)
         return others[0].power * prod(shape[d] for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
 
-    def seen(self, value: SSAValue) -> Distribution | None:
+    def seen(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value; None if it is unknown.
 
         It comes from the value's statistics, from the kernel that produces it, or from a value that it is moved from or
@@ -193,7 +193,7 @@ class RoundingNoise:
         """
         return self._made(value) or self._moved(value)
 
-    def estimated(self, value: SSAValue) -> Distribution | None:
+    def estimated(self, value: SSAValue) -> PointDistribution | None:
         """Like `seen`; a sum that only float ops read is not observed, so it is taken for its greater operand."""
         found, maker = self.seen(value), value.owner
         if found is None and isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in SUMS:
@@ -201,7 +201,7 @@ class RoundingNoise:
             return max(terms, key=lambda term: term.power, default=None)
         return found
 
-    def _made(self, value: SSAValue) -> Distribution | None:
+    def _made(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from its statistics or from what produces it."""
         if (observed := self._observed(value)) is not None:
             return observed
@@ -211,11 +211,11 @@ class RoundingNoise:
         rows, port = self.rows(region), result_port(value)
         fixed = rows[0].fixed(port, rows[0].rule(port).storage) if rows else None
         if fixed is not None:
-            return Distribution.of(*real_range(fixed), self._computed(region))
+            return PointDistribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
         return self._made(data[0]) if self.moves(region) and len(data) == 1 else None
 
-    def _moved(self, value: SSAValue) -> Distribution | None:
+    def _moved(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from the statistics of what it is moved to."""
         for op in (use.operation for use in value.uses):
             if isinstance(op, QuantizeRegionOp) and self.moves(op) and len(op.outputs) == 1:
@@ -224,12 +224,12 @@ class RoundingNoise:
                     return found
         return None
 
-    def _observed(self, value: SSAValue) -> Distribution | None:
+    def _observed(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from its own statistics."""
         known = self.constraints.get(value)
         if known is None or known.minimum is None or known.maximum is None:
             return None
-        return Distribution.of(known.minimum, known.maximum, known.quantiles)
+        return PointDistribution.of(known.minimum, known.maximum, known.quantiles)
 
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
         """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""

@@ -44,7 +44,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.cuts import part_type
 from zeropoint.solve.divided import Divided, is_cuttable
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
-from zeropoint.solve.parts import Part, is_open, parts_of, range_of, step_for
+from zeropoint.solve.parts import ScaledPart, is_open, parts_of, range_of, step_for
 from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
 
@@ -54,7 +54,7 @@ CUTS_OPERANDS = ("add", "depthwise_convolution", "multiply", "subtract")
 """Kernels of which a part reads the same part of each operand, at the scale of the whole operand."""
 
 
-def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
+def _worth_splitting(value: SSAValue, weights: Weights) -> list[ScaledPart]:
     """The parts of a value that separate kernels should compute."""
     read, whole = list(parts_of(value, weights)), range_of(value)
     parts = [part for part in read if part is not None]
@@ -76,12 +76,12 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[Part]:
 class _Copy:
     """A copy of a region that computes a part of its result, `divided`, for `part`."""
 
-    part: Part
+    part: ScaledPart
     divided: Divided
     target: Target
 
     @staticmethod
-    def of(maker: QuantizeRegionOp, part: Part, weights: Weights, target: Target) -> _Copy | None:
+    def of(maker: QuantizeRegionOp, part: ScaledPart, weights: Weights, target: Target) -> _Copy | None:
         """None if the part does not follow from parts of the operands that can be taken."""
         divided = Divided.of(maker, part.axis, part.chosen, weights)
         found = None if divided is None else _Copy(part, divided, target)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.standard.element_types import is_unsigned, scalar_type
-from zeropoint.standard.elementwise import ELEMENTWISE, Source, constant_number
+from zeropoint.standard.elementwise import ELEMENTWISE, ElementSource, constant_number
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.scalars import Body, ScalarArithmetic
 
@@ -38,6 +38,6 @@ def scalar_results(
             raise std.refuse(op, f"found {inner.name} in its body, expected elementwise ops on its arguments")
         ops = ScalarArithmetic(body, std.constant, unsigned=is_unsigned(inner.operands[0]))
         args = [scalar(value, inner) for value in inner.operands]
-        source = Source(std.weights, std.profile, std.value)
+        source = ElementSource(std.weights, std.profile, std.value)
         scalars[inner.results[0]] = ELEMENTWISE[type(inner)](ops, inner, args, source)
     return [scalar(value, last) for value in last.operands]

@@ -36,8 +36,8 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.quant_passes.affine import Parameters, dequantize, quantize_as_upstream, quantize_scalar
-from zeropoint.quant_passes.emitter import Elementwise, Emitter
+from zeropoint.quant_passes.affine import ScalarParameters, dequantize, quantize_as_upstream, quantize_scalar
+from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard import fixed_point
 from zeropoint.standard.arithmetic import Kind, Relation
@@ -54,7 +54,7 @@ from zeropoint.standard.scalars import ScalarArithmetic
 
 
 @dataclass(frozen=True)
-class Source:
+class ElementSource:
     """The program around an elementwise op: its constants, its profile, and tensors as standard values."""
 
     weights: Weights
@@ -62,12 +62,12 @@ class Source:
     tensor: Callable[[SSAValue], SSAValue]
 
 
-Emit = Callable[[ScalarArithmetic, Any, Sequence[SSAValue], Source], SSAValue]
+Emit = Callable[[ScalarArithmetic, Any, Sequence[SSAValue], ElementSource], SSAValue]
 """Emits the result of an op, given its activations."""
 
 
 def _kind(kind: Kind) -> Emit:
-    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         del op, source
         return ops.emit(kind, *args)
 
@@ -75,7 +75,7 @@ def _kind(kind: Kind) -> Emit:
 
 
 def _math(function: Callable[[SSAValue], Operation]) -> Emit:
-    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         if isinstance(args[0].type, IntegerType):
             raise LoweringError(f"{describe(op)}: found {op.operands[0].type}, expected floats", op)
         return ops.body.value(function(args[0]))
@@ -84,7 +84,7 @@ def _math(function: Callable[[SSAValue], Operation]) -> Emit:
 
 
 def _float_kind(kind: Kind) -> Emit:
-    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         if isinstance(args[0].type, IntegerType):
             raise LoweringError(f"{describe(op)}: found {op.operands[0].type}, expected floats", op)
         return ops.emit(kind, *args)
@@ -95,7 +95,7 @@ def _float_kind(kind: Kind) -> Emit:
 def _shift(kind: Kind) -> Emit:
     """A shift by the width or more gives 0; an arithmetic right shift then gives the sign in every bit."""
 
-    def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         amounts, width = constant_elements(op.rhs, source.weights), scalar_type(op, op.lhs).bitwidth
         if amounts is not None and ((amounts >= 0) & (amounts < width)).all():
             return ops.emit(kind, *args)
@@ -111,7 +111,7 @@ def _shift(kind: Kind) -> Emit:
 def _division(kind: Kind) -> Emit:
     """Integers towards 0; a quotient or remainder by 0 is 0, and the least number divided by -1 is itself."""
 
-    def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         x, y = args
         if not isinstance(x.type, IntegerType):
             return ops.emit(kind, x, y)
@@ -131,64 +131,64 @@ def _division(kind: Kind) -> Emit:
 
 
 def _count(function: Callable[[SSAValue], Operation]) -> Emit:
-    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         del op, source
         return ops.body.value(function(args[0]))
 
     return emit
 
 
-def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     """|x| < infinity, which does not hold for NaN."""
     del op, source
     return ops.compare("lt", ops.body.value(math.AbsFOp(args[0])), np.inf)
 
 
-def _abs(ops: ScalarArithmetic, op: hlo.AbsOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _abs(ops: ScalarArithmetic, op: hlo.AbsOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     x = args[0]
     return ops.body.value(math.AbsIOp(x) if isinstance(x.type, IntegerType) else math.AbsFOp(x))
 
 
-def _negate(ops: ScalarArithmetic, op: hlo.NegateOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _negate(ops: ScalarArithmetic, op: hlo.NegateOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     x = args[0]
     return ops.emit("subtract", ops.of(0, x), x) if isinstance(x.type, IntegerType) else ops.body.value(arith.NegfOp(x))
 
 
-def _not(ops: ScalarArithmetic, op: hlo.NotOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _not(ops: ScalarArithmetic, op: hlo.NotOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     return ops.emit("xor", args[0], ops.of(-1, args[0]))
 
 
-def _sign(ops: ScalarArithmetic, op: hlo.SignOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _sign(ops: ScalarArithmetic, op: hlo.SignOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     x = args[0]
     below = ops.select(ops.compare("lt", x, 0), ops.of(-1, x), x if isinstance(x.type, AnyFloat) else ops.of(0, x))
     return ops.select(ops.compare("gt", x, 0), ops.of(1, x), below)
 
 
-def _logistic(ops: ScalarArithmetic, op: hlo.LogisticOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _logistic(ops: ScalarArithmetic, op: hlo.LogisticOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     """1 / (1 + exp(-x))."""
     del op, source
     power = ops.body.value(math.ExpOp(ops.body.value(arith.NegfOp(args[0]))))
     return ops.emit("divide", ops.of(1.0, power), ops.add(power, 1.0))
 
 
-def _clamp(ops: ScalarArithmetic, op: hlo.ClampOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _clamp(ops: ScalarArithmetic, op: hlo.ClampOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     low, x, high = args
     return ops.emit("minimum", ops.emit("maximum", x, low), high)
 
 
-def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del source
     if op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER:
         args = [_in_total_order(ops, x) for x in args]
     return ops.compare(cast("Relation", op.comparison_direction.data.value.lower()), *args)
 
 
-def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     """The same bits as another type of their width."""
     del source
     wanted, x = scalar_type(op, op.result), args[0]
@@ -205,12 +205,12 @@ def _in_total_order(ops: ScalarArithmetic, x: SSAValue) -> SSAValue:
     return ops.emit("xor", bits, ops.emit("and", sign, ops.of((1 << (width - 1)) - 1, sign)))
 
 
-def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del op, source
     return ops.select(*args)
 
 
-def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     """Integers modulo 2^width; floats to integers saturate."""
     del source
     wanted, x = scalar_type(op, op.results[0]), args[0]
@@ -219,30 +219,32 @@ def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], sou
     return ops.converted(x, wanted)
 
 
-def _requantize(ops: ScalarArithmetic, op: RequantizeOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _requantize(ops: ScalarArithmetic, op: RequantizeOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     requantization = constant_requantization(op, source.weights)
     return fixed_point.requantized(ops, args[0], requantization, scalar_type(op, op.result))
 
 
-def _weighted_sum(ops: ScalarArithmetic, op: WeightedSumOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _weighted_sum(
+    ops: ScalarArithmetic, op: WeightedSumOp, args: Sequence[SSAValue], source: ElementSource
+) -> SSAValue:
     del source
     return fixed_point.weighted_sum(ops, list(args), op.sum, scalar_type(op, op.result))
 
 
-def _table(ops: ScalarArithmetic, op: TableOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _table(ops: ScalarArithmetic, op: TableOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     least = int(np.iinfo(element_dtype(element_of(op.operand))).min)
     return fixed_point.looked_up(ops, args[0], source.tensor(op.table), least)
 
 
-def _interpolate(ops: ScalarArithmetic, op: InterpolateOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _interpolate(ops: ScalarArithmetic, op: InterpolateOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     return fixed_point.interpolated(ops, args[0], source.tensor(op.table), op.shift)
 
 
-def _emitter(ops: ScalarArithmetic) -> Elementwise:
-    return Elementwise(Emitter(Builder(InsertPoint.at_end(ops.body.block)), ops.body.location))
+def _emitter(ops: ScalarArithmetic) -> ElementwiseEmitter:
+    return ElementwiseEmitter(Emitter(Builder(InsertPoint.at_end(ops.body.block)), ops.body.location))
 
 
-def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> Parameters:
+def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> ScalarParameters:
     """Scale and zero point of a quantized value, or of the element's channel. Raises LoweringError for blocks."""
     quantized = element_of(value)
     if not isinstance(quantized, UniformQuantizedType) or quantized.blocks:
@@ -252,16 +254,18 @@ def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> Parame
         )
     per_channel = quantized.is_per_channel
     scale = quantized.scales.astype(np.float64) if per_channel else quantized.scale
-    unknown = Parameters(quantized, ops.parameter(scale, quantized.expressed_type, value), None)
+    unknown = ScalarParameters(quantized, ops.parameter(scale, quantized.expressed_type, value), None)
     if not quantized.zero_points.any():
         return unknown
     width = quantized.storage.type.width
     wrapped = (quantized.zero_points.astype(np.int64) + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
     points = wrapped if per_channel else int(wrapped.flat[0])
-    return Parameters(quantized, unknown.scale, ops.parameter(points, unknown.integer, value))
+    return ScalarParameters(quantized, unknown.scale, ops.parameter(points, unknown.integer, value))
 
 
-def _quantize(ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _quantize(
+    ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[SSAValue], source: ElementSource
+) -> SSAValue:
     """Floats to storage integers, by the rule of the program's profile."""
     if isinstance(args[0].type, IntegerType):
         raise LoweringError(f"{describe(op)}: found {op.operand.type}, expected floats; run integer-program first", op)
@@ -273,13 +277,13 @@ def _quantize(ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[S
 
 
 def _dequantize(
-    ops: ScalarArithmetic, op: hlo.UniformDequantizeOp, args: Sequence[SSAValue], source: Source
+    ops: ScalarArithmetic, op: hlo.UniformDequantizeOp, args: Sequence[SSAValue], source: ElementSource
 ) -> SSAValue:
     del source
     return dequantize(_emitter(ops), args[0], _parameters(ops, op, op.operand))
 
 
-def _same(ops: ScalarArithmetic, op: StorageCastOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+def _same(ops: ScalarArithmetic, op: StorageCastOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
     del ops, op, source
     return args[0]
 

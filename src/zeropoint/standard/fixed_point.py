@@ -28,7 +28,7 @@ NARROW_FLOAT = 1 << 24
 
 
 @dataclass(frozen=True)
-class Parameters:
+class MultiplierParameters:
     """A multiplier and its shift, one of each or one per channel, with the bounds of the result less its zero point."""
 
     multiplier: AnyArray
@@ -38,7 +38,7 @@ class Parameters:
     high: int
 
 
-Form = Callable[[Arithmetic, SSAValue, Parameters], SSAValue]
+Form = Callable[[Arithmetic, SSAValue, MultiplierParameters], SSAValue]
 """Emits clamp(round(acc * m) + zero_point), still in the type of the computation."""
 
 
@@ -46,7 +46,9 @@ def requantized(ops: Arithmetic, accumulator: SSAValue, op: Requantization, resu
     """Emit clamp(round(acc * m) + zero_point, storage_min, storage_max), converted to the type `result`."""
     multiplier = op.multiplier
     shift = np.zeros(multiplier.multiplier.shape, np.int64) if multiplier.shift is None else multiplier.shift
-    parameters = Parameters(_one(multiplier.multiplier), _one(shift), op.zero_point, op.storage_min, op.storage_max)
+    parameters = MultiplierParameters(
+        _one(multiplier.multiplier), _one(shift), op.zero_point, op.storage_min, op.storage_max
+    )
     rounded = FORMS[multiplier.behaviour](ops, accumulator, parameters)
     return ops.converted(ops.clamp(rounded, op.storage_min, op.storage_max), result)
 
@@ -68,7 +70,7 @@ def _half(shift: IntArray) -> IntArray:
     return (np.int64(1) << shift) >> 1
 
 
-def _fixed16(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _fixed16(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """a = sat16(half up (x >> s)); (((a * M + 2^14) >> 15) + 64 * zero_point + 32) >> 6.
 
     2a is saturated before and after a left shift, so that every step fits 32 bits.
@@ -82,7 +84,7 @@ def _fixed16(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     return ops.shift_right(ops.add(product, 64 * p.zero_point + 32), 6)
 
 
-def _fixed32(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _fixed32(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """(x * M + 2^(N-1)) >> N in 64 bits."""
     right = np.maximum(p.shift, 0)
     factor = p.multiplier.astype(np.int64) << np.maximum(-p.shift, 0)
@@ -128,7 +130,7 @@ def _of_halves(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) 
     return ops.shift_right(ops.add(total, _half(right) >> 31), np.maximum(right - 31, 0))
 
 
-def _fixed32_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _fixed32_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """Two roundings: the high half of a doubled product, ties up; then a division by 2^k, ties away from zero."""
     left, right = np.maximum(p.shift, 0), np.maximum(-p.shift, 0)
     inside = ops.converted(x, i64)
@@ -151,7 +153,7 @@ def _divided(ops: Arithmetic, x: SSAValue, power: IntArray) -> SSAValue:
     return ops.shift_right(ops.add(ops.add(x, _half(power)), sign), power)
 
 
-def _tosa_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _tosa_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """apply_scale_32 with DOUBLE_ROUND: shifts above 31 first add half of the 31st bit, away from zero."""
     value = ops.converted(x, i64)
     if _width(ops, x) > WORD:
@@ -164,7 +166,7 @@ def _tosa_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     return ops.add(ops.shift_right(total, p.shift), p.zero_point)
 
 
-def _float32_rne(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _float32_rne(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """The product in f32, rounded to even. It is clamped before it becomes an integer, which must hold it."""
     rounded = ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier))
     low, high = p.low - p.zero_point, p.high - p.zero_point
@@ -173,7 +175,7 @@ def _float32_rne(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     return ops.add(ops.converted(ops.clamp(rounded, -(2.0**62), 2.0**62), i64), p.zero_point)
 
 
-def _exact(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _exact(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """x * Q / 2^k, half to even, with the 53-bit integer Q in limbs of 18, 18 and 17 bits."""
     fraction, exponent = np.frexp(p.multiplier.astype(np.float64))
     integer, mask = np.ldexp(fraction, 53).astype(np.int64), (1 << 18) - 1
@@ -196,7 +198,7 @@ def _exact(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
     return ops.add(ops.add(y, one_up), p.zero_point)
 
 
-def _pot(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+def _pot(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """x * 2^-n: a left shift, or a division, ties away from zero."""
     left, right = np.maximum(-p.shift, 0), np.maximum(p.shift, 0)
     value = ops.converted(x, i64)

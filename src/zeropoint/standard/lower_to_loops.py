@@ -46,7 +46,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.lower_to_standard import lower_to_standard
-from zeropoint.standard.nest import Indices, Nest
+from zeropoint.standard.nest import Indices, LoopNest
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class Structured:
         raise LoweringError(f"{describe(self.op)}: expected every loop to index a dimension alone", self.op)
 
 
-def _lower_structured(nest: Nest, op: Operation) -> None:
+def _lower_structured(nest: LoopNest, op: Operation) -> None:
     found = Structured.of(op)
     targets = [nest.alloc(result) for result in op.results]
     rank = found.maps[0].num_dims
     parallel = [dim for dim in range(rank) if dim not in found.reduced]
 
-    def body(inner: Nest, indices: Indices) -> None:
+    def body(inner: LoopNest, indices: Indices) -> None:
         at = dict(zip(parallel, indices, strict=True))
         totals = _initial(inner, found, at)
         results = _reduce(inner, found, at, totals) if found.reduced else _body(inner, found, at, totals)
@@ -109,7 +109,7 @@ def _access(at: Mapping[int, SSAValue], indexing: AffineMap) -> tuple[list[SSAVa
     return [at[dim] for dim in used], AffineMap(len(used), 0, results)
 
 
-def _initial(nest: Nest, found: Structured, at: Mapping[int, SSAValue]) -> list[SSAValue | None]:
+def _initial(nest: LoopNest, found: Structured, at: Mapping[int, SSAValue]) -> list[SSAValue | None]:
     """The totals before the first step: the number of a fill, or the element of the output; None if it is not read."""
     totals: list[SSAValue | None] = []
     arguments = found.block.args[len(found.inputs) :]
@@ -124,7 +124,7 @@ def _initial(nest: Nest, found: Structured, at: Mapping[int, SSAValue]) -> list[
 
 
 def _reduce(
-    nest: Nest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
+    nest: LoopNest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
     """Loops that carry the totals."""
     given = [total for total in totals if total is not None]
@@ -145,7 +145,7 @@ def _reduce(
 
 
 def _body(
-    nest: Nest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
+    nest: LoopNest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
     """The body on elements that are loaded here."""
     values: dict[SSAValue, SSAValue] = {}
@@ -170,7 +170,7 @@ def _body(
     return [values.get(value, value) for value in last.operands]
 
 
-def _lower_fill(nest: Nest, op: linalg.ops.FillOp) -> None:
+def _lower_fill(nest: LoopNest, op: linalg.ops.FillOp) -> None:
     """A loop nest that stores one number, where a reader needs more than the number."""
     if all(_reads_the_number(use.operation, op.results[0]) for use in op.results[0].uses):
         return
@@ -190,7 +190,7 @@ def _shifted(offsets: Sequence[int], strides: Sequence[int]) -> AffineMap:
     return AffineMap(len(offsets), 0, results)
 
 
-def _lower_pad(nest: Nest, op: tensor.PadOp) -> None:
+def _lower_pad(nest: LoopNest, op: tensor.PadOp) -> None:
     target, source = nest.alloc(op.result), nest.buffer(op.source)
     number = cast("Operation", op.region.block.last_op).operands[0]
     shift = _shifted(op.static_low.get_values(), [1] * len(op.static_low))
@@ -198,13 +198,13 @@ def _lower_pad(nest: Nest, op: tensor.PadOp) -> None:
     nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, shift))
 
 
-def _lower_extract_slice(nest: Nest, op: tensor.ExtractSliceOp) -> None:
+def _lower_extract_slice(nest: LoopNest, op: tensor.ExtractSliceOp) -> None:
     target, source = nest.alloc(op.result), nest.buffer(op.source)
     shift = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
     nest.loops(shape_of(op.result), lambda inner, at: inner.store(inner.load(source, at, shift), target, at))
 
 
-def _lower_insert_slice(nest: Nest, op: tensor.InsertSliceOp) -> None:
+def _lower_insert_slice(nest: LoopNest, op: tensor.InsertSliceOp) -> None:
     target, source = nest.alloc(op.result), nest.buffer(op.source)
     if not isinstance(op.dest.owner, tensor.EmptyOp):
         before = nest.buffer(op.dest)
@@ -213,7 +213,7 @@ def _lower_insert_slice(nest: Nest, op: tensor.InsertSliceOp) -> None:
     nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, shift))
 
 
-def _lower_reshape(nest: Nest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
+def _lower_reshape(nest: LoopNest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
     """The same memory in another shape."""
     kind = MemRefType(element_of(op.result), shape_of(op.result))
     expands = isinstance(op, tensor.ExpandShapeOp)
@@ -225,19 +225,19 @@ def _lower_reshape(nest: Nest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp
     nest.buffers[op.result] = nest.insert(made).results[0]
 
 
-def _lower_extract(nest: Nest, op: tensor.ExtractOp) -> None:
+def _lower_extract(nest: LoopNest, op: tensor.ExtractOp) -> None:
     found = nest.insert(memref.LoadOp.get(nest.buffer(op.tensor), list(op.indices))).results[0]
     op.result.replace_all_uses_with(found)
 
 
-def _lower_return(nest: Nest, op: CallOp | ReturnOp) -> None:
+def _lower_return(nest: LoopNest, op: CallOp | ReturnOp) -> None:
     op.operands = [
         nest.insert(ToTensorOp(nest.buffers[value], restrict=True)).tensor if value in nest.buffers else value
         for value in op.operands
     ]
 
 
-def _lower_insert(nest: Nest, op: tensor.InsertOp) -> None:
+def _lower_insert(nest: LoopNest, op: tensor.InsertOp) -> None:
     """A store into the memory of the loop's argument, which `_lower_control` has copied for it."""
     target = nest.buffer(op.dest)
     if not _is_carried(op.dest):
@@ -265,7 +265,7 @@ def _is_carried(value: SSAValue) -> bool:
     return all(isinstance(op, tensor.ExtractOp) and op in before for op in readers if op is not writes[0])
 
 
-def _lower_control(nest: Nest, op: scf.ForOp | scf.IfOp | scf.IndexSwitchOp | scf.WhileOp) -> None:
+def _lower_control(nest: LoopNest, op: scf.ForOp | scf.IfOp | scf.IndexSwitchOp | scf.WhileOp) -> None:
     """The same op on memrefs."""
     operands = [_passed(nest, op, position) for position in range(len(op.operands))]
     for region in op.regions:
@@ -295,7 +295,7 @@ def _memory_type(value: SSAValue) -> Attribute:
     return MemRefType(element_of(value), shape_of(value)) if isinstance(value.type, TensorType) else value.type
 
 
-def _passed(nest: Nest, op: Operation, position: int) -> SSAValue:
+def _passed(nest: LoopNest, op: Operation, position: int) -> SSAValue:
     """An operand of a control op: the memref of a tensor, or a copy of it if the loop writes elements in place."""
     value = op.operands[position]
     if not isinstance(value.type, TensorType):
@@ -308,14 +308,14 @@ def _passed(nest: Nest, op: Operation, position: int) -> SSAValue:
     return copy
 
 
-def _lower_end(nest: Nest, op: scf.YieldOp | scf.ConditionOp) -> None:
+def _lower_end(nest: LoopNest, op: scf.YieldOp | scf.ConditionOp) -> None:
     """The end of a region, with memrefs."""
     tensors = [isinstance(value.type, TensorType) for value in op.operands]
     given = list(op.operands)
     op.operands = [nest.buffer(value) if found else value for value, found in zip(given, tensors, strict=True)]
 
 
-_LOWERINGS: Mapping[type[Operation], Callable[[Nest, Any], None]] = {
+_LOWERINGS: Mapping[type[Operation], Callable[[LoopNest, Any], None]] = {
     CallOp: _lower_return,
     ReturnOp: _lower_return,
     linalg.ops.FillOp: _lower_fill,
@@ -352,7 +352,7 @@ def lower_to_loops(program: Program) -> Program:
 def _lower_block(block: Block, buffers: dict[SSAValue, SSAValue]) -> None:
     given = list(block.ops)
     for op in given:
-        nest = Nest(Builder(InsertPoint.before(op)), op.location, buffers)
+        nest = LoopNest(Builder(InsertPoint.before(op)), op.location, buffers)
         dialect = op.name.partition(".")[0]
         if type(op) in _LOWERINGS:
             _LOWERINGS[type(op)](nest, op)

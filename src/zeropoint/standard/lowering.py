@@ -37,7 +37,7 @@ from zeropoint.numerics.arrays import AnyArray
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.arithmetic import Element
 from zeropoint.standard.element_types import is_unsigned, number_attribute, scalar_type, signless, signless_array
-from zeropoint.standard.elementwise import ELEMENTWISE, Source, activations, channel_axis, constant_number
+from zeropoint.standard.elementwise import ELEMENTWISE, ElementSource, activations, channel_axis, constant_number
 from zeropoint.standard.scalars import Body, ScalarArithmetic, extended
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -155,7 +155,7 @@ class Standard:
             args = [self._element(body, value, scalars, shape_of(root)) for value in activations(op)]
             ops = ScalarArithmetic(body, self.constant, channel_axis(op), unsigned=is_unsigned(op.operands[0]))
             ops.body.location = op.location
-            source = Source(self.weights, self.profile, self.value)
+            source = ElementSource(self.weights, self.profile, self.value)
             scalars[op.results[0]] = ELEMENTWISE[type(op)](ops, op, args, source)
         result = scalars.get(root)
         body.end(self._element(body, root, scalars, shape_of(root)) if result is None else result)

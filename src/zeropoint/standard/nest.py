@@ -19,12 +19,12 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Indices = Sequence[SSAValue]
-Fill = Callable[["Nest", Indices], None]
+Fill = Callable[["LoopNest", Indices], None]
 """Emits the body of a loop nest, given the indices of its loops."""
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """An insertion point, and the memrefs of a function's tensors."""
 
     builder: Builder
@@ -36,9 +36,9 @@ class Nest:
         op.location = self.location
         return self.builder.insert(op)
 
-    def inside(self, block: Block) -> Nest:
+    def inside(self, block: Block) -> LoopNest:
         """The same at the end of a block."""
-        return Nest(Builder(InsertPoint.at_end(block)), self.location, self.buffers)
+        return LoopNest(Builder(InsertPoint.at_end(block)), self.location, self.buffers)
 
     def buffer(self, value: SSAValue) -> SSAValue:
         """The memref of a tensor; of an argument or a constant, a cast."""
@@ -69,7 +69,7 @@ class Nest:
             nest.insert(ForOp.from_region([], [], [], [], 0, size, Region(block)))
             inner = nest.inside(block)
             inner.insert(affine.YieldOp.get())
-            nest = Nest(Builder(InsertPoint.at_start(block)), self.location, self.buffers)
+            nest = LoopNest(Builder(InsertPoint.at_start(block)), self.location, self.buffers)
             indices.append(block.args[0])
         body(nest, indices)
 

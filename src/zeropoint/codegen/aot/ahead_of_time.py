@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header, selection
+from zeropoint.codegen.aot.header import INVALID, CArgument, arguments_of, header, selection
 from zeropoint.codegen.aot.weights import WEIGHTS, filled, placeholder
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -101,7 +101,7 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
     weights = SharedParameters() if len(programs) > 1 else ParameterBlock()
     sources: dict[str, Source] = {}
     headers: list[str] = []
-    ports: dict[str, list[Argument]] = {}
+    ports: dict[str, list[CArgument]] = {}
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
     for prefix, program in programs.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", prefix, flags=re.ASCII):
@@ -210,7 +210,7 @@ def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> V
     return f.binary("or", invalid, f.compare("ugt", bits, 1))
 
 
-def _entries(name: str, arguments: Sequence[Argument], run_name: str) -> str:
+def _entries(name: str, arguments: Sequence[CArgument], run_name: str) -> str:
     """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]

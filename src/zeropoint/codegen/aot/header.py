@@ -47,7 +47,7 @@ RESERVED = frozenset(
 
 
 @dataclass(frozen=True)
-class Argument:
+class CArgument:
     """An input or output in C: `name` in C, `port` in the program; `quantized` is its quantized type, if any.
 
     `boolean` states that it holds bytes of 0 or 1.
@@ -73,12 +73,12 @@ class Argument:
         return f"{'' if self.output else 'const '}{self.type} *{self.name}"
 
 
-def arguments_of(program: Program) -> list[Argument]:
+def arguments_of(program: Program) -> list[CArgument]:
     """The inputs, then the outputs. Raises CodegenError for an element type without a C type."""
     function, terminator = program.main, program.entry.last_op
     assert isinstance(terminator, ReturnOp)
     taken: set[str] = set()
-    result: list[Argument] = []
+    result: list[CArgument] = []
     for output, ports, values, attributes in (
         (False, program.inputs, program.entry.args, function.arg_attrs),
         (True, program.outputs, terminator.operands, function.res_attrs),
@@ -91,7 +91,7 @@ def arguments_of(program: Program) -> list[Argument]:
             shape = shape_of(port.type)
             quantized = _expressed(attributes, index) or (_dequantized(value) if output else _quantized(value))
             name, type_, boolean = _identifier(port.name, taken), C_TYPES[dtype.name], dtype.kind == "b"
-            result.append(Argument(port.name, name, type_, shape, dtype.itemsize, quantized, output, boolean))
+            result.append(CArgument(port.name, name, type_, shape, dtype.itemsize, quantized, output, boolean))
     return result
 
 
@@ -124,7 +124,7 @@ def _identifier(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, profile: str | None) -> str:
+def header(name: str, arguments: Sequence[CArgument], arena: Arena, target: str, profile: str | None) -> str:
     """The text of `name`.h. `arena` is the memory that a run needs, `target` describes the processor."""
     prefix = name.upper()
     sizes = {
@@ -148,11 +148,11 @@ def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, 
     )
 
 
-def _refusable(argument: Argument) -> bool:
+def _refusable(argument: CArgument) -> bool:
     return argument.boolean and not argument.output
 
 
-def selection(name: str, programs: Mapping[str, Sequence[Argument]]) -> str:
+def selection(name: str, programs: Mapping[str, Sequence[CArgument]]) -> str:
     """The text that selects one of several programs by the sizes of its inputs; `programs` maps prefixes to arguments.
 
     Raises CodegenError for programs that do not have the same C types.
@@ -179,11 +179,11 @@ def selection(name: str, programs: Mapping[str, Sequence[Argument]]) -> str:
     )
 
 
-def _inputs(arguments: Sequence[Argument]) -> list[Argument]:
+def _inputs(arguments: Sequence[CArgument]) -> list[CArgument]:
     return [argument for argument in arguments if not argument.output]
 
 
-def _described(prefix: str, argument: Argument) -> str:
+def _described(prefix: str, argument: CArgument) -> str:
     """The comment and the macros of an argument."""
     shape = "".join(f"[{extent}]" for extent in argument.shape)
     kind = "Output" if argument.output else "Input"

@@ -25,7 +25,7 @@ Groups = Sequence[tuple[int, IntArray]]
 
 
 @dataclass(frozen=True)
-class Target:
+class TileTarget:
     """The address of a tile's first output pixel, the step to the next in bytes, and the address of its residual."""
 
     out: Value
@@ -87,7 +87,7 @@ class Arithmetic(Protocol):
         """acc plus the products of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
         ...
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """Store a tile, given the accumulators of its pixels."""
         ...
 
@@ -163,7 +163,7 @@ class Integers(_IntegerSums):
         """Bytes of parameters of a group of `count` vectors."""
         return count * isa.bytes + self.epilogue.size(isa, count)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """Requantize, add the residual, store."""
         count = len(pixels[0])
         stored, rest = channels_stored(count, isa), f.at(parameters, count * isa.bytes)
@@ -229,13 +229,13 @@ class Floats:
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
         biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
         sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
         self.store(f, isa, sums, to)
 
-    def store(self, f: Function, isa: InstructionSet, pixels: Sums, to: Target) -> None:
+    def store(self, f: Function, isa: InstructionSet, pixels: Sums, to: TileTarget) -> None:
         """Clamp, add the residual, store."""
         for pixel, sums in enumerate(pixels):
             for n, value in enumerate(sums):
@@ -291,7 +291,7 @@ class Expressed(_IntegerSums):
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """float(accumulator) * scale, then as floats."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
         scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]

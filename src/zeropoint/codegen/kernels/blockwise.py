@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, Target
+from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, TileTarget
 from zeropoint.codegen.kernels.requantize import side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -102,7 +102,7 @@ class Blocks:
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
         return [sums[n : n + count] for n in range(0, len(sums), count)]
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """Convert and store the accumulators of a tile."""
         self.inner.finish(f, isa, pixels, parameters, to)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Sums, Target
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Sums, TileTarget
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction_shape import UNROLLED, ContractionShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
@@ -190,7 +190,7 @@ class _Emitter:
 
     def _finished(self, count: int, weights: Value, tile: Tile, sums: list[Value]) -> None:
         pixels = _by_pixel(sums, count)
-        to = Target(tile.target, self.shape.out_pixel, tile.other)
+        to = TileTarget(tile.target, self.shape.out_pixel, tile.other)
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Floats, Groups, Residual, Sums, Target
+from zeropoint.codegen.kernels.arithmetic import Floats, Groups, Residual, Sums, TileTarget
 from zeropoint.codegen.kernels.requantize import side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -65,7 +65,7 @@ class PackedFloats:
         """acc plus one product."""
         return self.floats.step(f, isa, acc, word, weight)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
         self.floats.finish(f, isa, pixels, parameters, to)
 

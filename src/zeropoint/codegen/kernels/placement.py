@@ -13,7 +13,7 @@ from zeropoint.codegen.llvm.types import Value, i64
 
 
 @dataclass(frozen=True)
-class Index:
+class UpdateIndex:
     """A dimension of the result whose position begins at a number that is read.
 
     The position advances with `loop` (-1: it does not), by `stride` bytes per step. `limit` is the greatest start if
@@ -38,7 +38,7 @@ class Placement:
     sizes: tuple[int, ...]
     apart: int
     update: Access
-    indices: tuple[Index, ...]
+    indices: tuple[UpdateIndex, ...]
     write: Access
     region: Region | None
     """Combines an element of the result with its update; None to store the update itself."""

@@ -39,7 +39,7 @@ LARGEST_WINDOW = 64
 
 
 @dataclass(frozen=True)
-class Expressed:
+class ExpressedMatch:
     """i32 accumulators are dequantized to f32, with one scale per channel."""
 
     scales: FloatArray
@@ -70,7 +70,7 @@ class ContractionMatch:
     weights: Weights
     bias: Array
     tail: Tail
-    arithmetic: Requantization | Expressed | None
+    arithmetic: Requantization | ExpressedMatch | None
 
     @property
     def windows(self) -> Windows | None:
@@ -168,7 +168,7 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
     tail = followed(values, op.result, residual=_takes_residual(weights))
     if tail.bias is not None:
         return Declined("found a bias of floats behind the accumulators")
-    scales = Expressed(np.broadcast_to(type_.scales, (shape[axis],)))
+    scales = ExpressedMatch(np.broadcast_to(type_.scales, (shape[axis],)))
     return ContractionMatch(describe(op), source, weights, bias, tail, scales).match
 
 

@@ -27,7 +27,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
-class Trial:
+class NestTrial:
     """A scope that builds an expression only to record its reads."""
 
     def __init__(self, values: Values):
@@ -50,11 +50,11 @@ Made = TypeVar("Made", bound=Expression)
 
 
 def tried(
-    values: Values, members: frozenset[Operation], attempt: Callable[[Trial, frozenset[Operation]], Made]
-) -> tuple[Made, Trial]:
+    values: Values, members: frozenset[Operation], attempt: Callable[[NestTrial, frozenset[Operation]], Made]
+) -> tuple[Made, NestTrial]:
     """The expression of an op from as many of `members` as possible, so that no value is both computed and read."""
     while True:
-        trial = Trial(values)
+        trial = NestTrial(values)
         expression = attempt(trial, members)
         both = {value.owner for value in trial.reads} & {*expression.taken}
         if not both:
@@ -66,7 +66,7 @@ def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> 
     """The nest of `members` that ends with an op. Raises CodegenError for an op without a native form."""
     (value,) = op.results
 
-    def attempt(trial: Trial, members: frozenset[Operation]) -> Expression:
+    def attempt(trial: NestTrial, members: frozenset[Operation]) -> Expression:
         expression = Expression(trial, members, shape_of(value), EXPRESSIONS)
         expression.value(value, expression.every)
         return expression

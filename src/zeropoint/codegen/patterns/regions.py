@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.match import Declined, Match
-from zeropoint.codegen.patterns.nest import Trial
+from zeropoint.codegen.patterns.nest import NestTrial
 from zeropoint.codegen.schedule.regions import fold_body, scatter_body, sort_body
 from zeropoint.codegen.values import Values
 from zeropoint.expand.reductions import is_single
@@ -25,13 +25,13 @@ def match_fold(values: Values, op: ReduceOp | ReduceWindowOp) -> Match | Decline
     """A reduction that loop nests do not support."""
     if is_single(op):
         return Declined()
-    fold_body(Trial(values), op)
+    fold_body(NestTrial(values), op)
     return Match("fold", tuple(op.results_), _computed(values, [*op.inputs, *op.init_values]))
 
 
 def match_sort(values: Values, op: SortOp) -> Match:
     """A stable sort along one dimension."""
-    sort_body(Trial(values), op)
+    sort_body(NestTrial(values), op)
     return Match("sort", tuple(op.results_), _computed(values, op.inputs))
 
 
@@ -44,5 +44,5 @@ def match_scatter(values: Values, op: ScatterOp) -> Match:
     """The operand with updates scattered into it; sequentially if they may overlap."""
     if len(op.inputs) != 1:
         raise CodegenError(f"{describe(op)}: found {len(op.inputs)} inputs, expected 1; run it with the interpreter")
-    scatter_body(Trial(values), op)
+    scatter_body(NestTrial(values), op)
     return Match("update", (op.results_[0],), _computed(values, op.operands))

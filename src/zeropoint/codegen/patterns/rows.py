@@ -16,7 +16,7 @@ from xdsl.ir import Operation, OpResult
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.rows import STACK
 from zeropoint.codegen.patterns.match import Declined, Match
-from zeropoint.codegen.patterns.nest import LatestFirst, Trial, can_join, count_of, is_cheap, tried
+from zeropoint.codegen.patterns.nest import LatestFirst, NestTrial, can_join, count_of, is_cheap, tried
 from zeropoint.codegen.schedule.elementwise import split_dimensions
 from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, RowExpression, reduced_row
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS
@@ -42,7 +42,7 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     if not any(isinstance(member, hlo.ReduceOp) for member in members):
         return Declined()
 
-    def attempt(trial: Trial, members: frozenset[Operation]) -> RowExpression:
+    def attempt(trial: NestTrial, members: frozenset[Operation]) -> RowExpression:
         expression = RowExpression(trial, members, shape, EXPRESSIONS, row)
         expression.value(value, expression.every)
         return expression

@@ -106,7 +106,7 @@ class Windows:
             y, x = ([even for phase in phases for even in phase.even()] for phases in (y, x))
         return [Piece(self, row, column) for row in y for column in x]
 
-    def parts(self, inputs: int, outputs: int) -> list[Part]:
+    def parts(self, inputs: int, outputs: int) -> list[WindowPart]:
         """Convolutions of consecutive groups: as few groups each as have a multiple of `inputs` and `outputs` channels.
 
         A single convolution of all groups if there is no such number.
@@ -114,10 +114,12 @@ class Windows:
         taken, made = self.weights.shape[2], self.weights.shape[3] // self.groups
         numbers = (n for n in range(1, self.groups) if self.groups % n == 0)
         each = next((n for n in numbers if n * taken % inputs == 0 and n * made % outputs == 0), self.groups)
-        found: list[Part] = []
+        found: list[WindowPart] = []
         for first in range(0, self.groups, each):
             channels = slice(first * made, (first + each) * made)
-            found.append(Part(first * taken, channels, replace(self, weights=self.weights[..., channels], groups=each)))
+            found.append(
+                WindowPart(first * taken, channels, replace(self, weights=self.weights[..., channels], groups=each))
+            )
         return found
 
     def dense(self, outside: float = 0) -> Array:
@@ -134,7 +136,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Part:
+class WindowPart:
     """Some groups of a convolution: the first channel that they read, the channels that they make."""
 
     first: int

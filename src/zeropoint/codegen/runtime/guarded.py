@@ -18,7 +18,7 @@ import numpy as np
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
-from zeropoint.codegen.runtime.overruns import Bounds, OverrunError
+from zeropoint.codegen.runtime.overruns import MemoryBounds, OverrunError
 from zeropoint.codegen.runtime.slots import Slot, results_of
 from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.sharing import words_of
@@ -69,7 +69,7 @@ class _Side:
         self.arena = self.of(arena)
         self.weights = self.of(len(graph.weights) + -len(graph.weights) % ALIGNMENT)
         self.weights.bytes[: len(graph.weights)] = graph.weights.array
-        self.bounds = Bounds(graph, self.arena.address, self.weights.address)
+        self.bounds = MemoryBounds(graph, self.arena.address, self.weights.address)
 
     def of(self, size: int) -> Guarded:
         """`size` bytes of guarded memory on this side."""

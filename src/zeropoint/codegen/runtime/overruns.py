@@ -22,7 +22,7 @@ class OverrunError(RuntimeError):
     """A kernel loaded or stored outside of its buffers. The message names the kernel, the step and the address."""
 
 
-class Bounds:
+class MemoryBounds:
     """The table of bounds of a program, with its arena and weights at the given addresses."""
 
     def __init__(self, graph: Graph, arena: int, weights: int):

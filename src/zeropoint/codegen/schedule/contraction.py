@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from zeropoint.codegen.graph import Kernel, Parameters, View
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers, Residual
-from zeropoint.codegen.kernels.arithmetic import Expressed as ExpressedSums
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
@@ -17,7 +16,7 @@ from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
-from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of, magnitudes
+from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, Pool, contraction_of, magnitudes
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body, named_form
@@ -236,8 +235,8 @@ class _Contraction:
             if isinstance(given, Dequantized):
                 return PackedFloats(floats, given.bits, len(given.scales), bool(given.points.any()))
             return floats
-        if isinstance(output, Expressed):
-            sums = ExpressedSums(self._halves(weights), self._floats(residual), pairs=self._pairs)
+        if isinstance(output, ExpressedMatch):
+            sums = Expressed(self._halves(weights), self._floats(residual), pairs=self._pairs)
         else:
             tail = self.match.tail
             added = None if tail.sum is None else Residual(*residual, tail.first, tail.sum)
@@ -282,10 +281,10 @@ class _Contraction:
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
             assert output is not None
-            own = output.scales if isinstance(output, Expressed) else output
+            own = output.scales if isinstance(output, ExpressedMatch) else output
             terms = steps.reshape(-1, self._together, channels)
             packed = arithmetic.pack(self.isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
-        elif isinstance(arithmetic, ExpressedSums) and isinstance(output, Expressed):
+        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
             packed = arithmetic.pack(
                 self.isa, groups, steps.reshape(-1, self._together, channels), bias, output.scales[chosen]
             )

@@ -40,7 +40,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
-class Scope(Protocol):
+class ExpressionScope(Protocol):
     """The context of an expression: it gives the views of the values that the expression reads."""
 
     @property
@@ -134,7 +134,7 @@ class Expression:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: ExpressionScope,
         members: frozenset[Operation],
         sizes: Sequence[int],
         rules: Mapping[type[Operation], Rule],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.placement import Index, Placement
+from zeropoint.codegen.kernels.placement import Placement, UpdateIndex
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.regions import scatter_body
 from zeropoint.codegen.views import access_of, copy
@@ -29,7 +29,7 @@ def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
     update, starts, (target,) = body.view(op.update), [body.view(start) for start in op.start_indices], body.outputs
     loops = (1, *update.shape)
     indices = tuple(
-        Index(access_of(start, (0,) * len(loops)), start.dtype.kind != "u", -1, size, stride, size - extent)
+        UpdateIndex(access_of(start, (0,) * len(loops)), start.dtype.kind != "u", -1, size, stride, size - extent)
         for start, size, extent, stride in zip(starts, target.shape, update.shape, target.strides, strict=True)
     )
     kernel = Placement(
@@ -76,12 +76,12 @@ def _scatter(body: Body, op: ScatterOp) -> None:
     order = sorted(range(rank), key=lambda d: not writes[d])
     apart = sum(1 for step in writes if step)
     reads: list[View] = []
-    indices: list[Index] = []
+    indices: list[UpdateIndex] = []
     for n, d in enumerate(dims.scatter_dims_to_operand_dims):
         reads.append(positions.moved(n * vector))
         loop = -1 if d not in window else 1 + order.index(window[d])
         read = access_of(positions, (0, *(steps[axis] for axis in order)))
-        indices.append(Index(read, positions.dtype.kind != "u", loop, target.shape[d], target.strides[d], -1))
+        indices.append(UpdateIndex(read, positions.dtype.kind != "u", loop, target.shape[d], target.strides[d], -1))
     kernel = Placement(
         (1, *(update.shape[d] for d in order)),
         1 + apart,

@@ -14,7 +14,7 @@ from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
-from zeropoint.codegen.schedule.expression import Expression, Rule, Scope, scalar_type
+from zeropoint.codegen.schedule.expression import Expression, ExpressionScope, Rule, scalar_type
 from zeropoint.codegen.views import access_of
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
@@ -25,7 +25,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 _RULES: Mapping[type[Operation], Rule] = {**ELEMENTWISE, StorageCastOp: MOVEMENT[StorageCastOp]}
 
 
-def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:
+def region_of(scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:
     """The block as scalars of its arguments, which must have these element types.
 
     Raises CodegenError as `region_and_tables`, and for a body that looks up a table.
@@ -37,7 +37,7 @@ def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attr
 
 
 def region_and_tables(
-    scope: Scope, op: Operation, block: Block, elements: Sequence[Attribute]
+    scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]
 ) -> tuple[Region, list[View]]:
     """The block as scalars of its arguments, which must have these element types, and the tables it looks up.
 
@@ -67,18 +67,18 @@ def region_and_tables(
     return region, expression.operands
 
 
-def fold_body(scope: Scope, op: ReduceOp | ReduceWindowOp) -> tuple[Region, list[View]]:
+def fold_body(scope: ExpressionScope, op: ReduceOp | ReduceWindowOp) -> tuple[Region, list[View]]:
     """The body of a reduction, which combines two elements of each operand, and its tables."""
     return region_and_tables(scope, op, op.body.block, [element_of(value) for value in (*op.inputs, *op.inputs)])
 
 
-def sort_body(scope: Scope, op: SortOp) -> Region:
+def sort_body(scope: ExpressionScope, op: SortOp) -> Region:
     """The comparator of a sort, on two elements of each operand."""
     elements = [element for value in op.inputs for element in [element_of(value)] * 2]
     return region_of(scope, op, op.comparator.block, elements)
 
 
-def scatter_body(scope: Scope, op: ScatterOp) -> Region:
+def scatter_body(scope: ExpressionScope, op: ScatterOp) -> Region:
     """The body of a scatter, which combines an element with its update."""
     return region_of(scope, op, op.update_computation.block, [element_of(op.inputs[0]), element_of(op.updates[0])])
 

@@ -18,7 +18,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.emission import BIAS_BITS, Emission
 from zeropoint.export.litert.padding import spread
-from zeropoint.export.windows import VALID, Window
+from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
@@ -102,7 +102,7 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
     if depthwise:
         # DEPTHWISE_CONV_2D has its weights as [1, height, width, channels].
         array = array.transpose(3, 1, 2, 0)
-    window = Window(
+    window = ExportedWindow(
         (size[1], size[2]),
         (array.shape[1], array.shape[2]),
         form.pair(op.window_strides),
@@ -172,7 +172,7 @@ def padded(
     kernel: Kernel,
     emit: Emission,
     source: int,
-    window: Window,
+    window: ExportedWindow,
     shape: tuple[int, ...],
     *,
     least_of: Attribute | None = None,

@@ -17,7 +17,7 @@ from zeropoint.export.litert.contractions import activation, padded
 from zeropoint.export.litert.emission import Emission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.sums import sum_
-from zeropoint.export.windows import VALID, Window
+from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -70,7 +70,7 @@ def pool(op_name: str) -> Convert:
             image, sizes, strides = ((array[0], 1, *array[1:]) for array in (shape, sizes, strides))
             pairs = (pairs[0], (0, 0), *pairs[1:])
             source = emit.reshaped(source, image, kernel.specs[0])
-        window = Window(
+        window = ExportedWindow(
             (image[1], image[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), (pairs[1], pairs[2])
         )
         scheme = window.scheme
@@ -95,7 +95,7 @@ def pool(op_name: str) -> Convert:
     return convert
 
 
-def _averaging(kernel: Kernel, emit: Emission, window: Window) -> int | None:
+def _averaging(kernel: Kernel, emit: Emission, window: ExportedWindow) -> int | None:
     """SAME if counts exclude the padding, VALID without padding, None (a preceding PAD) if counts include it."""
     division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
     numbers = emit.array_inside(kernel, division.operands[1])

@@ -14,7 +14,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import Emission
-from zeropoint.export.windows import VALID, Window
+from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -72,7 +72,7 @@ def window_sum(kernel: Kernel, emit: Emission) -> None:
     if between:
         shape, sizes, strides, dilations = ((a[0], 1, *a[1:]) for a in (shape, sizes, strides, dilations))
         pairs = (pairs[0], (0, 0), *pairs[1:])
-    window = Window(shape[1:3], sizes[1:3], strides[1:3], dilations[1:3], (pairs[1], pairs[2]))  # pyright: ignore[reportArgumentType] (slices of two)
+    window = ExportedWindow(shape[1:3], sizes[1:3], strides[1:3], dilations[1:3], (pairs[1], pairs[2]))  # pyright: ignore[reportArgumentType] (slices of two)
     kind, name = kernel.specs[0], emit.name(kernel.region.outputs[0])
     source = emit.operand(kernel.region.inputs[0], kind)
     source = emit.reshaped(source, shape, kind) if between else source

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.graph import Attributes, GraphBuilder
-from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, Parts
+from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
@@ -224,12 +224,12 @@ class Emission:
         if rule is None or any(tensor.quantized is None for tensor in inputs) or kind.storage.type.width != 8:
             return None
         parts = [
-            Parts(tensor.name, *self.parameters(quantized, tensor.name.removesuffix("_quantized")))
+            TensorParts(tensor.name, *self.parameters(quantized, tensor.name.removesuffix("_quantized")))
             for tensor in inputs
             if (quantized := tensor.quantized) is not None
         ]
         made = self.builder.unique(f"{name}_quantized")
-        node = rule.make(parts, Parts(made, *self.parameters(kind, name)))
+        node = rule.make(parts, TensorParts(made, *self.parameters(kind, name)))
         changed = {**attributes, **rule.attributes(self.builder.opset)}
         self.builder.node(rule.name, node, [made], name, changed, rule.domain)
         return self._within(Tensor(made, kind, shape), name)

@@ -12,7 +12,7 @@ from zeropoint.export.onnx.graph import MICROSOFT, Attributes
 
 
 @dataclass(frozen=True)
-class Parts:
+class TensorParts:
     """The names of an integer tensor, its scale and its zero point."""
 
     tensor: str
@@ -25,7 +25,7 @@ class Parts:
         return [self.tensor, self.scale, self.zero_point]
 
 
-Make = Callable[[Sequence[Parts], Parts], list[str]]
+Make = Callable[[Sequence[TensorParts], TensorParts], list[str]]
 
 
 @dataclass(frozen=True)
@@ -43,23 +43,23 @@ class QOperator:
         return {**(self.fixed or {}), **({"opset": opset} if self.opset_attribute else {})}
 
 
-def _in_order(operands: Sequence[Parts], result: Parts) -> list[str]:
+def _in_order(operands: Sequence[TensorParts], result: TensorParts) -> list[str]:
     """Operands, then the result's scale and zero point."""
     return [*(part for operand in operands for part in operand.all), result.scale, result.zero_point]
 
 
-def _bias_last(operands: Sequence[Parts], result: Parts) -> list[str]:
+def _bias_last(operands: Sequence[TensorParts], result: TensorParts) -> list[str]:
     """QLinearConv: the bias has no separate parameters."""
     return [*_in_order(operands[:2], result), *(bias.tensor for bias in operands[2:])]
 
 
-def _bias_between(operands: Sequence[Parts], result: Parts) -> list[str]:
+def _bias_between(operands: Sequence[TensorParts], result: TensorParts) -> list[str]:
     """QGemm: the bias comes before the result's parameters."""
     bias = [operand.tensor for operand in operands[2:]] or [""]
     return [*operands[0].all, *operands[1].all, *bias, result.scale, result.zero_point]
 
 
-def _result_first(operands: Sequence[Parts], result: Parts) -> list[str]:
+def _result_first(operands: Sequence[TensorParts], result: TensorParts) -> list[str]:
     """QLinearConcat: the result's parameters come first."""
     return [result.scale, result.zero_point, *(part for operand in operands for part in operand.all)]
 

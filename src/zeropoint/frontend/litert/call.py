@@ -15,7 +15,7 @@ from onnx import helper
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
-from zeropoint.frontend.litert.reader import Model, Operator, Tensor
+from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import Node, axis_of
@@ -30,10 +30,10 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0),
 
 
 @dataclass
-class Values:
+class CallValues:
     """The values converted so far, by tensor index."""
 
-    model: Model
+    model: LiteRtModel
     build: Builder
     found: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
@@ -56,7 +56,7 @@ class Values:
             self.found[index] = self.constant(tensor, tensor.data, tensor.quantized)
         return self.found[index]
 
-    def constant(self, tensor: Tensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
+    def constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
         """A constant: the stored elements, or the dequantized ones of a quantized tensor (f32, pinned if `kind`)."""
         if not tensor.is_quantized:
             return self.build.constant(stored)
@@ -73,7 +73,7 @@ class Call:
     """One operator under conversion."""
 
     operator: Operator
-    values: Values
+    values: CallValues
 
     @property
     def build(self) -> Builder:
@@ -84,13 +84,13 @@ class Call:
         """Whether operand `index` is given."""
         return index < len(self.operator.inputs) and self.operator.inputs[index] >= 0
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> LiteRtTensor:
         """The tensor of an operand. Raises NodeError if the operand is omitted."""
         if not self.has(index):
             raise NodeError(f"found no operand {index}, expected one")
         return self.values.model.tensors[self.operator.inputs[index]]
 
-    def result(self, index: int = 0) -> Tensor:
+    def result(self, index: int = 0) -> LiteRtTensor:
         """The tensor of a result. Raises NodeError if there is none."""
         if index >= len(self.operator.outputs):
             raise NodeError(f"found no result {index}, expected one")

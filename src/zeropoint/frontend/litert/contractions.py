@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
-from zeropoint.frontend.litert.windows import Window, window_of
+from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.dimensions import DotDimensions
@@ -42,7 +42,7 @@ def _with_bias(call: Call, value: SSAValue, index: int) -> SSAValue:
     return call.bounded(value)
 
 
-def _convolved(call: Call, window: Window, features: int, groups: int, layout: ConvolutionLayout) -> SSAValue:
+def _convolved(call: Call, window: LiteRtWindow, features: int, groups: int, layout: ConvolutionLayout) -> SSAValue:
     data = call.operand(0)
     outputs = window.outputs
     op = ConvolutionOp(

@@ -16,9 +16,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError, NodeError
-from zeropoint.frontend.litert.call import Call, Values
+from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
-from zeropoint.frontend.litert.reader import Model, Operator, Ports, Tensor, read_model
+from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -57,7 +57,7 @@ def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> No
             raise ModelError(f"found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
 
 
-def _described(operator: Operator, model: Model) -> str:
+def _described(operator: Operator, model: LiteRtModel) -> str:
     """The operator as messages name it: `'block/conv' (CONV_2D)`, after its first result."""
     name = model.tensors[operator.outputs[0]].name if operator.outputs else str(operator.index)
     return f"'{name}' ({operator.name})"
@@ -66,7 +66,7 @@ def _described(operator: Operator, model: Model) -> str:
 class _Importer:
     """Converts the operators of a graph in order and collects the problems."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: LiteRtModel):
         self._model = model
         self._check_names(model.inputs, "input")
         self._check_names(model.outputs, "output")
@@ -77,7 +77,7 @@ class _Importer:
         self._block = Block(arg_types=kinds)
         self._weights = Weights()
         self._build = Builder(self._block, self._weights, {})
-        self._values = Values(model, self._build)
+        self._values = CallValues(model, self._build)
         self._problems: list[str] = []
 
     def _check_names(self, ports: Ports, what: str) -> None:
@@ -85,7 +85,7 @@ class _Importer:
             if count > 1:
                 raise ModelError(f"found two {what}s '{name}', expected names of their own")
 
-    def _input_type(self, tensor: Tensor, order: Sequence[int]) -> TensorType[Attribute]:
+    def _input_type(self, tensor: LiteRtTensor, order: Sequence[int]) -> TensorType[Attribute]:
         if tensor.data is not None:
             raise ModelError(f"found a constant '{tensor.name}' as an input, expected one that is given")
         shape = [0] * len(tensor.shape)
@@ -170,7 +170,7 @@ class _Importer:
         kept = padded not in {index for _, index in self._model.outputs}
         return kept and kinds[0] == kinds[1] and bool(readers) and CONVOLUTIONS.issuperset(readers)
 
-    def _check_result(self, tensor: Tensor, value: SSAValue) -> None:
+    def _check_result(self, tensor: LiteRtTensor, value: SSAValue) -> None:
         """Raise NodeError if the shape in the file differs from that inferred from operands and options."""
         if shape_of(value) != tensor.shape and not tensor.dynamic:
             raise NodeError(

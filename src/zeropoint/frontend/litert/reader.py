@@ -57,7 +57,7 @@ Ports = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Tensor:
+class LiteRtTensor:
     """A tensor. `data` has a constant's elements in the stored dtype; `scales` is empty for unquantized tensors."""
 
     name: str
@@ -105,10 +105,10 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Model:
+class LiteRtModel:
     """The main graph of a file. `metadata` is what zeropoint's exporter wrote; empty in files of others."""
 
-    tensors: Sequence[Tensor]
+    tensors: Sequence[LiteRtTensor]
     operators: Sequence[Operator]
     inputs: Ports
     outputs: Ports
@@ -125,7 +125,7 @@ def _names_of(kind: type) -> dict[int, str]:
     return {value: name for name, value in vars(kind).items() if isinstance(value, int)}
 
 
-def read_model(content: bytes) -> Model:
+def read_model(content: bytes) -> LiteRtModel:
     """The main graph of a file.
 
     Raises ModelError if this is no .tflite file, or if tensors contradict their descriptions.
@@ -152,7 +152,7 @@ def read_model(content: bytes) -> Model:
     )
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
-    return Model(tensors, operators, *_signature(root, inputs, outputs), _metadata(root))
+    return LiteRtModel(tensors, operators, *_signature(root, inputs, outputs), _metadata(root))
 
 
 def _count(count: int, what: str, content: bytes) -> int:
@@ -179,7 +179,7 @@ def _text(found: bytes | None, otherwise: str) -> str:
     return found.decode("utf-8", "replace") if found else otherwise
 
 
-def _tensor(found: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> Tensor:
+def _tensor(found: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     name = _text(found.Name(), f"tensor{index}")
     type_name = types.get(found.Type(), str(found.Type()))
     if type_name not in DTYPES:
@@ -194,7 +194,7 @@ def _tensor(found: Any, index: int, root: Any, types: Mapping[int, str], content
     dynamic = bool((_array(found.ShapeSignatureAsNumpy(), np.int64) < 0).any())
     scales, zero_points, axis = _parameters(found.Quantization(), name, shape)
     data = _data(root, found.Buffer(), name, shape, type_name, content)
-    return Tensor(name, type_name, shape, data, scales, zero_points, axis, dynamic)
+    return LiteRtTensor(name, type_name, shape, data, scales, zero_points, axis, dynamic)
 
 
 def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, Array, int]:

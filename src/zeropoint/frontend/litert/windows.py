@@ -24,7 +24,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Window:
+class LiteRtWindow:
     """Sizes, strides, dilations and padding, and the size of the image."""
 
     size: Pair
@@ -65,7 +65,7 @@ def _pair(call: Call, first: str, second: str) -> Pair:
     return found
 
 
-def window_of(call: Call, size: Sequence[int], kernel: Sequence[int]) -> Window:
+def window_of(call: Call, size: Sequence[int], kernel: Sequence[int]) -> LiteRtWindow:
     """The window of a convolution or pool. Raises NodeError if it does not fit into the image."""
     strides = _pair(call, "strideH", "strideW")
     dilations = _pair(call, "dilationHFactor", "dilationWFactor")
@@ -77,13 +77,13 @@ def window_of(call: Call, size: Sequence[int], kernel: Sequence[int]) -> Window:
         extents = [(n - 1) * step + 1 for n, step in zip(kernels, dilations, strict=True)]
         first, second = map(_same, sizes, extents, strides)
         padding = (first, second)
-    window = Window(sizes, kernels, strides, dilations, padding)
+    window = LiteRtWindow(sizes, kernels, strides, dilations, padding)
     if min(window.outputs) < 1:
         raise NodeError(f"found a window {list(kernels)} on {list(sizes)} elements, where it fits nowhere")
     return window
 
 
-def _pool(call: Call) -> tuple[SSAValue, Window]:
+def _pool(call: Call) -> tuple[SSAValue, LiteRtWindow]:
     value = call.operand(0)
     if len(shape_of(value)) != 4:
         raise NodeError(f"found shape {list(shape_of(value))}, expected 4 dimensions")
@@ -92,7 +92,7 @@ def _pool(call: Call) -> tuple[SSAValue, Window]:
 
 
 def _reduced(
-    call: Call, value: SSAValue, window: Window, initial: float, op: Callable[[SSAValue, SSAValue], Operation]
+    call: Call, value: SSAValue, window: LiteRtWindow, initial: float, op: Callable[[SSAValue, SSAValue], Operation]
 ) -> SSAValue:
     batch, _, _, channels = shape_of(value)
     return call.build.insert(

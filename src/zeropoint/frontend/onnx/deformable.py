@@ -14,7 +14,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import concatenated, part_of
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.sampling import Interpolation, sampled
-from zeropoint.frontend.onnx.windows import Window, check_kernel_shape, window_of
+from zeropoint.frontend.onnx.windows import OnnxWindow, check_kernel_shape, window_of
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -74,7 +74,7 @@ def _one(value: SSAValue, axis: int, number: int, build: Builder) -> SSAValue:
     return build.reshape(part, [size for at, size in enumerate(shape_of(part)) if at != axis])
 
 
-def _starts(window: Window, axis: int, outputs: Sequence[int]) -> np.ndarray:
+def _starts(window: OnnxWindow, axis: int, outputs: Sequence[int]) -> np.ndarray:
     """The f32 positions of the taps without offsets along a dimension: (taps, rows, columns)."""
     coordinate = np.arange(outputs[axis]) * window.strides[axis] - window.padding[axis][0]
     tap = np.unravel_index(np.arange(window.sizes[0] * window.sizes[1]), window.sizes)[axis] * window.dilations[axis]

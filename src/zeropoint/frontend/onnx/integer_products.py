@@ -15,7 +15,7 @@ from zeropoint.frontend.onnx.convolution import convolved
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.node import Node
 from zeropoint.frontend.onnx.products import multiplied
-from zeropoint.frontend.onnx.quantization import Parameters, dequantized, quantized
+from zeropoint.frontend.onnx.quantization import OnnxParameters, dequantized, quantized
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import shape_of
 
@@ -51,21 +51,21 @@ def conv_integer(node: Node, build: Builder) -> SSAValue:
 def qlinear_matmul(node: Node, build: Builder) -> SSAValue:
     """`QLinearMatMul`: dequantize, multiply, quantize."""
     ranks = [len(shape_of(node.operand(index))) for index in (0, 3)]
-    lhs = dequantized(node, 0, Parameters(1, 2, max(ranks[0] - 2, 0)), build)
-    rhs = dequantized(node, 3, Parameters(4, 5, ranks[1] - 1), build)
+    lhs = dequantized(node, 0, OnnxParameters(1, 2, max(ranks[0] - 2, 0)), build)
+    rhs = dequantized(node, 3, OnnxParameters(4, 5, ranks[1] - 1), build)
     product = multiplied(lhs, rhs, build)
-    where = Parameters(6, 7, max(len(shape_of(product)) - 2, 0))
+    where = OnnxParameters(6, 7, max(len(shape_of(product)) - 2, 0))
     return quantized(node, product, where, node.constant(7), build)
 
 
 def qlinear_conv(node: Node, build: Builder) -> SSAValue:
     """`QLinearConv`: dequantize, convolve, add the bias (its scale is the product of both scales), quantize."""
-    data = dequantized(node, 0, Parameters(1, 2), build)
-    kernel = dequantized(node, 3, Parameters(4, 5, 0), build)
+    data = dequantized(node, 0, OnnxParameters(1, 2), build)
+    kernel = dequantized(node, 3, OnnxParameters(4, 5, 0), build)
     result = convolved(node, data, kernel, build)
     if node.has(8):
         result = build.apply(AddOp, result, build.broadcast(_bias(node, build), result.type, [1]))
-    return quantized(node, result, Parameters(6, 7), node.constant(7), build)
+    return quantized(node, result, OnnxParameters(6, 7), node.constant(7), build)
 
 
 def _bias(node: Node, build: Builder) -> SSAValue:

@@ -18,7 +18,7 @@ from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.scattering import update_body
-from zeropoint.frontend.onnx.windows import Window, window_of
+from zeropoint.frontend.onnx.windows import OnnxWindow, window_of
 from zeropoint.ir.stablehlo import AddOp, PadOp, ScatterDimensions, ScatterOp
 from zeropoint.ir.tensors import element_of, shape_of, with_shape
 
@@ -51,7 +51,7 @@ def col2im(node: Node, build: Builder) -> SSAValue:
 
 
 def _padding_of(
-    window: Window, tap: Sequence[int], columns: Sequence[int], image: Sequence[int]
+    window: OnnxWindow, tap: Sequence[int], columns: Sequence[int], image: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """The padding, low, high and interior, that places the columns of a tap in the image."""
     low = [at * step - before for at, step, (before, _) in zip(tap, window.dilations, window.padding, strict=True)]

@@ -16,7 +16,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
-from zeropoint.frontend.onnx.windows import Window, window_of
+from zeropoint.frontend.onnx.windows import OnnxWindow, window_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -43,14 +43,14 @@ def _spatial(value: SSAValue) -> tuple[int, ...]:
     return shape_of(value)[2:]
 
 
-def _pool_window(node: Node, value: SSAValue) -> Window:
+def _pool_window(node: Node, value: SSAValue) -> OnnxWindow:
     sizes = node.integers("kernel_shape") or ()
     return window_of(node, _spatial(value), sizes, ceil_mode=bool(node.integer("ceil_mode", 0)))
 
 
 def _reduce_window(
     value: SSAValue,
-    window: Window,
+    window: OnnxWindow,
     initial: float,
     op: Callable[[SSAValue, SSAValue], Operation],
     build: Builder,
@@ -83,7 +83,7 @@ def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
     return _reduce_window(value, window, lowest(value), MaximumOp, build)
 
 
-def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Builder) -> tuple[SSAValue, ...]:
+def _max_with_positions(node: Node, value: SSAValue, window: OnnxWindow, build: Builder) -> tuple[SSAValue, ...]:
     """Maxima and their positions in the flat input: a `reduce_window` of both; ties keep the first.
 
     With storage_order 1, the first spatial dimension varies fastest in the positions.
@@ -171,7 +171,7 @@ def average_pool(node: Node, build: Builder) -> SSAValue:
     return build.insert(DivideOp(total, divisor))
 
 
-def _counts(window: Window, inputs: Sequence[int], include_padding: bool) -> Array:
+def _counts(window: OnnxWindow, inputs: Sequence[int], include_padding: bool) -> Array:
     """The number of elements counted in each window: the product over dimensions of the taps that are in bounds."""
     positions: list[Array] = []
     for axis, (size, count) in enumerate(zip(inputs, window.outputs(inputs), strict=True)):

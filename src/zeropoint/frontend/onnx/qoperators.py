@@ -47,7 +47,7 @@ class Quantized:
 
 
 @dataclass(frozen=True)
-class Form:
+class QOperatorForm:
     """The float equivalent of an operator on integers, and how to parse its inputs."""
 
     op: str
@@ -84,17 +84,17 @@ def _chosen(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
     return [Quantized(_at(inputs, 0), ""), _triple(inputs, 1), _triple(inputs, 4)], _result(inputs, 7)
 
 
-FORMS: Mapping[str, Form] = {
-    "QLinearAdd": Form("Add", _operands(2)),
-    "QLinearAveragePool": Form("AveragePool", _operands(1), frozenset({"channels_last"})),
-    "QLinearConcat": Form("Concat", _concatenated),
-    "QLinearGlobalAveragePool": Form("GlobalAveragePool", _operands(1), frozenset({"channels_last"})),
-    "QLinearLeakyRelu": Form("LeakyRelu", _operands(1)),
-    "QLinearMul": Form("Mul", _operands(2)),
-    "QLinearReduceMean": Form("ReduceMean", _operands(1)),
-    "QLinearSigmoid": Form("Sigmoid", _operands(1)),
-    "QLinearSoftmax": Form("Softmax", _operands(1), frozenset({"opset"})),
-    "QLinearWhere": Form("Where", _chosen),
+FORMS: Mapping[str, QOperatorForm] = {
+    "QLinearAdd": QOperatorForm("Add", _operands(2)),
+    "QLinearAveragePool": QOperatorForm("AveragePool", _operands(1), frozenset({"channels_last"})),
+    "QLinearConcat": QOperatorForm("Concat", _concatenated),
+    "QLinearGlobalAveragePool": QOperatorForm("GlobalAveragePool", _operands(1), frozenset({"channels_last"})),
+    "QLinearLeakyRelu": QOperatorForm("LeakyRelu", _operands(1)),
+    "QLinearMul": QOperatorForm("Mul", _operands(2)),
+    "QLinearReduceMean": QOperatorForm("ReduceMean", _operands(1)),
+    "QLinearSigmoid": QOperatorForm("Sigmoid", _operands(1)),
+    "QLinearSoftmax": QOperatorForm("Softmax", _operands(1), frozenset({"opset"})),
+    "QLinearWhere": QOperatorForm("Where", _chosen),
 }
 """Forms by operator of onnxruntime's domain, besides `PRODUCTS`."""
 

@@ -79,7 +79,7 @@ def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) ->
 
 
 @dataclass(frozen=True)
-class Parameters:
+class OnnxParameters:
     """The inputs of a node that are its scale and zero point, and how they apply to the value.
 
     `axis` is the dimension of 1-D scales, `block` the number of elements along it that share a scale (0: one each).
@@ -91,8 +91,8 @@ class Parameters:
     block: int = 0
 
 
-def _declared(node: Node) -> Parameters:
-    return Parameters(1, 2, node.integer("axis", 1), node.integer("block_size", 0))
+def _declared(node: Node) -> OnnxParameters:
+    return OnnxParameters(1, 2, node.integer("axis", 1), node.integer("block_size", 0))
 
 
 def quantize_linear(node: Node, build: Builder) -> SSAValue:
@@ -108,7 +108,7 @@ def quantize_linear(node: Node, build: Builder) -> SSAValue:
 def quantized(
     node: Node,
     value: SSAValue,
-    where: Parameters,
+    where: OnnxParameters,
     points: Array | None,
     build: Builder,
     element: Attribute | None = None,
@@ -162,7 +162,7 @@ def dequantize_linear(node: Node, build: Builder) -> SSAValue:
     return dequantized(node, 0, _declared(node), build)
 
 
-def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SSAValue:
+def dequantized(node: Node, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
     """An input, dequantized."""
     value, stored = node.operand(index), node.constant(index)
     if isinstance(element_of(value), UniformQuantizedType):
@@ -179,7 +179,7 @@ def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SS
     return build.apply(MultiplyOp, number, _over(scale, value, where, build))
 
 
-def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builder) -> SSAValue:
+def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Builder) -> SSAValue:
     """A scale or zero point broadcast to the shape of a value: per tensor, per index of the axis, or per block."""
     shape, found = shape_of(value), shape_of(parameter)
     target = with_shape(parameter, shape)
@@ -204,7 +204,7 @@ def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builde
 
 
 def _pinned(
-    node: Node, value: SSAValue, stored: Array, where: Parameters, points: Array | None, build: Builder
+    node: Node, value: SSAValue, stored: Array, where: OnnxParameters, points: Array | None, build: Builder
 ) -> SSAValue:
     dtype, stored = stored.dtype, stored.astype(np.int64)
     if dtype in SIGNED:  # kernels want weights with zero point 0; unsigned weights have it in mid-range
@@ -218,7 +218,7 @@ def _pinned(
 
 
 def _type(
-    node: Node, value: SSAValue, where: Parameters, storage: Storage, points: Array | None
+    node: Node, value: SSAValue, where: OnnxParameters, storage: Storage, points: Array | None
 ) -> UniformQuantizedType:
     """`!quant.uniform`: per layer for one scale, per channel for 1-D scales, else per block."""
     scales = node.parameter(where.scale, "scale")
@@ -242,7 +242,7 @@ def _type(
 
 
 def _blocked(
-    value: SSAValue, where: Parameters, storage: Storage, scales: Array, points: Array | None
+    value: SSAValue, where: OnnxParameters, storage: Storage, scales: Array, points: Array | None
 ) -> UniformQuantizedType:
     """The type with one scale per block of elements along the axis. Raises NodeError for scales of another shape."""
     shape = shape_of(value)

@@ -13,7 +13,7 @@ from zeropoint.numerics.rounding import INT32_MAX
 
 
 @dataclass(frozen=True)
-class Window:
+class OnnxWindow:
     """A window that slides over spatial dimensions; one entry per dimension.
 
     `declared_padding` is the node's padding; `padding` also includes what ceil mode adds at the end.
@@ -86,7 +86,7 @@ def check_positive(name: str, entries: Sequence[int], rank: int) -> None:
         raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers below 2^31")
 
 
-def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> Window:
+def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> OnnxWindow:
     """The window of a node over spatial dimensions of sizes `inputs`; `sizes` is the window's size.
 
     Raises NodeError if attributes do not match the rank, or the window is larger than the padded input.
@@ -104,7 +104,7 @@ def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_m
     if ceil_mode:
         rows = zip(inputs, extents, strides, declared, strict=True)
         padding = [_ceil_padding(size, extent, stride, *pair) for size, extent, stride, pair in rows]
-    window = Window(tuple(sizes), strides, dilations, tuple(declared), tuple(padding))
+    window = OnnxWindow(tuple(sizes), strides, dilations, tuple(declared), tuple(padding))
     if min(window.outputs(inputs), default=1) < 1:
         raise NodeError(f"found a window of extents {extents} on {list(inputs)} elements, where it fits nowhere")
     return window

@@ -2,7 +2,16 @@
 
 from zeropoint.report.document.build import Document, Parts, document
 from zeropoint.report.document.graph import Graph, Node, graph_of
-from zeropoint.report.document.measurements import Header, Histogram, Noise, SectionNote, Time, Trial, Values, Worst
+from zeropoint.report.document.measurements import (
+    Header,
+    Histogram,
+    NodeValues,
+    Noise,
+    RuleTrial,
+    SectionNote,
+    Time,
+    Worst,
+)
 
 __all__ = [
     "Document",
@@ -10,12 +19,12 @@ __all__ = [
     "Header",
     "Histogram",
     "Node",
+    "NodeValues",
     "Noise",
     "Parts",
+    "RuleTrial",
     "SectionNote",
     "Time",
-    "Trial",
-    "Values",
     "Worst",
     "document",
     "graph_of",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from zeropoint.ir.program import Program
 from zeropoint.report.counts import Ops, constant_bytes
 from zeropoint.report.document.graph import Graph, Node
-from zeropoint.report.document.measurements import Header, Noise, SectionNote, Time, Values, Worst
+from zeropoint.report.document.measurements import Header, NodeValues, Noise, SectionNote, Time, Worst
 from zeropoint.report.document.reaches import Bound, bounds
 from zeropoint.report.document.reasons import reasons
 from zeropoint.report.document.texts import Text, texts
@@ -30,7 +30,7 @@ class Parts:
 
     fused: Program | None = None
     propagated: Program | None = None
-    values: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    values: Mapping[str, NodeValues] = field(default_factory=dict[str, NodeValues])
     noise: Mapping[str, Noise] = field(default_factory=dict[str, Noise])
     noise_samples: int = 0
     times: Mapping[str, Time] = field(default_factory=dict[str, Time])
@@ -53,7 +53,7 @@ class Document:
     bounds: dict[str, tuple[Bound, ...]]
     texts: dict[str, Text]
     weights: dict[str, WeightScales]
-    values: dict[str, Values]
+    values: dict[str, NodeValues]
     noise: dict[str, Noise]
     noise_samples: int
     times: dict[str, Time]

@@ -32,7 +32,7 @@ Kind = Literal["input", "kernel", "float", "rescale", "other", "output"]
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ShownParameters:
     """The quantization of a value: its storage, scale and zero point, and the real numbers at the ends of the storage.
 
     Per-channel types have the least and the greatest scale instead of one; `low` and `high` are then None.
@@ -45,13 +45,13 @@ class Parameters:
     high: float | None
 
     @staticmethod
-    def of(kind: UniformQuantizedType) -> Parameters:
+    def of(kind: UniformQuantizedType) -> ShownParameters:
         """The parameters of a uniform quantized type."""
         scales, zero = kind.scales.reshape(-1), int(kind.zero_points.reshape(-1)[0])
         low = high = None
         if kind.is_per_layer:
             low, high = ((end - zero) * kind.scale for end in (kind.storage.minimum, kind.storage.maximum))
-        return Parameters(str(kind.storage), (float(scales.min()), float(scales.max())), zero, low, high)
+        return ShownParameters(str(kind.storage), (float(scales.min()), float(scales.max())), zero, low, high)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Node:
     covers: tuple[str, ...]
     shape: tuple[int, ...]
     element: str
-    parameters: Parameters | None
+    parameters: ShownParameters | None
     reason: str
     reads: tuple[str, ...]
 
@@ -286,13 +286,13 @@ def _kernel_name(op: Operation) -> str:
     return found.data if isinstance(found, StringAttr) else op.name
 
 
-def _decided(facts: list[Fact]) -> Parameters | None:
+def _decided(facts: list[Fact]) -> ShownParameters | None:
     """The parameters that facts name; None if they name none."""
     kind = decided_type(facts)
-    return None if kind is None else Parameters.of(kind)
+    return None if kind is None else ShownParameters.of(kind)
 
 
-def _parameters(ops: list[Operation]) -> Parameters | None:
+def _parameters(ops: list[Operation]) -> ShownParameters | None:
     """The parameters of the last value with a quantized type."""
     for op in reversed(ops):
         kind = expressed_type(op)
@@ -300,5 +300,5 @@ def _parameters(ops: list[Operation]) -> Parameters | None:
             element = element_of(op.results[0])
             kind = element if isinstance(element, UniformQuantizedType) else None
         if kind is not None:
-            return Parameters.of(kind)
+            return ShownParameters.of(kind)
     return None

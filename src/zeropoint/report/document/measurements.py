@@ -46,7 +46,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Values:
+class NodeValues:
     """The float values of a node: their histogram, the ranges that observers would choose, and the mass outside.
 
     `source` says where they were seen. `clipped` is the share of values outside of the chosen range; None without one.
@@ -81,7 +81,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RuleTrial:
     """A recipe rule that was tried alone: the rule, and the least output SQNR in dB without and with it.
 
     `why_not` says why the rule could not be applied; the figures are None then.
@@ -98,4 +98,4 @@ class Worst:
     """A kernel that adds much noise, and the rules that were tried for it, best first."""
 
     node: str
-    trials: tuple[Trial, ...]
+    trials: tuple[RuleTrial, ...]
