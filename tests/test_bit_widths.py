@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
+from operator import length_hint
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -33,6 +36,7 @@ PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<
 }
 """
 Sample = dict[str, np.ndarray]
+T = TypeVar("T")
 
 
 @functools.cache
@@ -244,7 +248,15 @@ def test_explain_finds_a_kernel_by_the_name_that_summaries_print() -> None:
 def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:
     random = np.random.default_rng(3)
     data = [{"x": random.normal(0, 1, (1, 8)).astype(np.float32)} for _ in range(8)]
-    found = sensitivity(parse_program(REPEATED), data, Options("litert", effort="none"), exact=True)
+    shown: dict[str, int] = {}
+
+    def progress(items: Iterable[T], description: str) -> Iterator[T]:
+        shown[description] = length_hint(items)
+        return iter(items)
+
+    options = Options("litert", effort="none")
+    found = sensitivity(parse_program(REPEATED), data, options, exact=True, progress=progress)
+    assert shown["each kernel in 8 bits"] == sum(one.exact_loss is not None for one in found)
     assert [(one.name, one.op) for one in found] == [("gru", "gru"), ("gru_1", "gru"), ("gru_2", "gru")]
     losses = [one.exact_loss for one in found]
     assert None not in losses

@@ -21,6 +21,7 @@ from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, energies
+from zeropoint.progress import Progress, silent
 from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
@@ -102,7 +103,12 @@ def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Ar
 
 
 def narrow_losses(
-    program: Program, target: Target, samples: Sequence[Sample], decide: Decide, engine: Engine | None = None
+    program: Program,
+    target: Target,
+    samples: Sequence[Sample],
+    decide: Decide,
+    engine: Engine | None = None,
+    progress: Progress = silent,
 ) -> dict[tuple[str, str], float]:
     """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
 
@@ -126,4 +132,7 @@ def narrow_losses(
 
     best = sqnr(steps.values())
     # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
-    return {key: best - sqnr([other for other in steps.values() if other is not one]) for key, one in steps.items()}
+    return {
+        key: best - sqnr([other for other in steps.values() if other is not one])
+        for key, one in progress(list(steps.items()), "each kernel in 8 bits")
+    }

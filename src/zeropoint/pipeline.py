@@ -389,5 +389,5 @@ def sensitivity(
         return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, settings)
 
     judged = masked(ReferenceEngine(), options.mask)
-    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide, judged)
+    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide, judged, shown)
     return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)
