@@ -83,14 +83,15 @@ def test_unfusing_gives_the_statistics_back() -> None:
     assert [op.operands[0].owner.name for op in made[1:]] == [op.operands[0].owner.name for op in given[1:]]
 
 
-def test_annotating_every_value_first_equals_fusing_first_to_the_byte() -> None:
+@pytest.mark.parametrize("observer", ["minmax", "mse"])
+def test_annotating_every_value_first_equals_fusing_first_to_the_byte(observer: str) -> None:
     """Same kernels, same scales, same integers: on the digits network, with statistics after every op."""
     network, table = simplify(load_model(DIGITS / "digits.onnx")), target("cpu")
     some = [sample for sample, _ in zip(samples(DIGITS / "calib.npz", network.inputs), range(4), strict=False)]
 
     def annotated(program: Program, *, every_result: bool) -> Program:
         asked = instrument(program, asks=asks_all, every_result=every_result)
-        return state_ranges(asked, collect(asked, some))
+        return state_ranges(asked, collect(asked, some, observer=observer))
 
     first = fuse(annotated(network, every_result=True), table)
     then = annotated(fuse(network, table), every_result=False)
