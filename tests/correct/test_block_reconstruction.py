@@ -373,3 +373,14 @@ def test_any_network_can_be_reconstructed(case: Case) -> None:
     Reconstruction(made, program, PLATFORM.target).run(case.calibration, ReferenceEngine(), silent)
     verify(made.module)
     Interpreter(integer_program(materialize(made)))(case.samples[0])
+
+
+def test_a_weight_starts_at_its_float_only_if_that_is_rounded_to_the_same_integer() -> None:
+    made = [LearnedBlock.of(part, propagated(), PLATFORM.target) for part in blocks_of(propagated())]  # pyright: ignore (blocks only)
+    (kernel, *_) = (one for block in made if block is not None for one in block.learned)
+    before = kernel.integers()
+    scales = kernel.kernel.weight_scales
+    kernel.start_at((before + 0.3) * scales)
+    np.testing.assert_allclose(kernel.latent, before + 0.3, atol=1e-3)
+    kernel.start_at((before + 1.3) * scales)
+    np.testing.assert_array_equal(kernel.latent, before)

@@ -9,13 +9,15 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute
 
 from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.calibrate import Progress, silent
 from zeropoint.cli.effort import EFFORTS
 from zeropoint.cli.quantization import quantize as quantize_command
-from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
+from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts, Platform, closed_form, correct
 from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -26,7 +28,7 @@ from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.ir.annotations import CORRECTIONS, facts_of
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     ClampOp,
@@ -319,3 +321,17 @@ def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
 
 def test_an_output_with_nan_has_no_sqnr() -> None:
     assert OutputNoise(np.array([[float("nan")]]), np.array([[float("nan")]])).sqnr == float("-inf")
+
+
+def test_weights_with_a_zero_point_in_the_middle_are_rounded_to_what_they_are() -> None:
+    program = propagated().clone()
+    region = next(op for op in program.entry.ops if isinstance(op, QuantizeRegionOp))
+    storage = Storage.of("u8<1:255>")
+    middle = UniformQuantizedType.per_channel(storage, 0, region.input_specs.data[1].scales, [128] * CHANNELS)  # pyright: ignore (a uniform type)
+    region.input_specs = ArrayAttr[Attribute]([region.input_specs.data[0], middle, region.input_specs.data[2]])
+    kernel = contraction_kernel(region, program.weights, target("cpu"))
+    assert kernel is not None
+    before = kernel.float_weight
+    terms = before.shape[2]
+    closed_form._set_rounded(kernel, before, np.broadcast_to(np.eye(terms), (len(before), terms, terms)).copy())  # pyright: ignore (the step in question)
+    assert (np.abs(kernel.quantized_weight() - before) <= kernel.weight_scales).all()

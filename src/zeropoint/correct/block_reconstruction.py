@@ -1,9 +1,9 @@
 """Block reconstruction: learn how weights are rounded, block by block, for the least error of the block's result.
 
 The float network gives the result that is wanted, the quantized network the inputs of the block. Weights and biases
-move along gradients through the rounding (`learned.py`), by Adam. A weight starts where the float weight is, or at the
-edge of its integer's rounding cell that is nearest to it. So a block starts as it was, and the weights that could as
-well be rounded the other way are the first that change.
+move along gradients through the rounding (`learned.py`), by Adam. A weight starts where the float weight is if that is
+rounded to the same integer, otherwise at the integer. So a block starts as it was, and the weights that could as well
+be rounded the other way are the first that change.
 
 A quarter of the samples is not learned from. A block is changed only if its error there falls by `LEAST_GAIN`. If none
 of the first `PATIENCE` blocks is, the others are not tried.

@@ -86,7 +86,7 @@ def _set_rounded(kernel: ContractionKernel, real: Array, own: Array) -> float:
     # Greedy rounding is not always better than rounding to nearest.
     if errors[0] > errors[1]:
         found = nearest
-    kernel.set_weight(found + point, kind)
+    kernel.set_weight(found, kind)
     return min(errors) / errors[1] if errors[1] else 1.0
 
 

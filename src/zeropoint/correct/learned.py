@@ -98,9 +98,10 @@ class LearnedKernel:
         return self._grid.step or 1.0
 
     def start_at(self, weight: Array) -> None:
-        """Move the latent weights towards real ones (groups, outputs, terms), within the cells of their integers."""
+        """Move the latent weights to real ones (groups, outputs, terms) that are rounded to the same integers."""
         integers = self.integers()
-        self.latent[...] = integers + np.clip(weight / self._scales - integers, -INSIDE, INSIDE)
+        distance = weight / self._scales - integers
+        self.latent[...] = integers + np.where(np.abs(distance) < INSIDE, distance, 0.0)
 
     def begin(self) -> None:
         """Round the weights, and forget the gradients."""
