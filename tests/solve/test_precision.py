@@ -217,6 +217,25 @@ def test_no_reader_gets_a_value_half_a_bit_too_coarse(family: str, monkeypatch: 
     assert rescales > SEEDS  # ranges do collide here
 
 
+@pytest.mark.parametrize(("low", "high", "apart"), [(-2.0, 0.0, True), (-2.0, 2.0, False)])
+@pytest.mark.parametrize("names", [("free", "even"), ("even", "free")])
+def test_coupled_values_take_a_required_zero_point_only_if_it_costs_no_precision(
+    names: tuple[str, str], low: float, high: float, apart: bool
+) -> None:
+    """Two coupled values, of which one comes from a kernel that requires zero point 0, in either order."""
+    graph = Graph(2)
+    values = [graph.observed(value, low, high) for value in graph.args]
+    made = [graph.observed(graph.kernel(name, value), low, high) for name, value in zip(names, values, strict=True)]
+    coupled = [graph.coupled(value, "key") for value in made]
+    last = [graph.observed(graph.kernel("free", value, label=f"last{i}"), -1, 1) for i, value in enumerate(coupled)]
+    solved = propagate(graph.finish(*last, observe=False), TABLE)
+    read = {location_text(region.location): region.input_specs.data[0] for region in regions_of(solved)}
+    assert read["last0"] == read["last1"]
+    assert (read["last0"].zero_point == 0) != apart
+    assert stored_as(solved, {})[f"last{names.index('free')}", 0] == pytest.approx((high - low) / 255, rel=0.01)
+    assert rescale_count(solved) == apart
+
+
 @pytest.mark.parametrize(("times", "pays"), [(0.9 * TOLERANCE, False), (1.1 * TOLERANCE, True)])
 def test_a_rescale_pays_from_the_tolerance_on(times: float, pays: bool) -> None:
     """Two readers, one of which wants a coarser scale: the noise of both with one scale, and with a rescale."""

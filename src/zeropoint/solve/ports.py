@@ -12,7 +12,7 @@ a port.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -28,7 +28,7 @@ from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernel import Kernel
 from zeropoint.solve.kernels import rebased
 from zeropoint.solve.nodes import Node
-from zeropoint.solve.precision import needs, own_step
+from zeropoint.solve.precision import coarser, needs, own_step, step_of
 from zeropoint.solve.read_ranges import CALIBRATED, taken_by
 from zeropoint.solve.termination import Port
 from zeropoint.solve.value_constraint import ValueConstraint
@@ -58,7 +58,7 @@ class PortGraph:
     """The graph: nodes by number, tied nodes merged, edges uncut. `read` has the values read by floats or callers.
 
     `joined` has the float values that must have one type for all readers, such as integer inputs. `made` has the values
-    that kernels produce.
+    that kernels produce. `makers` has the results that define a node's values: several for coupled values.
     """
 
     kernels: list[Kernel]
@@ -73,6 +73,7 @@ class PortGraph:
     steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
+    makers: dict[Node, list[Node]] = field(default_factory=dict[Node, list[Node]])
 
     @staticmethod
     def of(kernels: list[Kernel], constraints: Constraints, joined: Collection[SSAValue] = ()) -> PortGraph:
@@ -185,6 +186,8 @@ class PortGraph:
                 at_value.exposed |= any(use not in tied and (made or use in data) for use in uses)
                 if made and any(use not in data for use in uses):
                     self.read.add(self.value_nodes[value])
+        for node, makers in self.makers.items():
+            _fill_zero_point(node, makers)
 
     def _fill_needs(self) -> None:
         """Propagate what readers require backwards.
@@ -207,8 +210,8 @@ class PortGraph:
             node.need = min(node.need, need)
 
     def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
-        """Record the zero point and the range that a value has because of the kernel that produces it."""
-        at_value.zero_point, at_value.zero_point_by = at_port.zero_point, at_port.zero_point_by
+        """Record the kernel that produces a value, and the range that the value has because of it."""
+        self.makers.setdefault(at_value, []).append(at_port)
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
 
@@ -272,3 +275,18 @@ class PortGraph:
             node.storage = known.pinned.storage
             node.fix(known.pinned, source, "user")
             node.minimum, node.maximum = known.minimum, known.maximum
+
+
+def _fill_zero_point(node: Node, makers: Sequence[Node]) -> None:
+    """Give a value the zero point that its maker requires.
+
+    Of coupled values, one maker may require a zero point that another one does not. It is taken if it makes the scale
+    of all of them at most half a bit coarser. If not, the maker that requires it is rescaled.
+    """
+    wanting = next((maker for maker in makers if maker.zero_point is not None), None)
+    if wanting is None:
+        return
+    ends = node.minimum, node.maximum, node.storage
+    is_agreed = all(maker.zero_point == wanting.zero_point for maker in makers)
+    if is_agreed or not coarser(step_of(*ends, wanting.zero_point), step_of(*ends, None)):
+        node.zero_point, node.zero_point_by = wanting.zero_point, wanting.zero_point_by
