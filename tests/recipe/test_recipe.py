@@ -384,3 +384,37 @@ def test_a_rule_sets_the_range_of_a_tensor_and_nothing_is_observed_there() -> No
 def test_parameters_that_mean_nothing_are_refused(rule: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):
         apply_recipe(fuse(simplify(network())), recipe_of([rule]))
+
+
+UNNAMED = parse_program("""func.func @main(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
+  %w_1 = stablehlo.constant dense<[[0.5, 0.2, -0.1], [0.4, -0.1, 0.2]]> : tensor<2x3xf32>
+  %m_1 = stablehlo.dot_general %x, %w_1, contracting_dims = [1] x [0]
+    : (tensor<1x2xf32>, tensor<2x3xf32>) -> tensor<1x3xf32>
+  %m_2 = stablehlo.tanh %m_1 : tensor<1x3xf32>
+  %0 = stablehlo.logistic %m_2 : tensor<1x3xf32> loc("gate")
+  return %0 : tensor<1x3xf32>
+}""")
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("m_1", "dot_general"), ("m_2", "tanh"), ("gate", "logistic")])
+def test_the_name_of_an_op_without_a_location_is_that_of_its_result_in_the_text(name: str, kernel: str) -> None:
+    found = apply_recipe(fuse(simplify(UNNAMED)), recipe_of([{"name": name, "quantize": False}]))
+    regions = [op for op in found.entry.ops if isinstance(op, QuantizeRegionOp)]
+    (chosen,) = (op for op in regions if FLOAT_REASON in op.attributes)
+    assert f"stablehlo.{kernel}" in [op.name for op in chosen.body.block.ops]
+
+
+def test_the_name_of_a_constant_without_a_location_is_that_in_the_text() -> None:
+    found = apply_recipe(fuse(simplify(UNNAMED)), recipe_of([{"name": "w_1", "scale": 0.0078125}]))
+    assert "7.812500e-03>" in print_program(found)
+    with pytest.raises(RecipeError, match="matches nothing"):
+        apply_recipe(fuse(simplify(UNNAMED)), recipe_of([{"name": "0", "quantize": False}]))
+
+
+def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "rules:\n  - {name: a, scale: 1e-9}\n  - {name: b, range: [-1e0, 2E+1]}\n  - {name: 1e5, bits: 8}\n"
+    )
+    first, second, third = load_recipe(path).rules
+    assert (first.settings["scale"], second.settings["range"], third.pattern) == ("1e-09", "-1.0, 20.0", "1e5")

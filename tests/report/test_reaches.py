@@ -36,7 +36,7 @@ def test_bounds_are_those_of_the_weights() -> None:
     assert products.bits == (16, 10, 14)
     assert products.headroom == (16, 22, 18)
     assert products.grown == (1.0, 127 / 2, 127 / 50)
-    assert products.grown_by == ("", "bias", "sums")
+    assert products.grown_by == ("", "bias", "")
     assert sums.bound == (127 * 255 + 5, 1073741000 + 3 * 127, 50 * 128 + 7)
     assert sums.headroom[1] == 1
     assert (multiplied.what, multiplied.width) == ("products with the multiplier", 64)
@@ -49,6 +49,18 @@ def test_a_float_model_has_none() -> None:
         reaches(made)
 
 
+def test_a_weight_scale_is_grown_by_its_sums_only_if_they_would_not_fit_without() -> None:
+    long = "tensor<1x65536xi16>", "tensor<65536x2xi8>"
+    products, *_ = reaches(
+        parse_program(f"""func.func @main(%x: {long[0]}) -> tensor<1x2xi32> {{
+          %w = stablehlo.constant dense<1> : {long[1]}
+          %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({", ".join(long)}) -> tensor<1x2xi32>
+          return %0 : tensor<1x2xi32>
+        }}""")
+    )
+    assert products.grown_by == ("sums", "sums")
+
+
 def explained(tmp_path: Path, *arguments: str) -> str:
     path = tmp_path / "model.mlir"
     path.write_text(TEXT)
@@ -59,15 +71,19 @@ def explained(tmp_path: Path, *arguments: str) -> str:
 
 def test_the_command_prints_a_line_for_each_op(tmp_path: Path) -> None:
     lines = explained(tmp_path).splitlines()
-    (line,) = (line for line in lines if "dot_general" in line)
+    at = next(i for i, line in enumerate(lines) if "dot_general" in line)
+    line = lines[at]
     assert line.split()[:10] == ["fc", "dot_general", "sums", "of", "products", "3", "0", "32385", "16", "32"]
-    assert "2 grown, up to 63.5x" in line
+    assert line.strip().endswith("1 grown, up to 63.5x")
+    assert lines[at + 1].strip() == "1 coarser, up to 2.54x"
 
 
 def test_the_command_prints_every_channel_of_a_value(tmp_path: Path) -> None:
     text = explained(tmp_path, "fc")
     assert "  channel 1: up to 384, 10 bits, headroom 22; weight scale grown 63.5 times by its bias" in text
-    assert "  channel 2: up to 6400, 14 bits, headroom 18; weight scale grown 2.54 times by its sums" in text
+    assert (
+        "  channel 2: up to 6400, 14 bits, headroom 18; weight scale 2.54 times what its weights and sums need" in text
+    )
 
 
 def test_one_bit_is_written_in_the_singular(tmp_path: Path) -> None:

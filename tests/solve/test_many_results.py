@@ -16,6 +16,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import insert_casts, materialize
+from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import float_ops
 from zeropoint.report.explain import explain
 from zeropoint.solve import move_rescales, propagate
@@ -201,3 +202,12 @@ def test_unfuse_and_casts_keep_the_types_of_both_results(tmp_path: Path) -> None
 def test_a_row_with_wrong_results_is_refused(tmp_path: Path, columns: dict[str, object], sentence: str) -> None:
     with pytest.raises(TargetError, match=sentence):
         pair(tmp_path, **columns)
+
+
+@pytest.mark.parametrize("stage", ["propagated", "quantized", "integer"])
+def test_explain_gives_each_result_a_name_of_its_own(tmp_path: Path, stage: str) -> None:
+    pair(tmp_path, **ACTS)
+    given = program(SUM_AND_GATE, 2, (T, T), ((-4.0, 4.0), (-1.8, 1.8)))
+    made = getattr(quantize(given, None, Options(str(tmp_path / "mine.toml"))), stage)
+    assert [value.shown_name for value in explain(made).values[2:]] == ["pair#0", "pair#1"]
+    assert explain(made, "pair#1").values[0].shown_name == "pair#1"

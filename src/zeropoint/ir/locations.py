@@ -30,11 +30,15 @@ from zeropoint.ir.annotations import NAME
 
 @dataclass(frozen=True)
 class TextPosition:
-    """The position of an op's first character in a text; lines and columns count from 1."""
+    """The position of an op's first character in a text; lines and columns count from 1.
+
+    `results` are the names that the text gives to the op's results: `m` for `%m`.
+    """
 
     file: str
     line: int
     column: int
+    results: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -68,6 +72,14 @@ def text_position(op: Operation) -> TextPosition | None:
     """The position where an op was parsed; None if it has a location of its own or was created by a pass."""
     found = cast("object", op.location)
     return found.data if isinstance(found, TextLoc) else None
+
+
+def model_names(op: Operation) -> tuple[str, ...]:
+    """The names of an op in the model: that of its location or, if it has none, those of its results in the text."""
+    text, position = location_text(op.location), text_position(op)
+    if text is not None:
+        return (text,)
+    return () if position is None else position.results
 
 
 def is_given(location: LocationAttr) -> bool:

@@ -9,6 +9,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from xdsl.context import Context
@@ -133,6 +134,7 @@ class ProgramParser(_LocationParser):
         self._repeated: TensorType[Any] | None = None
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._op_starts: list[int] = []
+        self._result_names: dict[SSAValue, str] = {}
         definitions = "\n".join(_LOCATION_ALIAS.findall(text))
         self._read_ahead = set[str]()
         if definitions:
@@ -214,8 +216,14 @@ class ProgramParser(_LocationParser):
         op = super().parse_operation()
         start = self._op_starts.pop()
         if not is_given(op.location):
-            op.location = text_location(self._text_position(start))
+            op.location = text_location(replace(self._text_position(start), results=self._names_of(op)))
         return op
+
+    def _names_of(self, op: Operation) -> tuple[str, ...]:
+        """The names of an op's results in the text: `a` and `b` of `%a, %b`, `c` of `%c:2`."""
+        return tuple(
+            dict.fromkeys(self._result_names.pop(result) for result in op.results if result in self._result_names)
+        )
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
@@ -226,6 +234,7 @@ class ProgramParser(_LocationParser):
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
         for value in values:
+            self._result_names[value] = name
             # xDSL cuts a number off the end, which leaves nothing of `_363`, and then refuses to copy that name.
             if not value.name_hint:
                 value.name_hint = None

@@ -45,7 +45,7 @@ from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
-from zeropoint.ir.locations import location_of, location_text
+from zeropoint.ir.locations import location_of, location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
@@ -112,8 +112,11 @@ def _any_kernel(kernel: Kernel) -> list[SSAValue]:
     return elementwise.encased_results(kernel, reason if own else None)
 
 
-def _covered(region: QuantizeRegionOp) -> list[Fact]:
-    """Facts: the logical kernel of a region with the names of the model's ops that it covers, and its unique name."""
+def _covered(region: QuantizeRegionOp, number: int) -> list[Fact]:
+    """Facts: the logical kernel of a region with the names of the model's ops that it covers, and its unique name.
+
+    If the region has several results, the unique name is that of the result: `split#1`.
+    """
     names = dict.fromkeys(location_text(op.location) for op in dataflow_order(region.body.block))
     function = region.attributes.get(FUNCTION)
     kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
@@ -121,6 +124,8 @@ def _covered(region: QuantizeRegionOp) -> list[Fact]:
     kernel += f" of {whole.data}" if isinstance(whole, StringAttr) else ""
     covered = Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
     name = unique_name(region)
+    if len(region.outputs) > 1:
+        name = value_name(region.outputs[number]) if name is None else f"{name}#{number}"
     return [covered] if name is None else [covered, Fact("unique name", name, "default", "")]
 
 
@@ -181,7 +186,7 @@ class _Materialization:
             name = facts_name(number)
             is_new = result not in kernel.given
             if is_new and name in region.attributes and isinstance(result.owner, Operation):
-                stated = *_covered(region), *facts_of(region, DEMANDS), *facts_of(region, name)
+                stated = *_covered(region, number), *facts_of(region, DEMANDS), *facts_of(region, name)
                 state_facts(result.owner, stated)
 
     def release(self, region: QuantizeRegionOp) -> None:

@@ -25,7 +25,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
-from zeropoint.ir.locations import location_of, location_text
+from zeropoint.ir.locations import location_of, location_text, model_names
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -49,7 +49,7 @@ from zeropoint.recipe.weights import demand_constants, selected_constants
 def op_names(op: Operation) -> set[str]:
     """The original model's names of an op and of the ops inside it, without those of constants."""
     named = (inner for inner in op.walk() if inner is op or not isinstance(inner, ConstantOp))
-    return {name for inner in named if (name := location_text(inner.location)) is not None}
+    return {name for inner in named for name in model_names(inner)}
 
 
 def op_kinds(op: Operation) -> set[str]:
@@ -117,7 +117,7 @@ def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             constants = (inner for inner in op.walk() if isinstance(inner, ConstantOp))
-            if any(rule.names(location_text(inner.location) or "") for inner in constants):
+            if any(rule.names(name) for inner in constants for name in model_names(inner)):
                 yield op
 
 

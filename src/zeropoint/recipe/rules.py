@@ -6,6 +6,7 @@ program before propagation. `!quant.none` keeps a tensor float, `!quant.any` dem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -122,7 +123,13 @@ class Key:
 
 
 def _number(found: object) -> float | None:
+    """A number; None for anything else. YAML 1.1 reads `1e-9`, without a point, as text."""
+    if isinstance(found, str) and _EXPONENT.fullmatch(found):
+        return float(found)
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+_EXPONENT = re.compile(r"[-+]?\d+[eE][-+]?\d+")
 
 
 def _range(found: object) -> str | None:

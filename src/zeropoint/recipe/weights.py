@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import AnyFloat
 
 from zeropoint.ir.annotations import DEMANDS, PINNED, Fact, facts_of, state_facts
 from zeropoint.ir.contractions import weight_channel_axis
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import model_names
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp
@@ -55,9 +55,8 @@ def selected_constants(program: Program, rule: Rule) -> Iterator[tuple[ConstantO
     for op in program.entry.ops:
         if not isinstance(op, ConstantOp) or not isinstance(element_of(op.output), AnyFloat):
             continue
-        name = location_text(op.location)
         regions = [(use.operation, use.index) for use in op.output.uses]
-        if name is not None and rule.names(name):
+        if any(map(rule.names, model_names(op))):
             yield from ((op, reader, index) for reader, index in regions if isinstance(reader, QuantizeRegionOp))
 
 

@@ -42,7 +42,7 @@ def bounds(program: Program, graph: Graph) -> dict[str, tuple[Bound, ...]]:
 
 def _bound(reach: Reach) -> Bound:
     at = reach.worst
-    grown = [factor for factor in reach.grown if factor > 1]
+    grown = reach.grown_factors
     most = reach.bound[at]
     return Bound(
         reach.op,

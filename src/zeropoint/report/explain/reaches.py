@@ -2,7 +2,8 @@
 
 The bounds are those of `zeropoint.ranges`, from the actual weights and the storage of activations; they are attained by
 some input or conservative. If a channel's weight scale was increased, so that its bias or sums fit, this shows in the
-stored weights: otherwise the greatest weight of a channel would be the greatest value of its storage.
+stored weights: otherwise the greatest weight of a channel would be the greatest value of its storage. A scale that a
+table, a recipe or training fixed may be greater, too; there, bias and sums would also fit at the least one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from zeropoint.report.tables import text_table
 
 WIDTH = 140
 WEIGHT_MAX = 127
+ACCUMULATOR_LIMIT = 1 << 30
+"""The bound of sums with bias that propagation keeps (`solve/weights.py`)."""
 CHANNELS = 1
 
 
@@ -36,7 +39,8 @@ class Reach:
     """A number that an op computes in `width` bits: per channel its bound, the bits it needs, and the headroom.
 
     `grown` is, per channel, the factor by which the weight scale exceeds the least that the weights allow (1 if it does
-    not), to the precision of stored weights; empty for other ops. `grown_by` is the cause: `bias` or `sums`.
+    not), to the precision of stored weights; empty for other ops. `grown_by` is the cause, `bias` or `sums`; empty if
+    both would also fit at the least scale: then a table, a recipe or training fixed it.
     """
 
     name: str
@@ -55,6 +59,16 @@ class Reach:
     def shown_name(self) -> str:
         """The unique name, or else the name."""
         return self.unique_name or self.name
+
+    @property
+    def grown_factors(self) -> list[float]:
+        """By what weight scales were increased, of the channels where bias or sums would not have fit."""
+        return [factor for factor, cause in zip(self.grown, self.grown_by, strict=True) if cause]
+
+    @property
+    def coarser_factors(self) -> list[float]:
+        """The same of the channels whose weight scale is greater for another reason."""
+        return [factor for factor, cause in zip(self.grown, self.grown_by, strict=True) if factor > 1 and not cause]
 
     @property
     def worst(self) -> int:
@@ -139,8 +153,14 @@ def _growth(
     if len(bound) != len(grown):
         bound = [max(bound)] * len(grown)
     bias = np.broadcast_to(_bias(program, op), grown.shape)
-    causes = ["" if g == 1.0 else "bias" if b > most else "sums" for g, b, most in zip(grown, bias, bound, strict=True)]
+    causes = [_cause(g, b, most) for g, b, most in zip(grown.tolist(), bias.tolist(), bound, strict=True)]
     return tuple(grown.tolist()), tuple(causes)
+
+
+def _cause(grown: float, bias: int, sums: int) -> str:
+    """What would not have fit the accumulator at the least scale of a channel's weights; empty if all would."""
+    needed = grown > 1 and (bias + sums) * grown > ACCUMULATOR_LIMIT
+    return "" if not needed else "bias" if bias > sums else "sums"
 
 
 def _stored(program: Program, op: ConvolutionOp | DotGeneralOp) -> Array | None:
@@ -162,18 +182,28 @@ def _bias(program: Program, op: Operation) -> Array:
 
 
 def range_table(found: Sequence[Reach]) -> str:
-    """A text table with a row per op: the channel with the greatest bound, and how many weight scales grew."""
+    """A text table with a row per op: the channel with the greatest bound, and how many weight scales grew.
+
+    `coarser` are those that are greater than weights, bias and sums need.
+    """
     columns = "value", "op", "numbers", "channels", "worst", "bound", "bits", "of", "headroom", "weight scale"
     rows: list[tuple[str, ...]] = []
     for reach in found:
         at = reach.worst
-        grown = [factor for factor in reach.grown if factor > 1]
-        scale = f"{len(grown)} grown, up to {max(grown):.3g}x" if grown else ""
+        scale = "\n".join(
+            _counted(words, factors)
+            for words, factors in (("grown", reach.grown_factors), ("coarser", reach.coarser_factors))
+            if factors
+        )
         several = len(reach.bound) > 1
         cells = (str(len(reach.bound)) if several else "", str(at) if several else "", _bound(reach.bound[at]))
         bits = (str(reach.bits[at]), str(reach.width), str(reach.headroom[at]))
         rows.append((reach.shown_name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale))
     return text_table(columns, rows, width=WIDTH)
+
+
+def _counted(what: str, factors: Sequence[float]) -> str:
+    return f"{len(factors)} {what}, up to {max(factors):.3g}x"
 
 
 def range_details(found: Sequence[Reach]) -> str:
@@ -184,10 +214,14 @@ def range_details(found: Sequence[Reach]) -> str:
         for channel, (bound, bits, headroom) in enumerate(zip(reach.bound, reach.bits, reach.headroom, strict=True)):
             which = f"channel {channel}: " if len(reach.bound) > 1 else ""
             text = f"  {which}up to {_bound(bound)}, {_bits(bits)}, headroom {headroom}"
-            if reach.grown and len(reach.grown) == len(reach.bound) and reach.grown[channel] > 1:
-                text += f"; weight scale grown {reach.grown[channel]:.3g} times by its {reach.grown_by[channel]}"
+            if reach.grown and len(reach.grown) == len(reach.bound) and (factor := reach.grown[channel]) > 1:
+                cause = reach.grown_by[channel]
+                text += f"; weight scale grown {factor:.3g} times by its {cause}" if cause else _COARSER.format(factor)
             lines.append(text)
     return "\n".join(lines)
+
+
+_COARSER = "; weight scale {:.3g} times what its weights and sums need"
 
 
 def _bits(count: int) -> str:

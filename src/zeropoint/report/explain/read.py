@@ -80,7 +80,7 @@ class _Names:
         """
         if isinstance(value.owner, Block):
             return self.inputs[value]
-        return unique_name(value.owner) or value_name(value)
+        return _unique(value) or value_name(value)
 
     def position(self, value: SSAValue) -> tuple[int, int]:
         """Arguments by their index, then results in program order."""
@@ -88,6 +88,13 @@ class _Names:
             return 0, value.index
         assert isinstance(value.owner, Operation)
         return 1, self.positions[value.owner]
+
+
+def _unique(value: SSAValue) -> str | None:
+    """The unique name of a result of an op; None without one."""
+    assert isinstance(value, OpResult)
+    name = unique_name(value.op)
+    return name if name is None or len(value.op.results) == 1 else f"{name}#{value.index}"
 
 
 def _nearest(
@@ -195,8 +202,8 @@ def _values(program: Program, known: _Names) -> Iterator[Value]:
         for result in op.results if region else op.results[:1]:
             kind, names, facts = _facts(op, result.index)
             readers = _nearest(_results(result), _results, known)
-            name, own = value_name(result), unique_name(op) or ""
-            yield Value(name, kind, names, _type(result, facts), facts, makers, readers, own)
+            shown = value_name(result), kind, names, _type(result, facts), facts, makers, readers
+            yield Value(*shown, _unique(result) or "")
 
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
