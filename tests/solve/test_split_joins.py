@@ -16,16 +16,18 @@ from solve.uneven_joins import (
     a_maximum_pool,
     a_relu,
     a_scatter,
-    a_sum_with_a_value_that_others_read,
     a_sum_with_another_value,
     a_transpose,
     convolved,
     joined,
     network,
     normalized,
+    parts,
     quantized,
     samples,
     sqnr,
+    undone,
+    uneven_channels,
 )
 from zeropoint.calibrate import asks_all, collect, instrument, state_ranges
 from zeropoint.ir.annotations import BOUNDED
@@ -221,9 +223,29 @@ def test_a_convolution_that_is_added_is_computed_for_each_part(target: str) -> N
     assert [channels for kernel, channels in kernels(result) if kernel == "add"][:2] == [4, 4]
 
 
-@pytest.mark.parametrize("follower", [a_sum_with_a_value_that_others_read, a_scatter])
-def test_what_cannot_be_computed_for_each_part_stays_float(follower: Callable[[Network, SSAValue], SSAValue]) -> None:
-    program = network(behind(follower))
+def batch_norm(net: Network, value: SSAValue) -> SSAValue:
+    return convolved(net, normalized(net, value, (100.0, 1.0)), 8)
+
+
+@pytest.mark.parametrize("last", [batch_norm, undone])
+@pytest.mark.parametrize("move", [a_relu, a_maximum_pool])
+def test_an_added_value_with_uneven_channels_is_computed_twice_if_others_read_it(
+    move: Callable[[Network, SSAValue], SSAValue], last: Callable[[Network, SSAValue], SSAValue]
+) -> None:
+    def added(net: Network, value: SSAValue) -> list[SSAValue]:
+        both = move(net, joined(net, parts(net, value)))
+        other = move(net, uneven_channels(net))
+        net.name = "sum"
+        return [last(net, net.insert(AddOp(both, other))), convolved(net, other, 8)]
+
+    program = network(added)
+    result = quantized(program, "cpu")
+    assert sqnr(result, program, is_native=False) > 26  # 7 or less with one scale
+    assert not left_float(result.propagated)
+
+
+def test_what_cannot_be_computed_for_each_part_stays_float() -> None:
+    program = network(behind(a_scatter))
     result = quantized(program, "cpu")
     assert sqnr(result, program, is_native=False) > 27  # 5 or less with one scale
     reasons = list(left_float(result.propagated).values())

@@ -94,15 +94,6 @@ def a_sum_with_another_value(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(AddOp(value, other))
 
 
-def a_sum_with_a_value_that_others_read(net: Network, value: SSAValue) -> SSAValue:
-    """The other value has one scale, and nobody knows how large its parts are."""
-    other = uneven_channels(net)
-    net.name = "first"
-    value = net.insert(AddOp(value, other))
-    net.name = "second"
-    return net.insert(AddOp(value, other))
-
-
 def a_scatter(net: Network, value: SSAValue) -> SSAValue:
     """The first element of every channel becomes 0."""
     places = np.stack([np.zeros(8), np.arange(8), np.zeros(8), np.zeros(8)], 1).astype(np.int32)

@@ -7,8 +7,8 @@
 ```
 The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the way is copied for the
 part (`divided.py`), with the part of its constants; a part of an operand that does not come from the concatenation,
-such as the gate of a product, is a slice; of a contraction that nothing else reads, it is computed by a part of the
-weights. Readers of the same part share the copies.
+such as the gate of a product, is a slice. If that would be too coarse for it, it is computed by a part of the weights
+of a contraction, twice if others read the contraction as well. Readers of the same part share the copies.
 
 The range of a part was not observed. It is bounded by what the kernels compute from the ranges of their operands, and
 by the range of the whole value. If there are samples, calibration then observes it (`calibrate/bounded.py`).
@@ -30,12 +30,14 @@ from zeropoint.ir.locations import location_of, location_text, name_location, va
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, SliceOp
 from zeropoint.ir.tensors import element_of, shape_of, with_shape
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.cuts import Cut, copied, needed
 from zeropoint.solve.divided import Divided, is_cuttable
 from zeropoint.solve.equalizable import own_contraction, readers_of
 from zeropoint.solve.leaves import JOIN, Join, Leaves, join_of, known_range, observed, span
 from zeropoint.solve.part_ranges import op_range, region_range
-from zeropoint.solve.parts import Range, is_open
+from zeropoint.solve.parts import Range, is_open, step_for
+from zeropoint.solve.split_channels import WORTH as WORTH_TWICE
 
 LONGEST = 24
 """The maximum number of kernels between a concatenation and a reader that are computed for each part."""
@@ -91,14 +93,20 @@ class PartValues:
         if isinstance(op, Operation) and (value in self.leaves.of or isinstance(op, BroadcastInDimOp)):
             is_region = isinstance(op, QuantizeRegionOp)
             return self._region(op, cut, depth + 1) if is_region else self._op(op, cut, depth + 1)
-        if isinstance(op, QuantizeRegionOp) and self._is_cut_by_weights(op, cut):
-            return self._region(op, cut, depth + 1)
-        return self._sliced(value, cut)
+        recomputed = self._recomputed(op, cut, depth + 1) if isinstance(op, QuantizeRegionOp) else None
+        return recomputed or self._sliced(value, cut)
 
-    def _is_cut_by_weights(self, region: QuantizeRegionOp, cut: Cut) -> bool:
-        """Whether a part of a contraction's result is computed by a part of its weights, and nothing reads the rest."""
-        op = own_contraction(region, self.leaves.weights)
-        return op is not None and output_channel_axis(op) == cut.axis and len(list(readers_of(region.outputs[0]))) == 1
+    def _recomputed(self, region: QuantizeRegionOp, cut: Cut, depth: int) -> Planned | None:
+        """A part of another value, by the kernel that computes it; None if a slice of the value is as good.
+
+        It is computed twice, which must be worth it, as in `split_channels`; but a contraction that nothing else reads
+        is only divided.
+        """
+        part, value = self._region(region, cut, depth), region.outputs[0]
+        if part is None or (_is_divided(region, cut, self.leaves.weights) and len(list(readers_of(value))) == 1):
+            return part
+        whole = self._region(region, Cut(cut.axis, np.arange(shape_of(value)[cut.axis])), depth)
+        return part if whole is not None and step_for(whole.range) > WORTH_TWICE * step_for(part.range) else None
 
     def _stated(self, op: StatisticsOp, cut: Cut, depth: int) -> Planned | None:
         """A part of a value with statistics gets statistics of its own bound."""
@@ -210,6 +218,12 @@ class PartValues:
             return _inserted([wrapped("slice", inner, located(location_of(value), value))], before)
 
         return Planned(whole, make)
+
+
+def _is_divided(region: QuantizeRegionOp, cut: Cut, weights: Weights) -> bool:
+    """Whether a part of a contraction takes a part of its weights."""
+    op = own_contraction(region, weights)
+    return op is not None and output_channel_axis(op) == cut.axis
 
 
 def stated(value: SSAValue, bound: Range, before: Operation) -> SSAValue:

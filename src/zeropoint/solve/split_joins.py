@@ -30,9 +30,8 @@ of the part), which are needed in any case. Neighbours whose scales differ by no
 DenseNet's many parts become few kernels. Concatenations of concatenations are taken apart if their operands differ as
 well. Parts that alternate, as after a channel shuffle, are put in order again by a gather.
 
-If a part cannot be computed alone at its own scale, such as a part of a sum with a value that others read, the reader
-stays float if it would lose more than three bits of a part, and so do the kernels between it and the concatenation
-(`joins.py`).
+If a part cannot be computed alone at its own scale, such as a part of a scatter, the reader stays float if it would
+lose more than three bits of a part, and so do the kernels between it and the concatenation (`joins.py`).
 """
 
 from __future__ import annotations
