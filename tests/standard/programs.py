@@ -101,6 +101,18 @@ PROGRAMS = {
         "tensor<1x3x3x3xi8>", "tensor<4x3x3x3xi8>", "tensor<1x4x5x5xi32>", NCHW,
         "pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]",
     ),
+    "convolution of sums with widened weights": _program(
+        "%x: tensor<1x2x4x4xi8>",
+        """
+  %a = stablehlo.convert %x : (tensor<1x2x4x4xi8>) -> tensor<1x2x4x4xi32>
+  %b = stablehlo.add %a, %a : tensor<1x2x4x4xi32>
+  %s = stablehlo.constant dense<[[[[100]], [[-128]]], [[[3]], [[127]]]]> : tensor<2x2x1x1xi8>
+  %w = stablehlo.convert %s : (tensor<2x2x1x1xi8>) -> tensor<2x2x1x1xi32>
+  %y = stablehlo.convolution(%b, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x2x4x4xi32>, tensor<2x2x1x1xi32>) -> tensor<1x2x4x4xi32>""",
+        "tensor<1x2x4x4xi32>",
+    ),
     "depthwise": _convolution(
         "tensor<1x6x5x5xi8>", "tensor<6x1x3x3xi8>", "tensor<1x6x3x3xi32>", NCHW, "", 6
     ),

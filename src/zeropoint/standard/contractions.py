@@ -124,8 +124,9 @@ def lower_convolution(std: Standard, op: ConvolutionOp) -> SSAValue:
     ):
         raise std.refuse(op, "found groups of batches or a reversed window, expected neither")
     strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.rhs_dilation))
-    weight = narrow(std, op.rhs)
     given = _padded_input(std, op, layout)
+    # The bodies of the named convolutions extend both operands or none.
+    weight = op.rhs if element_of(given) == scalar_type(op, op.result) else narrow(std, op.rhs)
     plain = layout == ConvolutionLayout.channels_first(rank)
     signed = isinstance(scalar_type(op, op.result), IntegerType) and not is_unsigned(op.lhs) and not is_unsigned(weight)
     if not plain or rank != 2 or not signed:
