@@ -61,10 +61,12 @@ def parsed(program: Program) -> Program:
 
 
 def check(program: Program) -> None:
-    """Printed stages give the steps of the program itself, none of them dead."""
+    """Printed stages give the steps of the program itself, none of them dead. A loop nest says why it took its ops."""
     graph = steps_of(program, AVX2)
     assert dead_steps(graph) == []
     grouped = parsed(group(program, isa="avx2"))
+    for kernel in grouped.entry.ops:
+        assert not isinstance(kernel, KernelOp) or kernel.kind.data not in ("nest", "fold") or kernel.reasons
     assert said(steps_of(grouped, AVX2)) == said(graph)
     laid = parsed(layout(grouped))
     assert said(steps_of(laid, AVX2)) == said(graph)

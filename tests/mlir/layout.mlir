@@ -38,7 +38,7 @@ func.func @main(%x: tensor<2x32xf32>) -> tensor<2x32xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  %[[OUT:.*]] = memref.alloc() : memref<2x32xf32, "output">
 // CHECK:       %[[IN:.*]] = "memref.memory_space_cast"(%{{.*}}) : (memref<2x32xf32>) -> memref<2x32xf32, "input">
-// CHECK:       "native.kernel"(%[[IN]], %[[OUT]]) <{kind = "nest"
+// CHECK:       "native.kernel"(%[[IN]], %[[OUT]]) <{{{.*}}kind = "nest"
 // CHECK-NOT:   memref.alloc
 
 // -----
@@ -52,7 +52,7 @@ func.func @main(%x: tensor<2x32xf32>) -> tensor<64xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[OUT:.*]] = memref.alloc() : memref<64xf32, "output">
 // CHECK:       %[[PLACE:.*]] = memref.reinterpret_cast %[[OUT]] to offset: [0], sizes: [2, 32], strides: [32, 1]
-// CHECK:       "native.kernel"(%{{.*}}, %[[PLACE]]) <{kind = "nest"
+// CHECK:       "native.kernel"(%{{.*}}, %[[PLACE]]) <{{{.*}}kind = "nest"
 // CHECK-NOT:   kind = "copy"
 
 // -----

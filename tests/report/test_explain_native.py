@@ -119,6 +119,46 @@ func.func @main(%x: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xi8>) {
 }}""",
         "quantize: stablehlo.uniform_quantize 'share': found floats that are not computed yet, expected computed ones",
     ),
+    "a pool of maxima": (
+        """
+func.func @main(%x: tensor<1x4x6x6xi8>) -> tensor<1x4x3x3xi8> {
+  %v = stablehlo.constant dense<-128> : tensor<i8>
+  %y = "stablehlo.reduce_window"(%x, %v) ({
+  ^bb0(%a: tensor<i8>, %b: tensor<i8>):
+    %m = stablehlo.maximum %a, %b : tensor<i8>
+    stablehlo.return %m : tensor<i8>
+  }) {window_dimensions = array<i64: 1, 1, 2, 2>, window_strides = array<i64: 1, 1, 2, 2>}
+    : (tensor<1x4x6x6xi8>, tensor<i8>) -> tensor<1x4x3x3xi8> loc("pool")
+  return %y : tensor<1x4x3x3xi8>
+}""",
+        "pool: stablehlo.reduce_window 'pool': "
+        "found i8 reduced by stablehlo.maximum, expected sums that are requantized",
+    ),
+    "ops without a reduction": (
+        """
+func.func @main(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %y = stablehlo.exponential %x : tensor<4x16xf32> loc("e")
+  return %y : tensor<4x16xf32>
+}""",
+        "rows: stablehlo.exponential 'e': found no reduction along dimension 1 that the op depends on",
+    ),
+    "a product of integers without rows": (
+        """
+func.func @main(%x: tensor<4x16xi32>, %y: tensor<16x4xi32>) -> tensor<4x4xi32> {
+  %z = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+    : (tensor<4x16xi32>, tensor<16x4xi32>) -> tensor<4x4xi32> loc("dot")
+  return %z : tensor<4x4xi32>
+}""",
+        "floats: stablehlo.dot_general 'dot': found i32 times i32 to i32, expected f32, or sums that are requantized",
+    ),
+    "elements that are not side by side": (
+        """
+func.func @main(%x: tensor<16x2xi32>) -> tensor<16x2xi32> {
+  %y = stablehlo.negate %x : tensor<16x2xi32> loc("n")
+  return %y : tensor<16x2xi32>
+}""",
+        "rows: stablehlo.negate 'n': found no dimension with at least 8 elements side by side",
+    ),
 }
 """Programs in which a loop nest takes what a better kernel declined, and the reason."""
 
@@ -131,3 +171,28 @@ def test_a_loop_nest_says_which_better_kernel_declined_and_why(case: str, tmp_pa
     assert result.exit_code == 0, result.output
     nests = [kernel for kernel in json.loads(result.output) if kernel["kind"] == "nest"]
     assert reason in [said for kernel in nests for said in kernel["declined"]]
+    assert all(kernel["declined"] for kernel in nests)
+
+
+def test_a_fold_says_why_a_loop_nest_did_not_take_it(tmp_path: Path) -> None:
+    (path := tmp_path / "program.mlir").write_text(
+        """
+func.func @main(%x: tensor<4x6xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
+  %v = stablehlo.constant dense<0> : tensor<i32>
+  %y, %z = "stablehlo.reduce"(%x, %x, %v, %v) ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i32>, %d: tensor<i32>):
+    %s = stablehlo.add %a, %c : tensor<i32>
+    %m = stablehlo.maximum %b, %d : tensor<i32>
+    stablehlo.return %s, %m : tensor<i32>, tensor<i32>
+  }) {dimensions = array<i64: 1>} : (tensor<4x6xi32>, tensor<4x6xi32>, tensor<i32>, tensor<i32>)
+    -> (tensor<4xi32>, tensor<4xi32>) loc("both")
+  return %y, %z : tensor<4xi32>, tensor<4xi32>
+}"""
+    )
+    result = CliRunner().invoke(main, ["explain", str(path), "--native", "--json"], prog_name="zeropoint")
+    assert result.exit_code == 0, result.output
+    (kernel,) = json.loads(result.output)
+    assert (kernel["kind"], kernel["declined"]) == (
+        "fold",
+        ["single: stablehlo.reduce 'both': found 2 operands, expected 1"],
+    )

@@ -30,11 +30,11 @@ from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.boundary import match_bytes, match_express, match_quantize
-from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
+from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_pool, match_requantize
 from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.patterns.nest import match_nest, members_of
 from zeropoint.codegen.patterns.products import match_float_product, match_requantized_product
-from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_slice_update, match_sort
+from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_single, match_slice_update, match_sort
 from zeropoint.codegen.patterns.rows import match_rows
 from zeropoint.codegen.schedule.expression import scalar_type
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, pads
@@ -65,16 +65,16 @@ PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
     fxp.WeightedSumOp: (match_bytes,),
     hlo.ConvolutionOp: (match_floats,),
     hlo.DotGeneralOp: (match_float_product, match_floats),
-    hlo.ReduceOp: (match_fold,),
-    hlo.ReduceWindowOp: (match_fold,),
+    hlo.ReduceOp: (match_single, match_fold),
+    hlo.ReduceWindowOp: (match_single, match_fold, match_pool),
     hlo.SortOp: (match_sort,),
     hlo.UniformDequantizeOp: (match_dequantize, match_express),
     hlo.UniformQuantizeOp: (match_quantize,),
 }
 """Kernels of special form, tried first."""
 
-FALLBACKS = ("rows", "nest")
-"""Kinds of kernels for ops that no kernel of special form takes. They keep the reasons why not."""
+FALLBACKS = ("fold", "rows", "nest")
+"""Kinds of kernels for ops that no faster kernel takes. They keep the reasons why not; a nest always has one."""
 
 UPDATES: Mapping[type[Operation], Pattern] = {
     hlo.DynamicUpdateSliceOp: match_slice_update,
@@ -185,7 +185,7 @@ class _Grouping:
 
     def _decline(self, op: Operation, pattern: Callable[..., object], found: Declined) -> None:
         name = pattern.__name__.removeprefix("match_").replace("_", " ")
-        self._declined.setdefault(op, []).append((f"{name}: {describe(op)}: {found.reason}", found.alone))
+        self._declined.setdefault(op, []).append((f"{name}: {describe(op)}: {found.reason}", found.minor))
 
     def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
         """Replace a barrier's results by its operands: ops are never moved across kernels."""
@@ -326,7 +326,7 @@ class _Grouping:
         else:
             inputs = [self.value(value) for value in match.inputs]
         ops = sorted(match.ops(), key=self.values.order.__getitem__)
-        declined = self._reasons(ops) if match.kind in FALLBACKS else []
+        declined = self._reasons(ops, match.kind) if match.kind in FALLBACKS else []
         types = [value.type for value in match.results]
         kernel = KernelOp(match.kind, inputs, (), types, match.body(ops), declined=declined, row=match.row)
         self._insert(kernel, root)
@@ -340,11 +340,12 @@ class _Grouping:
         if match.kind == "product":
             self._turn(match.results[0])
 
-    def _reasons(self, ops: list[Operation]) -> list[str]:
-        """The reason why no special kernel covers these ops."""
-        # Some reasons hold only for an op by itself. In a larger kernel, the op would not have been a candidate.
-        alone = sum(not isinstance(op, hlo.ConstantOp | quant.StorageCastOp) for op in ops) == 1
-        return [reason for op in ops for reason, only in self._declined.get(op, ()) if alone or not only]
+    def _reasons(self, ops: list[Operation], kind: str) -> list[str]:
+        """The reasons why no faster kernel covers these ops."""
+        every = [found for op in ops for found in self._declined.get(op, ())]
+        always = [reason for reason, minor in every if not minor]
+        # Patterns are tried from the most special one on, so the first reason says most.
+        return always or [reason for reason, _ in every if kind == "nest"][:1]
 
     def _turn(self, value: SSAValue) -> None:
         """Keep a transpose that is a product's only user outside: the kernel writes its result already transposed."""

@@ -30,6 +30,7 @@ from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
@@ -189,6 +190,13 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
     channels = _channels(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
     return ContractionMatch(describe(op), source, weights, bias, tail, None).match
+
+
+def match_pool(_: Values, op: hlo.ReduceWindowOp) -> Declined:
+    """None: windows are a contraction only as the accumulators of a requantize, matched from there."""
+    body = body_op(op.body)
+    by = "several ops" if body is None else body.name
+    return Declined(f"found {element_of(op.inputs[0])} reduced by {by}, expected sums that are requantized", True)
 
 
 _RULES: Rules = {

@@ -61,11 +61,11 @@ def _read_by(op: Operation) -> Iterator[SSAValue]:
 class Declined:
     """A pattern does not match. `reason` is None if it obviously does not apply.
 
-    With `alone`, the reason matters only if the op becomes a separate kernel: a kernel of several ops is better.
+    A `minor` reason is said only if there is no other, and only of a loop nest.
     """
 
     reason: str | None = None
-    alone: bool = False
+    minor: bool = False
 
     def __bool__(self) -> bool:
         return False

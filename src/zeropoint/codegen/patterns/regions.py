@@ -11,14 +11,28 @@ from zeropoint.codegen.patterns.match import Declined, Match
 from zeropoint.codegen.patterns.nest import NestTrial
 from zeropoint.codegen.schedule.regions import fold_body, scatter_body, sort_body
 from zeropoint.codegen.values import Values
-from zeropoint.expand.reductions import is_single
+from zeropoint.expand.reductions import SINGLE, is_single
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ReduceOp, ReduceWindowOp, ScatterOp, SortOp
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import element_of
 
 
 def _computed(values: Values, operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
     """The operands that are not constants, each once; constants are part of the kernel."""
     return tuple(dict.fromkeys(value for value in operands if values.constant(value) is None))
+
+
+def match_single(_: Values, op: ReduceOp | ReduceWindowOp) -> Declined:
+    """None: a reduction of one operand by one op is part of a loop nest, which other ops can join."""
+    if is_single(op):
+        return Declined()
+    if (count := len(op.inputs)) != 1:
+        return Declined(f"found {count} operands, expected 1")
+    body = body_op(op.body)
+    if body is None or not issubclass(body, SINGLE):
+        return Declined(f"found a body other than one of {', '.join(kind.name for kind in SINGLE)}")
+    return Declined(f"found sums in {element_of(op.body.block.args[0])}, which depend on the order")
 
 
 def match_fold(values: Values, op: ReduceOp | ReduceWindowOp) -> Match | Declined:

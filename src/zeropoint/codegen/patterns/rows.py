@@ -35,12 +35,12 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     shape = shape_of(value)
     row = next((d for d, size in enumerate(shape) if size >= LEAST and target.strides[d] == target.itemsize), None)
     if isinstance(op, CONTRACTION_OPS):
-        return Declined()
+        return Declined("found a reduction as the last op, expected ops after it along its rows", True)
     if row is None:
         return _too_short(values, op, target)
     members = _members(values, op, row)
     if not any(isinstance(member, hlo.ReduceOp) for member in members):
-        return Declined()
+        return Declined(f"found no reduction along dimension {row} that the op depends on", True)
 
     def attempt(trial: NestTrial, members: frozenset[Operation]) -> RowExpression:
         expression = RowExpression(trial, members, shape, EXPRESSIONS, row)
@@ -55,13 +55,13 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
 
 
 def _too_short(values: Values, op: Operation, target: View) -> Declined:
-    """The reason if there are rows with a reduction that are too short; none if there are no such rows."""
+    """The reason: rows with a reduction that are too short, or no dimension for rows."""
     shape = shape_of(op.results[0])
     for d, size in enumerate(shape):
         reduced = target.strides[d] == target.itemsize and size > 1 and _members(values, op, d)
         if reduced and any(isinstance(member, hlo.ReduceOp) for member in reduced):
             return Declined(f"found rows of {size} elements, expected at least {LEAST}")
-    return Declined()
+    return Declined(f"found no dimension with at least {LEAST} elements side by side", True)
 
 
 def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
