@@ -24,7 +24,7 @@ from zeropoint.calibrate import (
     silent,
     state_ranges,
 )
-from zeropoint.calibrate.bounded import has_bounded, observe_bounded
+from zeropoint.calibrate.bounded import bounded_journal, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
 from zeropoint.correct.effort import some
@@ -77,12 +77,20 @@ def _settings(options: Options) -> dict[str, object]:
 
 def _check_resumed(work: Work | None) -> None:
     """Raise OptionError if there is nothing to resume: neither a journal of a calibration nor one of a search."""
-    journals = () if work is None or not work.resume else (work.journal, journal_path(work))
+    journals = () if work is None or not work.resume else (work.journal, bounded_journal(work), journal_path(work))
     if journals and not any(path is not None and path.exists() for path in journals):
         raise OptionError(
             f"{journals[0]}: found no journal, expected that of an interrupted calibration; run without resume "
             f"(--resume), which begins anew"
         )
+
+
+def _remove_journals(work: Work | None) -> None:
+    """Remove the journals of calibrations that are complete."""
+    if work is not None and work.journal is not None:
+        for journal in (work.journal, bounded_journal(work)):
+            if journal is not None:
+                journal.unlink(missing_ok=True)
 
 
 def _check_annotated(asked: Program) -> None:
@@ -158,9 +166,7 @@ def quantize(
     report = _calibrated(asked, kept, samples, options, progress, engine, work)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     again = samples if isinstance(samples, Sized) else kept.in_order
-    if has_bounded(calibrated) and length_hint(again):
-        runs = masked(engine or QuickestEngine(length_hint(again)), options.mask)
-        calibrated, report = observe_bounded(calibrated, report, again, options.observer, runs, progress)
+    calibrated, report = _observed_parts(calibrated, report, again, options, progress, engine, work)
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
@@ -170,8 +176,7 @@ def quantize(
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
         made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples, work)
-    if work is not None and work.journal is not None:
-        work.journal.unlink(missing_ok=True)
+    _remove_journals(work)
     return made
 
 
@@ -201,6 +206,22 @@ def _calibrated(
         for _ in kept.watch(samples):  # nothing was run, so no sample was seen
             pass
     return report
+
+
+def _observed_parts(
+    calibrated: Program,
+    report: Report,
+    samples: Iterable[Sample],
+    options: Options,
+    progress: Progress | None,
+    engine: Engine | None,
+    work: Work | None,
+) -> tuple[Program, Report]:
+    """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
+    if not has_bounded(calibrated) or not length_hint(samples):
+        return calibrated, report
+    runs = masked(engine or QuickestEngine(length_hint(samples)), options.mask)
+    return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:

@@ -10,18 +10,20 @@ becomes, and then as after `collect`,
 ```
 Calibration observes a program before such passes have its ranges. Their parts are bounded by computation, which is
 exact for an elementwise function, but far too wide for a mean or a sum of many terms. So the float program of the
-parts is calibrated once more.
+parts is calibrated once more, spread and recorded as the first calibration is, in a journal of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.collect import collect, state_ranges, stats_keys
 from zeropoint.calibrate.report import Report
+from zeropoint.calibrate.spread import Work
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import BOUNDED
 from zeropoint.ir.locations import value_name
@@ -44,18 +46,26 @@ def observe_bounded(
     observer: str,
     engine: Engine,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> tuple[Program, Report]:
     """The program with observed ranges instead of bounds, and the report with them; both as they are without bounds.
 
-    Raises CalibrationError if there are no samples, or if all values are NaN or infinite.
+    `work` is that of the first calibration. Raises CalibrationError if there are no samples, or if all values are NaN
+    or infinite; with `work`, also JournalError and WorkerError.
     """
     if not has_bounded(program):
         return program, report
     asked = _asked(program)
-    found = collect(asked, samples, observer=observer, engine=engine, progress=progress)
+    again = None if work is None else replace(work, journal=bounded_journal(work))
+    found = collect(asked, samples, observer=observer, engine=engine, progress=progress, work=again)
     both = {**report.observations, **found.observations}
     spread = {**report.distributions, **found.distributions}
     return state_ranges(asked, found), replace(report, observations=both, distributions=spread)
+
+
+def bounded_journal(work: Work | None) -> Path | None:
+    """The journal of the second calibration: a file next to the journal of the first; None without one."""
+    return None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.parts")
 
 
 def state_bounded(program: Program, report: Report) -> Program:
