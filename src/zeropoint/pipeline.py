@@ -167,6 +167,8 @@ def quantize(
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     again = samples if isinstance(samples, Sized) else kept.in_order
     calibrated, report = _observed_parts(calibrated, report, again, options, progress, engine, work)
+    if not options.needs_samples:
+        kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)

@@ -34,12 +34,13 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.blocks import demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.function_widths import FunctionWidths
+from zeropoint.solve.function_widths import unrounded_kernels
 from zeropoint.solve.kernel import Kernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import Port
+from zeropoint.solve.unrounded import Unrounded
 from zeropoint.targets import (
     NIBBLE,
     OUTPUT,
@@ -86,7 +87,7 @@ class KernelChoice:
     constraints: Constraints
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
-    widths: FunctionWidths = field(init=False)
+    widths: Unrounded = field(init=False)
     asked: dict[Port, Asked] = field(init=False)
     weights: Weights = field(init=False)
 
@@ -94,7 +95,7 @@ class KernelChoice:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the others."""
         kernels: list[Kernel] = []
         self.weights = program.weights
-        self.widths = FunctionWidths.of(program, self.target, self.constraints)
+        self.widths = unrounded_kernels(program, self.target, self.constraints)
         self.asked = reader_storages(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:

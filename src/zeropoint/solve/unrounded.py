@@ -1,0 +1,193 @@
+"""Keep the kernels before a reader from rounding what it cannot read rounded: wider, or float.
+
+If 8 bits are too few for a function's operand (`function_widths.py`), the kernel that produces the operand must not
+round it to 8 bits. The operands of that kernel are also rounded. So the same test is applied to the kernel, composed
+with the function: data movement passes its operand on, functions are composed, and the noise of a sum's operands is
+normal noise on the sum, of which each operand may cause an equal part. Float ops in between, such as those without a
+kernel on the target, do not round, but they are walked through: their operands may come from a kernel that would round.
+The walk continues while the noise is too large, through at most two contractions (a filter bank before the logarithm, a
+transform before that). Kernels before those are rounded as usual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+import numpy as np
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.tensors import Array
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.distribution import Function, Noisy, PointDistribution, loss, normalized_loss, with_noise
+from zeropoint.solve.operand_functions import operand_function
+from zeropoint.solve.quotients import QUOTIENT_SPARE
+from zeropoint.solve.real_results import plain_contraction
+from zeropoint.solve.rescale import is_rescale
+from zeropoint.solve.rounding_noise import CONTRACTIONS, CONTRACTIONS_KEPT, RoundingNoise, activations, is_demanded
+from zeropoint.solve.termination import Port, result_port
+from zeropoint.targets import Target
+
+LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
+"""Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
+
+
+@dataclass(frozen=True)
+class WidthReader:
+    """A function and what its operand must become: `bits` wide, or float if that is None. `why` is the reason."""
+
+    steps: tuple[Function, ...]
+    bits: int | None
+    why: str
+    contractions: int = 0
+    variances: Array | None = None
+    """The variances of the rows if the reader divides each row by its own deviation."""
+    is_quotient: bool = False
+    """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
+    computed: Function | None = None
+    """What the kernel computes instead of the function; None if it is the function."""
+
+    def function(self, points: Array) -> Array:
+        """Apply the steps in order."""
+        for step in self.steps:
+            points = step(points)
+        return points
+
+    def left(self, points: Array, changed: Noisy) -> float:
+        """The SQNR in dB of the reader's result when its points are perturbed."""
+        if self.variances is None:
+            return loss(self.function, points, changed, self.computed)
+        return normalized_loss(self.function, points, changed, self.variances)
+
+
+@dataclass
+class Unrounded:
+    """The regions that stay float, with the reason, and the minimum width in bits of ports that need more than 8."""
+
+    target: Target
+    constraints: Constraints
+    noise: RoundingNoise
+    floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
+    wide: dict[Port, int] = field(default_factory=dict[Port, int])
+
+    def trace(self, value: SSAValue, reader: WidthReader) -> None:
+        """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding."""
+        pending: list[tuple[SSAValue, WidthReader]] = [(value, reader)]
+        asked: set[SSAValue] = set()
+        while pending:
+            value, reader = pending.pop()
+            if value not in asked:
+                asked.add(value)
+                pending += reversed(self._ask(value, reader))
+
+    def leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:
+        """Keep a region float. Its result no longer has the range of its kernel: state what is known as observed."""
+        seen = self.noise.seen(value)
+        self.floats[region] = why
+        known = self.constraints.of(value)
+        if known.minimum is None and seen is not None:
+            # Readers need a range; without the kernel, whose type would have given it, there is none.
+            known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
+            known.quantiles = tuple(seen.points.tolist())
+
+    def rounds(self, maker: object) -> bool:
+        """Whether the result of an op will be rounded: it has a kernel and does not stay float."""
+        return self._is_kernel(maker) and maker not in self.floats
+
+    def least(self, reader: WidthReader) -> float:
+        """The least SQNR in dB that a reader's result must keep."""
+        return self.target.least_sqnr + (QUOTIENT_SPARE if reader.is_quotient else 0.0)
+
+    def _ask(self, value: SSAValue, reader: WidthReader) -> list[tuple[SSAValue, WidthReader]]:
+        """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with readers."""
+        maker = value.owner
+        if not isinstance(maker, Operation) or self.noise.is_given(value):
+            return []
+        kernel = maker if isinstance(maker, QuantizeRegionOp) and self.rounds(maker) else None
+        if kernel is not None:
+            if is_demanded(kernel):
+                return []
+            if reader.bits is not None or not self._gives_reals(kernel):
+                self._keep(kernel, value, reader)
+        found: list[tuple[SSAValue, WidthReader]] = []
+        for index, operand in activations(maker):
+            behind = self._behind(maker, index, value, reader)
+            if behind is None:
+                continue
+            if kernel is not None and behind.bits is not None and kernel not in self.floats:
+                self.wide[kernel, index] = behind.bits
+            elif kernel is not None:
+                self._keep(kernel, value, behind)
+            if behind.contractions < CONTRACTIONS_KEPT:
+                found.append((operand, behind))
+        return found
+
+    def _keep(self, region: QuantizeRegionOp, value: SSAValue, reader: WidthReader) -> None:
+        """Widen the output of a region if a row allows it; otherwise keep the region float."""
+        if region in self.floats:
+            return
+        rows = self.noise.rows(region)
+        port = result_port(value)
+        if reader.bits is not None and any(max(row.rule(port).widths) >= reader.bits for row in rows):
+            self.wide[region, port] = reader.bits
+            return
+        self.leave(region, value, f"not rounded on its way: {reader.why}")
+
+    def _behind(self, maker: Operation, index: int, value: SSAValue, reader: WidthReader) -> WidthReader | None:
+        """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""
+        name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
+        operand = maker.operands[index]
+        made, read = self.noise.estimated(value), self.noise.estimated(operand)
+        if is_rescale(maker) or (read is None and self.rounds(operand.owner)):
+            return None
+        reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
+        if self.noise.moves(maker):
+            return reader
+        own = operand_function(maker, index, self.noise) if name not in LINEAR or made is None else None
+        if own is not None:
+            composed = replace(reader, steps=(own, *reader.steps))
+            return composed if read is None else self._unborne(composed, maker, index, read)
+        gain = self.noise.gain(maker, index) if isinstance(maker, QuantizeRegionOp) else None
+        if gain is None or made is None or read is None:
+            return None
+        left = CONTRACTIONS_KEPT - reader.contractions
+        # As if each operand had this one's noise: each may use up its equal part of what the reader tolerates, no more.
+        noise = sqrt(len(activations(maker)) * gain * self.noise.read_by(maker, index, left))
+        if reader.left(made.points, with_noise(made.points, noise)) >= self.least(reader):
+            return None
+        return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
+
+    def _unborne(
+        self, reader: WidthReader, maker: Operation, index: int, read: PointDistribution
+    ) -> WidthReader | None:
+        """The reader of an operand, with `bits` None if that width is too small; None if 8 bits are sufficient."""
+
+        def bears(storage: Storage, carried: float) -> bool:
+            rounded = read.rounded_noise(storage, carried)
+            return reader.left(read.points, rounded) >= self.least(reader)
+
+        carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
+        if bears(self.noise.storage(maker, index), sqrt(carried)):
+            return None
+        # With the wider storage, the kernels before it are wider, too, and carry no 8-bit noise.
+        enough = reader.bits is None or bears(Storage.of(f"i{reader.bits}"), 0.0)
+        return reader if enough else replace(reader, bits=None)
+
+    def _gives_reals(self, region: QuantizeRegionOp) -> bool:
+        """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
+        readers = [use.operation for use in region.outputs[0].uses]
+        # Accumulators are not rounded, so the kernel may stay an integer one.
+        floats = all(
+            not isinstance(reader, ReturnOp) and (reader in self.floats or not self._is_kernel(reader))
+            for reader in readers
+        )
+        return self.target.real_results and floats and plain_contraction(region) is not None
+
+    def _is_kernel(self, reader: object) -> bool:
+        return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
+
+
+def _scaled(factor: float) -> Function:
+    return lambda points: points * np.float32(factor)
