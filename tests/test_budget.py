@@ -292,7 +292,7 @@ def test_python_takes_a_budget_and_measures_latency() -> None:
 
 
 def test_a_budget_needs_data() -> None:
-    with pytest.raises(ValueError, match="found a budget without data"):
+    with pytest.raises(ValueError, match=r"found a budget \(--budget\) without data"):
         quantize(parse_program(PINNED), None, Options(budget=Budget(quality=3.0)))
 
 

@@ -400,9 +400,10 @@ def test_an_effort_says_what_it_gained_and_sensitivity_what_kernels_cost() -> No
     assert "closed_form" in said
     assert "dB on" not in done("quantize model.onnx --data data.npz -o effort.mlir --effort none")
     assert "corrections, by SQNR on 1 sample held back" in done("explain quantized.mlir")
-    (row,) = json.loads(done("sensitivity model.onnx --data data.npz --exact --worst 1 --json"))
+    (row,) = json.loads(done("sensitivity model.onnx --data data.npz --target litert --exact --worst 1 --json"))
     assert row["kernel"] == "fully_connected"
     assert {"total", "inherited", "added", "wide_gain", "exact_loss"} < set(row)
+    assert isinstance(row["exact_loss"], float)
     assert done("sensitivity model.onnx --data data.npz --effort none").split()[0] == "kernel"
 
 

@@ -239,8 +239,13 @@ def test_corrections_run_on_the_data_of_a_model_that_states_all_its_ranges() -> 
         ("--effort", "effort", "best", "found effort 'best' (--effort) without data, expected samples to fit"),
         ("--correct", "corrections", "empirical_bias", "found corrections empirical_bias (--correct) without data"),
         ("--observer", "observer", "mse", "found observer 'mse' (--observer) without data, expected values to observe"),
-        ("--least-sqnr", "least_sqnr", "30", "found least_sqnr without data, expected samples to measure"),
-        ("--budget", "budget", "quality=30", "found a budget without data, expected samples to measure"),
+        (
+            "--least-sqnr",
+            "least_sqnr",
+            "30",
+            "found least_sqnr (--least-sqnr) without data, expected samples to measure",
+        ),
+        ("--budget", "budget", "quality=30", "found a budget (--budget) without data, expected samples to measure"),
         ("--validation", "validation", "x.npz", "found validation samples (--validation) without data, expected"),
     ],
 )

@@ -16,7 +16,7 @@ from math import inf
 
 from zeropoint.budget import Budget, Spent, Step, regions_of, widened
 from zeropoint.budget.steps import region_names, wide_storage
-from zeropoint.errors import Error
+from zeropoint.errors import Error, OptionError
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -114,17 +114,23 @@ def narrow_losses(
 
     The keys are the kernel's unique name and its kind.
 
-    `program` is fused and has its statistics; `decide` quantizes it. All other kernels are wide.
+    `program` is fused and has its statistics; `decide` quantizes it. All other kernels are wide. Raises OptionError if
+    there is no such kernel.
     """
-    runs = engine or ReferenceEngine()
-    reference = runs.prepare(program)
-    expected = [reference(sample) for sample in samples]
     steps: dict[tuple[str, str], Step] = {}
     for index, (region, name) in enumerate(zip(regions_of(program), region_names(program), strict=True)):
         storage = wide_storage(region, target)
         if storage is not None:
             key = name.partition("#")[0], region.logical_kernel.data
             steps[key] = Step((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
+    if not steps:
+        raise OptionError(
+            f"found exact (--exact) with target {target.name}, which has no kernel of the model in two widths, where "
+            "it changes nothing; leave it out, or name a target that has 16 bits, such as litert (--target)"
+        )
+    runs = engine or ReferenceEngine()
+    reference = runs.prepare(program)
+    expected = [reference(sample) for sample in samples]
 
     def sqnr(wide: Collection[Step]) -> float:
         run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False), target)))

@@ -178,8 +178,8 @@ def check_without_data(options: Options, *, validation: bool) -> None:
     """
     fits = "samples to fit corrections on and to judge them"
     needs = (
-        (options.least_sqnr is not None, "least_sqnr", "samples to measure the outputs with"),
-        (options.budget is not None, "a budget", "samples to measure the outputs with"),
+        (options.least_sqnr is not None, "least_sqnr (--least-sqnr)", "samples to measure the outputs with"),
+        (options.budget is not None, "a budget (--budget)", "samples to measure the outputs with"),
         (bool(options.corrections), f"corrections {', '.join(options.corrections or ())} (--correct)", fits),
         (options.effort not in ("none", DEFAULT_EFFORT), f"effort '{options.effort}' (--effort)", fits),
         (options.observer != DEFAULT_OBSERVER, f"observer '{options.observer}' (--observer)", "values to observe"),

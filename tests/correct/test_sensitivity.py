@@ -7,6 +7,7 @@ import pytest
 
 from networks import Network
 from zeropoint.correct.sensitivity import Sensitivity, ranked
+from zeropoint.errors import OptionError
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
@@ -72,6 +73,11 @@ def test_what_outputs_lose_exactly_is_most_for_the_kernels_on_both_sides_of_the_
     assert None not in losses
     # The value between the two is narrow where either is.
     assert {one.name for one in ranked(kernels)[:2]} == {kernels[1].name, kernels[2].name}
+
+
+def test_an_exact_loss_is_refused_where_no_kernel_has_two_widths() -> None:
+    with pytest.raises(OptionError, match=r"found exact \(--exact\) with target cpu, which has no kernel of the model"):
+        found(None, exact=True)
 
 
 def test_the_worst_kernels_have_the_shares_of_all() -> None:

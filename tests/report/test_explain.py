@@ -20,6 +20,7 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.recipe import recipe_of
+from zeropoint.report.counts import count_ops
 from zeropoint.report.explain import ExplanationError, explain
 
 SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
@@ -99,6 +100,47 @@ def test_a_float_op_says_why(result: Quantization, stage: str) -> None:
     (op,) = explain(getattr(result, stage), "wave").float_ops
     assert (op.op, op.name) == ("stablehlo.sine", "wave")
     assert op.reason == "recipe: rule 1 (name 'wave'): do not quantize"
+
+
+SHIFTED_LOOP = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<2xf32>
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%k = %i, %y = %a) : tensor<i32>, tensor<2xf32>
+  cond {
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %p = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %o = stablehlo.constant dense<1> : tensor<i32>
+    %d = stablehlo.add %k, %o : tensor<i32>
+    %s = stablehlo.add %y, %y : tensor<2xf32>
+    stablehlo.return %d, %s : tensor<i32>, tensor<2xf32>
+  }
+  %z = stablehlo.add %r#1, %b : tensor<2xf32>
+  return %z : tensor<2xf32>
+}"""
+NORM = """func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  %w = stablehlo.constant dense<2.0> : tensor<8xf32>
+  %r = quant.region "scale"(%a: tensor<1x8xf32> = %x, %b: tensor<8xf32> = %w) -> tensor<1x8xf32>
+      attributes {zeropoint.float_reason = "none"} {
+    %c = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<8xf32>) -> tensor<1x8xf32>
+    %m = stablehlo.multiply %a, %c : tensor<1x8xf32>
+    quant.return %m : tensor<1x8xf32>
+  }
+  return %r : tensor<1x8xf32>
+}"""
+
+
+def test_float_ops_are_those_that_summaries_count() -> None:
+    program = parse_program(SHIFTED_LOOP)
+    ops = [op.op for op in explain(program).float_ops]
+    assert ops == ["stablehlo.while", "stablehlo.add", "stablehlo.add"]
+    assert len(ops) == count_ops(program).floats
+
+
+def test_what_is_computed_from_constants_is_no_float_op_of_a_kernel_either() -> None:
+    assert [op.op for op in explain(parse_program(NORM)).float_ops] == ["stablehlo.multiply"]
 
 
 @pytest.mark.parametrize("stage", STAGES)

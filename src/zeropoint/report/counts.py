@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, TensorType
@@ -98,31 +98,34 @@ def is_edge(op: Operation) -> bool:
     return isinstance(op.operand.owner, EDGES) or (bool(users) and all(isinstance(user, EDGES) for user in users))
 
 
-def _computing(program: Program) -> list[Operation]:
-    """The ops but constants, and floats that are computed from constants alone, such as stored weights by scales."""
-    constants: set[Operation] = set()
+def computing(ops: Iterable[Operation], constants: Iterable[SSAValue] = ()) -> list[Operation]:
+    """The ops but constants, and floats that are computed from constants alone, such as stored weights by scales.
+
+    `constants` are operands from outside that are constant.
+    """
+    known = set(constants)
     found: list[Operation] = []
-    for op in program.entry.ops:
-        fixed = bool(op.operands) and all(value.owner in constants for value in op.operands)
+    for op in ops:
+        fixed = bool(op.operands) and all(value in known for value in op.operands)
         if isinstance(op, ConstantOp) or (fixed and is_float(op) and op.has_trait(Pure)):
-            constants.add(op)
+            known.update(op.results)
         elif not isinstance(op, ReturnOp):
             found.append(op)
     return found
 
 
-def _with_bodies(op: Operation) -> Iterator[Operation]:
+def with_bodies(op: Operation) -> Iterator[Operation]:
     """An op, and the computing ops in the bodies of a loop or a branch; other bodies only define their op."""
     yield op
     for region in op.regions if isinstance(op, _CONTROL) else ():
         for inner in region.block.ops:
             if not isinstance(inner, ConstantOp | StablehloReturnOp):
-                yield from _with_bodies(inner)
+                yield from with_bodies(inner)
 
 
 def _floats_in(op: Operation) -> int:
     """The number of float ops that an op is, with those in the bodies of a loop or a branch."""
-    return sum(map(is_not_integer, _with_bodies(op)))
+    return sum(map(is_not_integer, with_bodies(op)))
 
 
 def why_float(op: Operation) -> str:
@@ -151,7 +154,7 @@ def _kernel_around(op: Operation) -> str | None:
 
 def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its location, and why it is float."""
-    return [(describe(op), why_float(op)) for op in _computing(program) if _floats_in(op)]
+    return [(describe(op), why_float(op)) for op in computing(program.entry.ops) if _floats_in(op)]
 
 
 def float_kernels(program: Program) -> list[FloatKernel]:
@@ -160,7 +163,7 @@ def float_kernels(program: Program) -> list[FloatKernel]:
     An op that no kernel covers is listed under its own name, such as `stablehlo.sine`; a loop counts the float ops of
     its body, too.
     """
-    floats = [op for op in _computing(program) if _floats_in(op)]
+    floats = [op for op in computing(program.entry.ops) if _floats_in(op)]
     keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
     groups: dict[tuple[str, str], list[Operation]] = {}
     for op, key in keys.items():
@@ -222,7 +225,7 @@ class Ops:
 
 def count_ops(program: Program) -> Counts:
     """The op counts of a program."""
-    ops = [inner for op in _computing(program) for inner in _with_bodies(op)]
+    ops = [inner for op in computing(program.entry.ops) for inner in with_bodies(op)]
     edges = sum(map(is_edge, ops))
     floats = sum(is_not_integer(op) for op in ops)
     rescales = sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops)

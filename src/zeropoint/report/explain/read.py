@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 
 from zeropoint.errors import Error
@@ -42,7 +41,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.stablehlo import ConstantOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import is_edge, is_float, why_float
+from zeropoint.report.counts import computing, is_not_integer, why_float, with_bodies
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 
@@ -219,21 +218,21 @@ def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
 
 
 def _float_ops(block: Block) -> Iterator[FloatOp]:
-    """Ops that compute in float. All ops of a region that stays float count; those of an undecided region do not."""
-    for op in block.ops:
-        reason = op.attributes.get(FLOAT_REASON)
-        if isinstance(op, QuantizeRegionOp):
-            if isinstance(reason, StringAttr):
-                inside = [inner for inner in op.body.block.ops if _computes(inner)]
-                yield from (FloatOp(inner.name, _name(inner), reason.data) for inner in inside)
-        elif _computes(op):
-            yield FloatOp(op.name, _name(op), why_float(op))
+    """Ops that compute in float, as `count_ops` counts them. All ops of a region that stays float count; those of an
+    undecided region do not."""
+    constants = {value for op in block.ops if isinstance(op, ConstantOp) for value in op.results}
+    for op in computing(block.ops):
+        if not isinstance(op, QuantizeRegionOp):
+            yield from (FloatOp(inner.name, _name(inner), why_float(op)) for inner in with_bodies(op) if _floats(inner))
+        elif isinstance(reason := op.attributes.get(FLOAT_REASON), StringAttr):
+            ports = zip(op.body.block.args, op.operands, strict=True)
+            inside = computing(op.body.block.ops, (argument for argument, value in ports if value in constants))
+            yield from (FloatOp(inner.name, _name(inner), reason.data) for inner in inside if _floats(inner))
 
 
-def _computes(op: Operation) -> bool:
-    """Whether an op computes floats, rather than holding, observing, returning or casting them."""
-    is_other = isinstance(op, ConstantOp | ReturnOp | StatisticsOp | StatisticsRefOp) or is_edge(op)
-    return is_float(op) and not is_other
+def _floats(op: Operation) -> bool:
+    """Whether an op computes in float, rather than observing values."""
+    return is_not_integer(op) and not isinstance(op, StatisticsOp | StatisticsRefOp)
 
 
 def _missing(block: Block) -> Iterator[Missing]:
