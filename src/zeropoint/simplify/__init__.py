@@ -7,6 +7,7 @@ from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.simplify.fold_constants import fold_constants
 from zeropoint.simplify.fold_counts import fold_counts
+from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.inline_calls import inline_calls
@@ -22,6 +23,7 @@ __all__ = [
     "fold_broadcasts",
     "fold_constants",
     "fold_counts",
+    "fold_empty",
     "fold_padding",
     "fold_slices",
     "inline_calls",
@@ -33,6 +35,7 @@ __all__ = [
 PASSES = (
     inline_calls,
     pin_constants,
+    fold_empty,
     fold_constants,
     fold_broadcasts,
     fold_counts,

@@ -1,0 +1,82 @@
+"""Replace values without elements by constants, and what a sum or product over no elements gives by its start.
+
+```mlir
+%1 = stablehlo.exponential %x : tensor<2x0x4xf32>
+%2 = "stablehlo.reduce"(%1, %zero) ({ add }) {dimensions = [1]} : (tensor<2x0x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+```
+becomes
+```mlir
+%2 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2x4xf32>
+```
+No data is needed for such values: they have no range, and no kernel has anything to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.traits import IsTerminator, Pure
+
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, DotGeneralOp, ReduceOp
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
+
+
+def _is_empty(value: SSAValue) -> bool:
+    """Whether a value is a tensor of numbers that has no elements."""
+    return (
+        isinstance(value.type, TensorType)
+        and isinstance(element_of(value), AnyFloat | IntegerType)
+        and 0 in shape_of(value)
+    )
+
+
+@dataclass
+class FoldEmpty(RewritePattern):
+    """An op that gives no elements -> an empty constant; a reduction of no elements -> its start."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        """Replace an op whose results need no computation."""
+        if not op.results or isinstance(op, ConstantOp) or not op.has_trait(Pure) or op.has_trait(IsTerminator):
+            return
+        if all(map(_is_empty, op.results)):
+            made = [self._constant(result, shape_of(result), op) for result in op.results]
+            rewriter.replace(op, made, [one.output for one in made])
+        elif isinstance(op, ReduceOp) and _is_empty(op.inputs[0]):
+            _spread(op, op.init_values, rewriter)
+        elif isinstance(op, DotGeneralOp) and _is_empty(op.lhs) and isinstance(element_of(op.result), AnyFloat):
+            zero = self._constant(op.result, (), op)
+            _spread(op, [zero.output], rewriter, [zero])
+
+    def _constant(self, like: SSAValue, shape: tuple[int, ...], op: Operation) -> ConstantOp:
+        """Zeros of the element type of a value."""
+        return constant_op(np.zeros(shape, element_dtype(element_of(like))), self.weights, location=op.location)
+
+
+def _spread(
+    op: Operation, scalars: Sequence[SSAValue], rewriter: PatternRewriter, first: Sequence[Operation] = ()
+) -> None:
+    """Replace an op by a number for all elements of each result; `first` makes the numbers."""
+    made = [BroadcastInDimOp(one, result.type, []) for one, result in zip(scalars, op.results, strict=True)]
+    for one in made:
+        one.location = op.location
+    rewriter.replace(op, [*first, *made], [one.result for one in made])
+
+
+def fold_empty(program: Program) -> Program:
+    """Replace all values without elements by constants, and reductions of them by their starts."""
+    program = program.clone()
+    rewrite(program, FoldEmpty(program.weights))
+    remove_dead_ops(program.entry)
+    return program
