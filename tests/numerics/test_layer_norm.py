@@ -84,9 +84,20 @@ def test_results_have_the_stated_error(bits: int) -> None:
     real = exact(q, norm) * gamma / scale
     wanted = np.clip(real + beta / scale + zero_point, -high - 1, high)
     found = affine.apply(norm.normalized(q))
-    few = np.abs(affine.factor) < 1 << 12  # N is 15
-    gain = np.where(few, 2.0 ** (norm.fraction - 16) / np.maximum(gamma / scale, 1e-9), 2.0**-13) * np.abs(real)
-    assert (np.abs(found - wanted) <= 0.51 + affine.error + np.abs(gain)).all()
+    gain = np.abs(exact(q, norm)) * affine.factor_error(norm.fraction)
+    assert (np.abs(found - wanted) <= 0.501 + affine.error + gain).all()
+
+
+@pytest.mark.parametrize(("n", "offset"), [(2, 0.0), (4, 0.2), (48, 3.0), (768, 100.0)])
+def test_short_rows_and_large_biases_have_the_stated_error_too(n: int, offset: float) -> None:
+    random = np.random.default_rng(n)
+    gamma, beta, scale = random.uniform(0.2, 2, n), random.uniform(-1, 1, n) + offset, (4 + offset) / 2**15
+    norm, q = LayerNorm.of(3e-4, n, 1e-5), rows(n, n)
+    affine = ChannelMaps.of(gamma, beta, norm.fraction, scale, 0, -(1 << 15), (1 << 15) - 1)
+    normalized = exact(q, norm)
+    wanted = np.clip(normalized * gamma / scale + beta / scale, -(1 << 15), (1 << 15) - 1)
+    bound = 0.501 + affine.error + np.abs(normalized) * affine.factor_error(norm.fraction)
+    assert (np.abs(affine.apply(norm.normalized(q)) - wanted) <= bound).all()
 
 
 def test_rows_without_an_integer_form_are_refused() -> None:

@@ -24,9 +24,10 @@ Gamma = round(gamma / s_out 2^(N - F)), B = round((beta / s_out + zero_point) 2^
 - G <= 2^30, so |c G| < 2^60; |t| <= 2^17 + 1 as |(q - mean) / deviation| <= sqrt(n - 1).
 - |Gamma| < 2^13 and |B| <= 2^30 - 2^14 by the choice of N, so |t Gamma + B| < 2^31.
 
-**Error.** y has a relative error below 2^-23, and t is rounded by 0.52. Gamma has 12 significant bits or more (fewer
-only where N is at its limit of 15). So a result differs from the exact one by at most half a step of rounding, its
-product with gamma times 2^-13, and a channel's `ChannelMaps.error` steps for the rounding of t.
+**Error.** y has a relative error below 2^-23, t is rounded by 0.52, Gamma and B by half. So a result differs from the
+exact one by at most half a step of rounding, `ChannelMaps.error` steps for t and B, and 2^(F - N - 1) times the
+normalized value, which is at most sqrt(n - 1), for Gamma (`ChannelMaps.factor_error`). N is the greatest number up to
+15 with which Gamma has 13 bits and the bias 29.
 """
 
 from __future__ import annotations
@@ -167,8 +168,12 @@ class ChannelMaps:
 
     @property
     def error(self) -> FloatArray:
-        """The greatest error in steps of the result, per channel, that the rounding of normalized values adds."""
-        return np.abs(self.factor) * 0.52 / 2.0**self.shift
+        """The greatest error in steps of the result, per channel, from rounding normalized values and the bias."""
+        return (np.abs(self.factor) * 0.52 + 0.5) / 2.0**self.shift
+
+    def factor_error(self, fraction: int) -> FloatArray:
+        """The same from rounding Gamma, per unit of a normalized value with `fraction` fraction bits."""
+        return np.asarray(2.0 ** (fraction - 1.0 - self.shift), np.float64)
 
     def apply(self, t: IntArray) -> IntArray:
         """The stored results, i64, for normalized values whose last dimension is the channel."""
