@@ -30,7 +30,7 @@ from zeropoint.fuse.lists import ROUNDS
 from zeropoint.fuse.match import Graph, Match, Pattern
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
-from zeropoint.ir.annotations import FUNCTION
+from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
@@ -132,7 +132,7 @@ def _take(match: Match, graph: Graph) -> None:
 def fuse(program: Program, target: Target | None = None) -> Program:
     """A copy with every op that some kernel covers wrapped into a region, for a target (default `cpu`).
 
-    Ops that stay outside have no kernel on any target.
+    Ops that stay outside have no kernel on any target, or a reason to stay float.
     """
     target = target or named_target("cpu")
     program = program.clone()
@@ -143,6 +143,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     stated = lift_statements(program)
     ops = list(program.entry.ops)
     graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated)
+    graph.covered.update(op for op in ops if FLOAT_REASON in op.attributes)
     # From the end: a region replaces results, which later composites may read.
     for composite in reversed(composites):
         match = composite_match(composite, graph)

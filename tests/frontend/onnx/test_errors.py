@@ -75,7 +75,7 @@ def test_truncated_file_never_gives_another_error(tmp_path: Path) -> None:
 def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="fine"),
-        helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="nms"),
+        helper.make_node("NonZero", ["a"], ["b"], name="where"),
         helper.make_node("Attention", ["b"], ["c"], name="att", domain="com.microsoft"),
         helper.make_node("MaxPool", ["a"], ["d"], kernel_shape=[2], name="pool"),
         helper.make_node("Shape", ["c"], ["s"], name="a consequence"),
@@ -85,7 +85,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     outputs = [tensor("r", None), tensor("d", None), tensor("e", None)]
     proto = model(nodes, [tensor("x", (1, 2, 6))], outputs, domains=("com.microsoft",))
     assert message_of(proto, tmp_path) == (
-        "3 nodes are not supported: 'nms' (NonMaxSuppression): found a result whose size depends on values, expected "
+        "3 nodes are not supported: 'where' (NonZero): found a result whose size depends on values, expected "
         "one that shapes decide; end the model before it, by onnx.utils.extract_model; "
         "'att' (com.microsoft::Attention); 'e' (Det)"
     )

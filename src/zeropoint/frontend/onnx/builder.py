@@ -31,7 +31,8 @@ class Builder:
     `values` maps names to the graph's tensors, `readers` to its constants; a constant becomes an op at its first use.
     Every inserted op has `location`, the name of the current node. `convert_node` converts a node of a nested graph.
     `integers` are tensors that ops other than dequantization read. `clipped` are tensors that a Clip bounds before
-    dequantization, with the bounds. `index_sizes` are the index sizes of the entry's arguments.
+    dequantization, with the bounds. `index_sizes` are the index sizes of the entry's arguments. `unused_rows` are the
+    tensors that end in unused rows, with the dimension of the rows.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -41,6 +42,7 @@ class Builder:
         self.integers: set[str] = set()
         self.clipped: Mapping[str, tuple[int, int]] = {}
         self.index_sizes: dict[SSAValue, int] = {}
+        self.unused_rows: dict[str, int] = {}
         self.location: LocationAttr = UnknownLoc()
         self.convert_node: Callable[[NodeProto], None] | None = None
         self._readers = dict(readers)

@@ -33,6 +33,7 @@ from zeropoint.frontend.onnx import (
     scans,
     scattering,
     spectra,
+    suppression,
     transposed,
 )
 from zeropoint.frontend.onnx.builder import Builder
@@ -145,6 +146,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "GatherElements": scattering.gather_elements,
     "GatherND": scattering.gather_nd,
     "GridSample": sampling.grid_sample,
+    "NonMaxSuppression": suppression.non_max_suppression,
     "OneHot": generated.one_hot,
     "ReverseSequence": scattering.reverse_sequence,
     "RoiAlign": sampling.roi_align,

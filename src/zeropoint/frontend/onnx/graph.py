@@ -23,6 +23,7 @@ from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
+from zeropoint.frontend.onnx.unused_rows import VALUE_SIZED, unused_rows
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
@@ -32,7 +33,7 @@ from zeropoint.limits import LimitExceeded
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 SIZED_BY_VALUES: Mapping[str, str] = dict.fromkeys(
-    ("NonMaxSuppression", "NonZero", "Unique"),
+    ("NonZero", "Unique"),
     "found a result whose size depends on values, expected one that shapes decide; end the model before it, by "
     "onnx.utils.extract_model",
 )
@@ -141,7 +142,7 @@ class _GraphImporter:
     """Converts the nodes of one graph and collects their errors.
 
     The outputs of a failed node are `lost`: for nodes that read them, only the op is checked. `computed` are tensors
-    that are computed but must be constant.
+    that are computed but must be constant. `selections` are results whose number of rows depends on values.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
@@ -166,6 +167,7 @@ class _GraphImporter:
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
         self.computed: set[str] = set()
+        self.selections: list[str] = []
 
     def convert(self) -> None:
         """Convert all nodes in order."""
@@ -197,6 +199,10 @@ class _GraphImporter:
         try:
             if node.domain not in DEFAULT_DOMAINS or (node.op_type not in CONVERTERS and not self._evaluate(node)):
                 raise NodeError("not supported")
+            if node.op_type in VALUE_SIZED:
+                raise NodeError(
+                    "found a result whose number of rows depends on values, expected it outside of If and Loop"
+                )
             for name in node.input:
                 if name and not self._build.is_known(name):
                     raise NodeError(f"found input '{name}', which nothing before it makes")
@@ -236,6 +242,7 @@ class _GraphImporter:
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
+        unused = unused_rows(node, self._opset, self._build)
         if self._evaluate(node):
             return
         if node.op_type not in CONVERTERS:
@@ -251,6 +258,10 @@ class _GraphImporter:
         for name, value in zip(node.output, results, strict=False):
             self._build.forget_array(name)
             self._build.values[name] = value
+            if unused is not None:
+                self._build.unused_rows[name] = unused
+        if node.op_type in VALUE_SIZED and node.output[0]:
+            self.selections.append(node.output[0])
 
 
 def import_graph(model: ModelProto, folder: Path) -> Program:
@@ -279,6 +290,10 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
         if not build.is_known(name):
             raise ModelError(f"found output '{name}', which no node makes; the file is broken or truncated")
     results = [build.value(name) for name in outputs]
+    for name in importer.selections:  # they say which rows of the other outputs are used
+        if build.value(name) not in results:
+            outputs.append(name)
+            results.append(build.value(name))
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
     sizes = {number: build.index_sizes[value] for number, value in enumerate(block.args) if value in build.index_sizes}

@@ -1,0 +1,261 @@
+"""`NonMaxSuppression`: each trip takes the best box left and drops the boxes that overlap it.
+
+The number of selected boxes depends on values, and shapes are static. The result has a row for every box that may be
+selected; the rows after the selected ones are -1 in every column. Up to 512 trips are written out; more are a
+`stablehlo.while`, which ends when no box is left and has no native form.
+
+    %best, %box, %y, %x, %bottom, %right = stablehlo.reduce(%left, %index, %lows, %highs) across dimensions = [2]
+        reducer: the greater score, and the first box among equal scores       // [batches, classes]
+    %gone = %index == %box, or the overlap with %box is above the threshold
+    %left, %index = stablehlo.select %gone, (-inf, boxes), (%left, %index)
+    %row = stablehlo.select %box < boxes, %box, -1
+
+Source: the ONNX operator specification and its reference implementation; among equal scores, the first box is taken.
+A NaN score is never selected, and a box with a NaN is never suppressed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, i1, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.movement import concatenated, part_of
+from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.ordering import comparator
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    AndOp,
+    ComparisonDirection,
+    ConstantOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    OrOp,
+    ReduceOp,
+    ReturnOp,
+    SelectOp,
+    SortOp,
+    SubtractOp,
+    WhileOp,
+)
+from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
+
+TRIPS = 512
+"""Maximum number of trips that are written out."""
+GT, LT, EQ, GE = (ComparisonDirection.GT, ComparisonDirection.LT, ComparisonDirection.EQ, ComparisonDirection.GE)
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """The least and greatest coordinates of boxes along both sides; all of one shape."""
+
+    lows: tuple[SSAValue, SSAValue]
+    highs: tuple[SSAValue, SSAValue]
+
+    @property
+    def parts(self) -> tuple[SSAValue, ...]:
+        return (*self.lows, *self.highs)
+
+    @staticmethod
+    def of(parts: list[SSAValue]) -> _Boxes:
+        return _Boxes((parts[0], parts[1]), (parts[2], parts[3]))
+
+    def area(self, build: Builder) -> SSAValue:
+        sides = [build.apply(SubtractOp, *pair) for pair in zip(self.highs, self.lows, strict=True)]
+        return build.apply(MultiplyOp, *sides)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What every trip reads: the boxes and their areas at the shape of the scores, the threshold, and constants."""
+
+    boxes: _Boxes
+    areas: SSAValue
+    overlap: SSAValue
+    positions: SSAValue
+    zero: SSAValue
+    lowest: SSAValue
+    end: SSAValue
+
+    @staticmethod
+    def of(boxes: _Boxes, scores: SSAValue, overlap: SSAValue, build: Builder) -> _Search:
+        spread = _Boxes.of([build.broadcast(part, scores.type, [0, 2]) for part in boxes.parts])
+        positions = build.iota(shape_of(scores), 2, i64)
+        return _Search(
+            spread,
+            build.broadcast(boxes.area(build), scores.type, [0, 2]),
+            build.broadcast(overlap, scores.type, ()),
+            positions,
+            build.splat(0, scores),
+            build.splat(-np.inf, scores),
+            build.splat(shape_of(scores)[2], positions),
+        )
+
+
+def non_max_suppression(node: Node, build: Builder) -> SSAValue:
+    """`NonMaxSuppression`: rows of batch, class and box, as many as may be selected; the unused last ones are -1."""
+    boxes, scores = node.operand(0), node.operand(1)
+    shapes = shape_of(boxes), shape_of(scores)
+    if len(shapes[0]) != 3 or len(shapes[1]) != 3 or shapes[0] != (shapes[1][0], shapes[1][2], 4):
+        raise NodeError(
+            f"found boxes of shape {list(shapes[0])} and scores of shape {list(shapes[1])}, expected [batches, boxes, "
+            f"4] and [batches, classes, boxes]"
+        )
+    center = node.integer("center_point_box", 0)
+    if center not in (0, 1):
+        raise NodeError(f"found center_point_box {center}, expected 0 or 1")
+    most = node.integers_at(2, "max_output_boxes_per_class") or (0,)
+    batches, classes, count = shapes[1]
+    kept = min(max(most[0], 0), count)
+    if not batches * classes * kept:
+        return build.constant(np.zeros((0, 3), np.int64))
+    overlap = node.scalar(3) if node.has(3) else build.scalar(0.0, scores)
+    floor = build.broadcast(node.scalar(4), scores.type, ()) if node.has(4) else build.splat(-np.inf, scores)
+    last = build.block.last_op
+    candidates = build.compare(GT if node.has(4) else GE, scores, floor)
+    search = _Search.of(_corners(boxes, bool(center), build), scores, overlap, build)
+    left = build.apply(SelectOp, candidates, scores, search.lowest)
+    index = build.apply(SelectOp, candidates, search.positions, search.end)
+    taken = (_written_out if kept <= TRIPS else _looped)(search, left, index, kept, build)
+    result = _rows(taken, build)
+    _keep_float(build.block, last)
+    return result
+
+
+def _keep_float(block: Block, last: Operation | None) -> None:
+    """Keep the float ops after an op float: a rounded overlap would select other boxes."""
+    op = block.first_op if last is None else last.next_op
+    while op is not None:
+        values = (*op.operands, *op.results)
+        if not isinstance(op, ConstantOp) and any(isinstance(element_of(value), AnyFloat) for value in values):
+            op.attributes[FLOAT_REASON] = StringAttr("it selects boxes by exact overlaps")
+        op = op.next_op
+
+
+def _corners(boxes: SSAValue, center: bool, build: Builder) -> _Boxes:
+    """[batches, boxes, 4], of two opposite corners or of center and size, as coordinates of [batches, boxes]."""
+    shape = shape_of(boxes)[:2]
+    columns = [build.reshape(part_of(boxes, 2, range(i, i + 1), build), shape) for i in range(4)]
+    pairs = list(zip(columns[:2], columns[2:], strict=True))
+    if center:
+        halves = [(middle, build.apply(DivideOp, size, build.splat(2, size))) for middle, size in pairs]
+        lows = [build.apply(SubtractOp, *pair) for pair in halves]
+        highs = [build.apply(AddOp, *pair) for pair in halves]
+    else:
+        lows = [build.apply(MinimumOp, *pair) for pair in pairs]
+        highs = [build.apply(MaximumOp, *pair) for pair in pairs]
+    return _Boxes.of([*lows, *highs])
+
+
+def _written_out(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: Builder) -> SSAValue:
+    """The selected boxes of every batch and class in order, [batches, classes, kept], and -1 after them."""
+    rows: list[SSAValue] = []
+    for _ in range(kept):
+        left, index, row = _trip(search, left, index, build)
+        rows.append(build.reshape(row, [*shape_of(row), 1]))
+    return concatenated(rows, 2, build)
+
+
+def _looped(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: Builder) -> SSAValue:
+    """The same by a `while` that ends when no box is left."""
+    shape = shape_of(left)
+    none = build.broadcast(build.constant(np.array(-1, np.int64)), TensorType(i64, [*shape[:2], kept]), ())
+    start = [build.constant(np.array(0, np.int64)), left, index, none]
+    outer = build.block
+    cond, body = (Block(arg_types=[value.type for value in start]) for _ in range(2))
+    build.block = cond
+    some = build.reduce(build.compare(LT, cond.args[2], shape[2]), [0, 1, 2], 0, OrOp)
+    cond.add_op(ReturnOp([build.apply(AndOp, build.compare(LT, cond.args[0], kept), some)]))
+    build.block = body
+    trip, left, index, taken = body.args
+    left, index, row = _trip(search, left, index, build)
+    slots = build.iota(shape_of(taken), 2, i64)
+    here = build.compare(EQ, slots, build.broadcast(trip, slots.type, ()))
+    taken = build.apply(SelectOp, here, build.broadcast(row, taken.type, [0, 1]), taken)
+    body.add_op(ReturnOp([build.apply(AddOp, trip, build.scalar(1, trip)), left, index, taken]))
+    build.block = outer
+    op = WhileOp(start, Region(cond), Region(body))
+    build.insert(op)
+    return op.results_[3]
+
+
+def _trip(search: _Search, left: SSAValue, index: SSAValue, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """The scores and positions that are left after a trip, and the box that it takes, or -1."""
+    _, box, *corners = _best(left, index, search.boxes, build)
+    other = _Boxes.of([build.broadcast(part, left.type, [0, 1]) for part in corners])
+    area = build.broadcast(_Boxes.of(corners).area(build), left.type, [0, 1])
+    at = build.compare(EQ, search.positions, build.broadcast(box, index.type, [0, 1]))
+    gone = build.apply(OrOp, at, _overlapping(search, other, area, build))
+    found = build.compare(LT, box, shape_of(left)[2])
+    row = build.apply(SelectOp, found, box, build.splat(-1, box))
+    return build.apply(SelectOp, gone, search.lowest, left), build.apply(SelectOp, gone, search.end, index), row
+
+
+def _best(left: SSAValue, index: SSAValue, boxes: _Boxes, build: Builder) -> list[SSAValue]:
+    """The score, position and corners of the best box of every batch and class.
+
+    Boxes that are not left have the least score and a position after all boxes, so that no other box loses to them.
+    """
+    values = [left, index, *boxes.parts]
+    numbers = [-np.inf, shape_of(left)[2], 0, 0, 0, 0]
+    starts = [build.scalar(number, value) for number, value in zip(numbers, values, strict=True)]
+    scalars = [TensorType(element_of(value), []) for value in values]
+    block, outer = Block(arg_types=[*scalars, *scalars]), build.block
+    build.block = block
+    old, new = block.args[: len(values)], block.args[len(values) :]
+    earlier = build.apply(AndOp, build.compare(EQ, new[0], old[0]), build.compare(LT, new[1], old[1]))
+    better = build.apply(OrOp, build.compare(GT, new[0], old[0]), earlier)
+    block.add_op(ReturnOp([build.apply(SelectOp, better, *pair) for pair in zip(new, old, strict=True)]))
+    build.block = outer
+    types = [with_shape(value, shape_of(value)[:2]) for value in values]
+    op = ReduceOp(values, starts, types, [2], Region(block))
+    build.insert(op)
+    return list(op.results)
+
+
+def _overlapping(search: _Search, other: _Boxes, area: SSAValue, build: Builder) -> SSAValue:
+    """Where intersection / union is above the threshold; boxes without area overlap nothing."""
+    conditions: list[SSAValue] = []
+    sides: list[SSAValue] = []
+    for side in range(2):
+        low = build.apply(MaximumOp, search.boxes.lows[side], other.lows[side])
+        high = build.apply(MinimumOp, search.boxes.highs[side], other.highs[side])
+        conditions.append(build.compare(GT, high, low))
+        sides.append(build.apply(SubtractOp, high, low))
+    common = build.apply(MultiplyOp, *sides)
+    union = build.apply(SubtractOp, build.apply(AddOp, search.areas, area), common)
+    conditions += [build.compare(GT, part, search.zero) for part in (common, search.areas, area, union)]
+    result = build.compare(GT, build.apply(DivideOp, common, union), search.overlap)
+    for condition in conditions:
+        result = build.apply(AndOp, result, condition)
+    return result
+
+
+def _rows(taken: SSAValue, build: Builder) -> SSAValue:
+    """[batches, classes, kept] as rows of batch, class and box: the taken ones first, in order, and -1 after them.
+
+    A stable order is that of the keys: an entry's position, plus the number of entries if it is not taken.
+    """
+    _, classes, kept = shape_of(taken)
+    total = prod(shape_of(taken))
+    flat = build.reshape(taken, [total])
+    keys = build.iota([total], 0, i64)
+    moved = build.apply(AddOp, keys, build.splat(total, keys))
+    keys = build.apply(SelectOp, build.compare(GE, flat, 0), keys, moved)
+    if total > kept:
+        sort = SortOp([keys, flat], comparator([i64, i64], LT), dimension=0, stable=True)
+        build.insert(sort)
+        keys, flat = sort.results_
+    pair = build.apply(DivideOp, keys, build.splat(kept, keys))  # the batch and class, as one number
+    batch = build.apply(DivideOp, pair, build.splat(classes, pair))
+    class_ = build.apply(SubtractOp, pair, build.apply(MultiplyOp, batch, build.splat(classes, batch)))
+    table = concatenated([build.reshape(column, [total, 1]) for column in (batch, class_, flat)], 1, build)
+    valid = build.broadcast(build.compare(GE, flat, 0), with_element(table, i1), [0])
+    return build.apply(SelectOp, valid, table, build.splat(-1, table))
