@@ -107,6 +107,23 @@ def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, m
     assert oldest not in entries(tmp_path)
 
 
+def test_a_process_looks_at_the_whole_folder_only_after_writing_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache of many small files takes as long to list as a small kernel to compile."""
+    looks: list[Path] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scan(folder))
+    for number in range(4):
+        objects_of({"x": source(number)}, ISA, cache=tmp_path)
+    assert len(looks) == 1
+    size = entries(tmp_path)[0].stat().st_size
+    monkeypatch.setattr(cache_module, "LIMIT", cache_module.TRIMMED * (size + size // 2))
+    for number in range(4, 10):
+        objects_of({"x": source(number)}, ISA, cache=tmp_path)
+    assert len(looks) < 6
+
+
 def test_files_of_others_in_the_folder_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user may name any folder, a home folder too."""
     monkeypatch.setattr(cache_module, "LIMIT", 1)

@@ -3,7 +3,8 @@
 The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; it is created with mode 0700. Its contents
 are executed, so a folder or file that others own or can write is ignored. Files have a checksum and are written under a
 temporary name and renamed, so that a reader finds a complete entry or none; a damaged entry is compiled again. The
-least recently used files are removed when the folder exceeds `LIMIT`.
+least recently used files are removed when the folder exceeds `LIMIT`. A process looks at the folder when it first
+writes, and again after each `LIMIT / TRIMMED` bytes, because the folder may have many thousand files.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from pathlib import Path
 
 LIMIT = 256 << 20
 """Maximum size of the cache on disk, in bytes."""
+TRIMMED = 16
+"""A process may exceed the limit by 1/TRIMMED before it looks at the folder again."""
+_written: dict[Path, int] = {}
+"""The bytes that this process has written to a folder since it looked at the folder."""
 _PREFIX, _SUFFIX = ".zeropoint-", ".tmp"
 _OURS = re.compile(rf"[0-9a-f]{{64}}\.o|{re.escape(_PREFIX)}\w+{re.escape(_SUFFIX)}")
 _ABANDONED = 600.0
@@ -79,6 +84,7 @@ class Cache:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_checksum(key, data) + data)
             os.replace(name, self._folder / f"{key}.o")
+            _written[self._folder] = _written.get(self._folder, LIMIT) + len(data)
         except OSError:
             if name is not None:
                 with contextlib.suppress(OSError):
@@ -87,10 +93,12 @@ class Cache:
     def trim(self) -> None:
         """Remove the least recently used entries beyond the limit, and temporary files of killed processes.
 
-        Other files in the folder stay: a user may name any folder.
+        Nothing is done before this process has written much. Other files in the folder stay: a user may name any
+        folder.
         """
-        if self._folder is None:
+        if self._folder is None or _written.get(self._folder, LIMIT) * TRIMMED < LIMIT:
             return
+        _written[self._folder] = 0
         try:
             ours = [entry for entry in os.scandir(self._folder) if _OURS.fullmatch(entry.name)]
             found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in ours]
