@@ -17,7 +17,7 @@ from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
@@ -33,7 +33,7 @@ WARM_RUNS, TIMED_RUNS = 3, 15
 
 
 def observed(program: Program) -> tuple[Program, list[str]]:
-    """The program with its requested statistics as additional outputs, and their keys.
+    """The program with its requested statistics as additional outputs, and their keys; without known statistics.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -58,10 +58,11 @@ def observed(program: Program) -> tuple[Program, list[str]]:
             inline_region(op)
     keys: list[str] = []
     values: list[SSAValue] = []
-    for op in [op for op in block.ops if isinstance(op, StatisticsRefOp)]:
-        keys.append(op.stats_key.data)
-        values.append(op.arg)
+    for op in [op for op in block.ops if isinstance(op, StatisticsOp | StatisticsRefOp)]:
         op.res.replace_all_uses_with(op.arg)
+        if isinstance(op, StatisticsRefOp):
+            keys.append(op.stats_key.data)
+            values.append(op.arg)
         Rewriter.erase_op(op)
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)

@@ -13,6 +13,7 @@ from zeropoint.comparison import compare
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TransposeOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model
@@ -74,6 +75,17 @@ def test_noise_is_that_of_the_readers_and_kernels_that_move_are_looked_through(m
     found = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"].readers.sum(axis=1)
     readers = [WEIGHT[:, :, 0, 0].astype(np.float64), *([2 * np.eye(CHANNELS)] if other else [])]
     assert found == pytest.approx([expected(readers, limits) for limits in RANGES], rel=1e-3)
+
+
+def test_kernels_behind_known_statistics_are_readers() -> None:
+    asked = instrument(fuse(network(moved=True)))
+    moved = next(op for op in asked.entry.ops if isinstance(op, QuantizeRegionOp)).outputs[0]
+    known = StatisticsOp(moved, (-1.0, 1.0))
+    asked.entry.insert_op_after(known, moved.owner)
+    moved.replace_uses_with_if(known.res, lambda use: use.operation is not known)
+    found = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"].readers.sum(axis=1)
+    weights = WEIGHT[:, :, 0, 0].astype(np.float64)
+    assert found == pytest.approx([expected([weights], limits) for limits in RANGES], rel=1e-3)
 
 
 def test_infinities_do_not_choose_a_range() -> None:

@@ -15,7 +15,7 @@ from zeropoint.engines import ObservedProgram, observed
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import parse_program
 from zeropoint.report.counts import multiplications
@@ -52,6 +52,18 @@ def test_native_code_observes_what_the_interpreter_does(asked):
         found = native.observations[key]
         assert (found.minimum, found.maximum) == (expected.minimum, expected.maximum)
         assert found.count == expected.count
+
+
+def test_known_statistics_need_no_code(asked):
+    """They stay in a program that is calibrated a second time, for the parts of values."""
+    stated = asked.clone()
+    for op in [op for op in stated.entry.ops if isinstance(op, StatisticsRefOp)][::2]:
+        known = StatisticsOp(op.arg, (0.0, 1.0))
+        stated.entry.insert_op_before(known, op)
+        op.operands[0] = known.res
+    taken = list(samples(DIGITS / "calib.npz", asked.inputs))[:2]
+    found, expected = (collect(one, taken, observer="minmax", engine=Native()) for one in (stated, asked))
+    assert found.observations == expected.observations
 
 
 def test_the_outputs_are_those_of_the_program(asked):

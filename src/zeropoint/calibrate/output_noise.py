@@ -29,7 +29,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
 from zeropoint.numerics.noise import energy
@@ -180,12 +180,12 @@ def _bytes(value: SSAValue) -> int:
     return prod(shape_of(value)) * element_dtype(element_of(value)).itemsize
 
 
-def _without_references(program: Program) -> tuple[Program, dict[SSAValue, str]]:
-    """A copy without `quant.stats_ref` ops, and the keys of the f32 values that had one."""
+def _without_statistics(program: Program) -> tuple[Program, dict[SSAValue, str]]:
+    """A copy without `quant.stats` and `quant.stats_ref` ops, and the keys of the f32 values that had a request."""
     program = program.clone()
     keys: dict[SSAValue, str] = {}
-    for op in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
-        if element_of(op.arg) == f32:
+    for op in [op for op in program.module.walk() if isinstance(op, StatisticsOp | StatisticsRefOp)]:
+        if isinstance(op, StatisticsRefOp) and element_of(op.arg) == f32:
             keys.setdefault(op.arg, op.stats_key.data)
         op.res.replace_all_uses_with(op.arg)
         Rewriter.erase_op(op)
@@ -204,7 +204,7 @@ def output_noise(
     Every op runs alone, over all samples at once. What a `MaskedEngine` leaves out does not count. Raises what the
     engine raises.
     """
-    program, keys = _without_references(program)
+    program, keys = _without_statistics(program)
     # All samples go through an op before the next op runs, so the values of all of them are in memory at once.
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
     masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)
