@@ -68,6 +68,28 @@ def test_both_forms_of_two_activations_are_the_exact_sum(form: str, x: int, w: i
     np.testing.assert_array_equal(found, np.einsum("bmk,nbk->bmn", left, right))
 
 
+@pytest.mark.parametrize("profile", ["fixed32", "xnnpack"])
+@pytest.mark.parametrize("points", [(1, -2, 127), (-128, -128, -128)])
+def test_weights_with_a_zero_point_a_channel_have_both_forms(points: tuple[int, ...], profile: str) -> None:
+    weights = np.random.default_rng(4).choice([-128, 127, 3], (6, 3))
+    kind = "!quant.uniform<i8:f32:1, {" + ", ".join(f"0.5:{point}" for point in points) + "}>"
+    x, sums = "tensor<4x6x!quant.uniform<i8:f32, 0.5:-7>>", "tensor<4x3x!quant.uniform<i32:f32:1, {0.25, 0.25, 0.25}>>"
+    program = parse_program(f"""func.func @main(%x: {x}) -> {sums} {{
+      %c = stablehlo.constant dense<{weights.tolist()}> : tensor<6x3xi8>
+      %w = quant.scast %c : tensor<6x3xi8> to tensor<6x3x{kind}>
+      %y = "fxpmath.real_matmul"(%x, %w) : ({x}, tensor<6x3x{kind}>) -> {sums}
+      return %y : {sums}
+    }}""")
+    (given,) = stored_inputs(program)
+    exact = (given.astype(object) + 7) @ (weights.astype(object) - np.array(points, object))
+    for form in ("inside", "after"):
+        lowered = integer_program(program, profile, form)
+        assert forms(lowered) == [form]
+        np.testing.assert_array_equal(Interpreter(lowered).run_values([given])[0], exact)
+        (native,) = NativeProgram(lowered)({lowered.inputs[0].name: given}).values()
+        np.testing.assert_array_equal(native, exact)
+
+
 def test_both_forms_of_constant_weights_are_equal_and_padding_is_real_zero() -> None:
     program = convolution()
     inputs = stored_inputs(program)

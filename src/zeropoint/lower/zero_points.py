@@ -4,7 +4,8 @@
 - `after`: sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand
   are corrections. Those of constant weights are constants, which join the bias.
 
-Both give the same integers. `zeropoint.zero_points` on the contraction names the form.
+The right operand may have a zero point per output channel. Both give the same integers. `zeropoint.zero_points` on the
+contraction names the form.
 
 Cost model, in elements of work beside products of 8 bits. `after` costs nothing if the corrections are constants, and
 otherwise a pass over each operand whose partner has a zero point, and one over the result for each correction. `inside`
@@ -22,12 +23,13 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import shape_of, with_element, with_shape
 from zeropoint.lower.context import Correction, Lowering, quantized_element
+from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
 
@@ -49,13 +51,15 @@ def choose(
 
 
 def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
-    """Whether two 8-bit activations have per-layer corrections whose four terms fit 32 bits together."""
+    """Whether two 8-bit operands have corrections per layer or output channel whose four terms fit 32 bits together."""
     reach = terms(op)
     for source in sources:
         kind = quantized_element(source)
-        if kind is None or kind.is_per_channel or kind.storage.type.width > 8:
+        if kind is None or kind.storage.type.width > 8:
             return False
-        reach *= _magnitude(kind) + abs(kind.zero_point)
+        if kind.is_per_channel and kind.axis != weight_channel_axis(op):
+            return False
+        reach *= _magnitude(kind) + int(np.abs(kind.zero_points).max())
     # The four terms cancel only in the end. Each of them, and each partial sum, must fit i32.
     return isinstance(op, DotGeneralOp) and reach <= INT32_MAX
 
@@ -80,10 +84,11 @@ def _cost_after(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: b
 
 
 def corrected_after(lowering: Lowering, op: DotGeneralOp, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
-    """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w, of two activations with one zero point each."""
+    """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The right operand may have a z_w per output channel."""
     stored = [lowering.stored(source) for source in sources]
     kinds = [quantized_element(source) for source in sources]
-    points = [0 if kind is None else kind.zero_point for kind in kinds]
+    assert kinds[0] is not None and kinds[1] is not None  # `choose`
+    left, right = kinds[0].zero_point, kinds[1].zero_points
     product = DotGeneralOp.create(
         operands=stored,
         result_types=[with_element(op.result, i32)],
@@ -91,12 +96,13 @@ def corrected_after(lowering: Lowering, op: DotGeneralOp, sources: tuple[SSAValu
         attributes=dict(op.attributes),
     )
     total = lowering.insert(product).results[0]
-    for side, partner in ((0, points[1]), (1, points[0])):
-        if partner:
+    for side, partner in ((0, right), (1, np.array([left]))):
+        if partner.any():
             sums = _sum_over_terms(lowering, op, stored[side], side)
-            scaled = lowering.combined(MultiplyOp, sums, lowering.filled(sums, partner))
-            total = lowering.combined(SubtractOp, total, _spread(lowering, op, scaled, side, total))
-    return lowering.shifted(total, terms(op) * points[0] * points[1], None)
+            total = lowering.combined(SubtractOp, total, _times(lowering, op, sums, side, partner, total))
+    constants = terms(op) * left * right
+    amount = constants if right.size > 1 else int(constants[0])
+    return lowering.shifted(total, amount, output_channel_axis(op))
 
 
 def _dimensions(op: DotGeneralOp, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -115,6 +121,17 @@ def _sum_over_terms(lowering: Lowering, op: DotGeneralOp, value: SSAValue, side:
     kept = [size for dim, size in enumerate(shape_of(value)) if dim not in contracting]
     made = ReduceOp([wide], [zero], [with_shape(wide, kept)], contracting, binary_body(AddOp, i32))
     return lowering.insert(made).results[0]
+
+
+def _times(
+    lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, points: IntArray, like: SSAValue
+) -> SSAValue:
+    """The sums of an operand times the other one's zero points, at every element of the result."""
+    if points.size == 1:
+        scaled = lowering.combined(MultiplyOp, sums, lowering.filled(sums, int(points[0])))
+        return _spread(lowering, op, scaled, side, like)
+    factors = lowering.channels(like, points.astype(np.int32), output_channel_axis(op))
+    return lowering.combined(MultiplyOp, _spread(lowering, op, sums, side, like), factors)
 
 
 def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, like: SSAValue) -> SSAValue:
