@@ -154,7 +154,7 @@ def test_a_quantized_output_is_integers(tmp_path: Path) -> None:
     [
         ([0.5, 0.25, 0.5], [0, 0, 0], 0, "found 3 scales and 3 zero points, expected 2, the size of axis 0"),
         ([0.5, 0.25], [0, 0], 7, "found axis 7, expected -4 to 3"),
-        ([-1.0], [0], 0, "found scale and zero point that make no type"),
+        ([0.0], [0], 0, "found scale and zero point that make no type"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(
@@ -162,3 +162,40 @@ def test_parameters_that_do_not_fit_are_refused(
 ) -> None:
     weight = np.zeros((2, 3, 3, 3), np.int8)
     assert message in refused(weighted(weight, np.float32(scale), np.int8(zero), axis=axis), tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 3), ("uint8", 100), ("int8", None)])
+def test_a_pair_with_a_negative_scale_gives_the_same_values(dtype: str, zero: int | None, tmp_path: Path) -> None:
+    proto = pair("uint8" if zero is None else dtype, zero)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(-SCALE, "scale"))
+    program = assert_same_as_onnxruntime(proto, tmp_path, {"x": INPUT})
+    assert any(isinstance(op, QuantizeCastOp) for op in program.entry.ops)
+
+
+@pytest.mark.parametrize("least", [-127, -128])
+@pytest.mark.parametrize("scales", [[0.01, -0.02, 0.03, -0.04], [-0.01]])
+def test_weights_with_negative_scales_are_pinned(least: int, scales: list[float], tmp_path: Path) -> None:
+    """Without -128, weights keep zero point 0."""
+    weight = np.random.default_rng(0).integers(-100, 100, (4, 3, 3, 3)).astype(np.int8)
+    weight[:, 0, 0, 0] = least
+    scale = np.array(scales, np.float32)
+    proto = weighted(weight, scale, np.zeros(len(scales), np.int8), axis=0)
+    program = assert_same_as_onnxruntime(proto, tmp_path)
+    (cast,) = [op for op in program.entry.ops if isinstance(op, QuantizeCastOp)]
+    assert "-0.0" not in str(cast.result.type)
+    assert (":-1" in str(cast.result.type)) == (least == -128)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "Clip"])
+def test_integers_of_a_negative_scale_are_compared_as_integers(op_type: str, tmp_path: Path) -> None:
+    between = {
+        "MaxPool": helper.make_node("MaxPool", ["q"], ["r"], name="pool", kernel_shape=[2]),
+        "Clip": helper.make_node("Clip", ["q", "low", "high"], ["r"], name="clip"),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="quantize"),
+        between[op_type],
+        helper.make_node("DequantizeLinear", ["r", "scale", "zero"], ["y"], name="dequantize"),
+    ]
+    constants = {"scale": -SCALE, "zero": np.int8(7), "low": np.int8(-20), "high": np.int8(50)}
+    assert_same_as_onnxruntime(model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants), tmp_path)

@@ -281,11 +281,12 @@ def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[st
 
 
 def _remember(node: NodeProto, run: _Rewriting) -> None:
-    """Record the parameters of a node's result if it has a single constant scale."""
+    """Record the parameters of a node's result if it has a single constant scale, and a positive one."""
     index = QUANTIZING.get(node.op_type)
     if index is not None:
         scale = run.array(_at(node.input, index))
-        if scale is not None and scale.size == 1:
+        # By a negative scale, the greatest integer is the least number.
+        if scale is not None and scale.size == 1 and scale.reshape(()) > 0:
             run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
 
 

@@ -8,7 +8,7 @@ Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + ze
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -121,7 +121,9 @@ def quantized(
     pinned = node.constant(where.scale) is not None and (points is not None or not node.has(where.zero_point))
     if pinned and dtype in STORAGE and not where.block and not node.is_read_as_integers():
         storage = within(STORAGE[dtype], node.bounds())
-        made = with_element(value, _type(node, value, where, storage, points))
+        scales = node.parameter(where.scale, "scale")
+        assert scales is not None  # `pinned` says so
+        made = with_element(value, _type(value, where, storage, *_mirrored(storage, scales, points)))
         return build.insert(QuantizeCastOp(value, made))
     if element is None:
         has_points = node.has(where.zero_point)
@@ -169,8 +171,8 @@ def dequantized(node: Node, index: int, where: OnnxParameters, build: Builder) -
         return build.insert(DequantizeCastOp(value, with_element(value, f32)))
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
-    if pinned and stored is not None and stored.dtype in STORAGE:
-        return _pinned(node, value, stored, where, points, build)
+    if pinned and stored is not None and scales is not None and stored.dtype in STORAGE:
+        return _pinned(value, stored, where, scales, points, build)
     number = converted(value, f32, build)
     if node.has(where.zero_point):
         zero = converted(node.operand(where.zero_point), f32, build)
@@ -204,25 +206,64 @@ def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Bu
 
 
 def _pinned(
-    node: Node, value: SSAValue, stored: Array, where: OnnxParameters, points: Array | None, build: Builder
+    value: SSAValue, stored: Array, where: OnnxParameters, scales: Array, points: Array | None, build: Builder
 ) -> SSAValue:
     dtype, stored = stored.dtype, stored.astype(np.int64)
     if dtype in SIGNED:  # kernels want weights with zero point 0; unsigned weights have it in mid-range
         middle = (STORAGE[dtype].maximum + 1) // 2
         dtype, stored = SIGNED[dtype], stored - middle
         points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
-    quantized_type = _type(node, value, where, STORAGE[dtype], points)
+    quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
+    if (scales < 0).any():
+        stored, points = _mirrored_weights(stored, STORAGE[dtype], where, scales, points)
+        quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
     real = build.constant(dequantize(stored, quantized_type, expressed=np.float64).astype(np.float32))
     cast = build.insert(QuantizeCastOp(real, with_element(real, quantized_type)))
     return build.insert(DequantizeCastOp(cast, real.type))
 
 
+def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Array, Array | None]:
+    """Positive scales and the zero points that belong to them.
+
+    A type has positive scales. (q - z) * s equals (q' - z') * -s for the mirrored q' = low + high - q and z' = low +
+    high - z, and rounding and saturation are symmetric, too.
+    """
+    if not (scales < 0).any():
+        return scales, points
+    zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
+    return np.abs(scales), np.where(scales < 0, storage.minimum + storage.maximum - zeros, zeros)
+
+
+def _mirrored_weights(
+    stored: Array, storage: Storage, where: OnnxParameters, scales: Array, points: Array | None
+) -> tuple[Array, Array | None]:
+    """Constant integers of negative scales, for positive ones: mirrored at the zero point, or else as `_mirrored`.
+
+    At the zero point keeps it, and kernels want weights with zero point 0. It needs no -128.
+    """
+    zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
+    negative = _spread(scales < 0, stored.shape, where)
+    at_points = np.where(negative, 2 * _spread(zeros, stored.shape, where) - stored, stored)
+    if at_points.min(initial=0) >= storage.minimum and at_points.max(initial=0) <= storage.maximum:
+        return at_points, points
+    ends = storage.minimum + storage.maximum
+    return np.where(negative, ends - stored, stored), np.where(scales < 0, ends - zeros, zeros)
+
+
+def _spread(parameters: Array, shape: Sequence[int], where: OnnxParameters) -> Array:
+    """Parameters in a form that broadcasts to a shape; `_type` has checked that they fit."""
+    if parameters.size == 1:
+        return parameters.reshape(())
+    axis = axis_of(where.axis, len(shape))
+    if where.block:
+        return np.repeat(parameters, where.block, axis)
+    return parameters.reshape([-1 if dimension == axis else 1 for dimension in range(len(shape))])
+
+
 def _type(
-    node: Node, value: SSAValue, where: OnnxParameters, storage: Storage, points: Array | None
+    value: SSAValue, where: OnnxParameters, storage: Storage, scales: Array, points: Array | None
 ) -> UniformQuantizedType:
     """`!quant.uniform`: per layer for one scale, per channel for 1-D scales, else per block."""
-    scales = node.parameter(where.scale, "scale")
-    assert scales is not None  # required by the schema
     factors = scales.astype(np.float64).reshape(-1)
     zeros = np.zeros(factors.shape, np.int64) if points is None else points.astype(np.int64).reshape(-1)
     try:
