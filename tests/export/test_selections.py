@@ -15,6 +15,7 @@ from zeropoint.export import export_program
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.export.tosa.runtime import TosaFile, tools
+from zeropoint.frontend.litert.reader import read_model
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
@@ -76,6 +77,62 @@ def test_the_runtime_computes_what_we_predict(name: str, runtime: str, tmp_path:
     found, expected = opened(path)(samples[0]), Interpreter(result.quantized)(samples[0])
     for key, array in expected.items():
         np.testing.assert_array_equal(found[key], array)
+
+
+INTEGER = {
+    "arg-max": ({"QUANTIZE", "ADD", "ARG_MAX", "RESHAPE"}, {"QuantizeLinear", "QLinearAdd", "ArgMax", "Reshape"}),
+    "arg-min": ({"QUANTIZE", "ADD", "ARG_MIN"}, {"QuantizeLinear", "QLinearAdd", "ArgMin"}),
+}
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_positions_of_stored_integers_are_found_by_an_integer_operator(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    runtime = pytest.importorskip("onnxruntime")
+    random = np.random.default_rng(0)
+    samples = [{key: random.normal(0, 1, SHAPE).astype(np.float32) for key in "xz"} for _ in range(4)]
+    litert, ort = (
+        quantize(load_onnx_model(CASES[name], {}), samples, Options(target=key)) for key in ("litert", "onnxruntime")
+    )
+    export_program(litert.propagated, tmp_path / "model.tflite")
+    export_program(ort.propagated, tmp_path / "model.onnx")
+    operators = read_model((tmp_path / "model.tflite").read_bytes()).operators
+    options = runtime.SessionOptions()
+    options.log_severity_level, options.optimized_model_filepath = 4, str(tmp_path / "optimized.onnx")
+    runtime.InferenceSession(str(tmp_path / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
+    assert ({op.name for op in operators}, {op.op_type for op in nodes}) == INTEGER[name]
+
+
+@pytest.mark.parametrize("runtime", ["litert", "onnxruntime"])
+def test_the_greatest_of_stored_integers_are_sorted_as_integers(runtime: str, tmp_path: Path) -> None:
+    pytest.importorskip({"litert": "ai_edge_litert", "onnxruntime": "onnxruntime"}[runtime])
+    random = np.random.default_rng(0)
+    samples = [{key: random.normal(0, 1, SHAPE).astype(np.float32) for key in "xz"} for _ in range(4)]
+    result = quantize(load_onnx_model(CASES["top-k"], {}), samples, Options(target=runtime))
+    path = tmp_path / f"model{RUNTIMES[runtime][0]}"
+    export_program(result.propagated, path)
+    if runtime == "litert":
+        read = read_model(path.read_bytes())
+        (sort,) = [op for op in read.operators if op.name == "TOPK_V2"]
+        assert read.tensors[sort.inputs[0]].dtype == np.int8
+    else:
+        nodes = onnx.load(path).graph.node
+        (sort,) = [op for op in nodes if op.op_type == "TopK"]
+        (maker,) = [op for op in nodes if sort.input[0] in op.output]
+        assert maker.op_type == "QuantizeLinear"
+
+
+@pytest.mark.parametrize("target_name", ["cpu", "litert", "onnxruntime", "tosa"])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_positions_in_a_float_are_those_of_the_float_model(op: str, target_name: str) -> None:
+    # The extreme of x was rounded and x was not, so that no element equalled it.
+    random = np.random.default_rng(0)
+    samples = [{key: random.normal(0, 1, SHAPE).astype(np.float32) for key in "xz"} for _ in range(4)]
+    program = load_onnx_model(model(node(op, "x", "i", axis=1), results="i"), {})
+    result = quantize(program, samples, Options(target=target_name))
+    for sample in samples:
+        np.testing.assert_array_equal(Interpreter(result.integer)(sample)["i"], Interpreter(program)(sample)["i"])
 
 
 def kernels(proto: onnx.ModelProto, name: str) -> list[str]:

@@ -52,6 +52,8 @@ def fused(found: Optimized, case: Case) -> bool:
 
 @pytest.mark.parametrize(("row", "made"), variants())
 def test_the_optimizer_puts_the_integer_kernel_of_the_row(row: KernelRow, made: Built) -> None:
+    if not made.results:
+        pytest.skip("positions are exported as an operator on integers, which no optimizer makes")
     with confirming(NAME, row, PACKAGE):
         found = optimized(made.proto)
         assert fused(found, made.case), found.ops
@@ -64,7 +66,10 @@ def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, mad
     with confirming(NAME, row, PACKAGE):
         expected = run(materialize(propagated(NAME, loaded(made.proto, tmp_path))), made.inputs)
         found = optimized(made.proto).run(made.inputs)
-        for port, theirs, mine in zip(made.results, found, expected.values(), strict=True):
+        if not made.results:
+            assert len(np.unique(found[0])) > 1, "the positions say nothing"
+            np.testing.assert_array_equal(found[0], *expected.values())
+        for port, theirs, mine in zip(made.results, found, expected.values(), strict=bool(made.results)):
             steps = [np.rint(real / np.float32(port.scale)) for real in (theirs, mine)]
             assert len(np.unique(steps[0])) > 10, "the result says nothing"
             np.testing.assert_array_equal(steps[0], steps[1])
@@ -86,6 +91,8 @@ def in_sixteen_bits(made: Built) -> Built:
 
 def excluded(row: KernelRow, made: Built) -> Iterator[tuple[str, Built]]:
     """What the row excludes, one thing after the other, each with what it is called."""
+    if not made.results:
+        return
     yield "a result of the other sign", made.with_results(**other_sign(made.results[0]))
     if 16 not in row.output.widths:
         yield "16 bits", in_sixteen_bits(made)

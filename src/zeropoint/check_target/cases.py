@@ -68,6 +68,8 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
     # Our importer makes a reverse of a slice with a negative step.
     "reverse": (Case("Slice", (IMAGE,), others=([-1], [-100], [2], [-1])),),
+    "arg_max": (Case("ArgMax", (IMAGE,), attributes={"axis": 1}), Case("ArgMax", (IMAGE,), attributes={"axis": 3})),
+    "arg_min": (Case("ArgMin", (IMAGE,), attributes={"axis": 2, "keepdims": 0}),),
     "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
     "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
     "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from zeropoint.check_target.models import width_of
 from zeropoint.targets import KernelRow
 
 CAUSES: Mapping[tuple[str, str, int], str] = {}
-"""By package, logical kernel and width of the result. No difference is known at present."""
+"""By package, logical kernel and width of the result (`width_of`). No difference is known at present."""
 
 
 def cause_of(package: str, row: KernelRow) -> str:
     """The known cause of different results in a row; empty if unknown."""
-    return CAUSES.get((package, row.kernel, row.output.storage.type.width), "")
+    return CAUSES.get((package, row.kernel, width_of(row)), "")

@@ -13,7 +13,7 @@ import numpy as np
 
 from zeropoint.check_target.cases import CASES
 from zeropoint.check_target.causes import cause_of
-from zeropoint.check_target.models import Built, Case, ModelPort, built, signatures
+from zeropoint.check_target.models import Built, Case, ModelPort, built, signatures, width_of
 from zeropoint.check_target.runtimes import Runtime, runtimes_of
 from zeropoint.errors import Error
 from zeropoint.export import ExportOptions, export_program
@@ -21,7 +21,7 @@ from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, quantize
 from zeropoint.targets import KernelRow, Target, target
@@ -92,7 +92,7 @@ def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
     for row in table.rows:
         if not kernels or row.kernel in kernels:
             for runtime in found:
-                if row.output.storage.type.width in runtime.widths:
+                if width_of(row) in runtime.widths:
                     yield from _check_row(row, table, runtime)
 
 
@@ -136,17 +136,19 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
         return Finding(row, made.case, variant, runtime.name, problem=" ".join(str(error).split()))
     values = equal = 0
     steps = 0.0
-    for port, name in zip(made.results, ours, strict=True):
+    for port, name in zip(made.results or (None,), ours, strict=True):
         difference = _difference(port, theirs[name], ours[name])
         values, equal = values + difference.size, equal + int((difference == 0).sum())
         steps = max(steps, float(difference.max(initial=0)))
     return Finding(row, made.case, variant, runtime.name, values, equal, steps)
 
 
-def _difference(port: ModelPort, theirs: Array, ours: Array) -> Array:
-    """By how many storage steps real results differ."""
+def _difference(port: ModelPort | None, theirs: Array, ours: Array) -> Array:
+    """By how many storage steps real results differ, or by how much positions do."""
     if theirs.shape != ours.shape:
         return np.full(ours.shape, inf)
+    if port is None:
+        return np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
     pair = [np.rint(real.astype(np.float64) / np.float32(port.scale)) for real in (theirs, ours)]
     return np.abs(pair[0] - pair[1])
 
@@ -155,7 +157,7 @@ def _other_kernel(program: Program, row: KernelRow) -> str:
     """The reason why the program does not use the row's kernel; empty where it does."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     for op in regions:
-        if not isinstance(op.output_specs.data[0], UniformQuantizedType):
+        if not op.is_quantized:
             reason = op.attributes.get(FLOAT_REASON)
             return f"stays float: {getattr(reason, 'data', 'no reason stated')}"
     names = {op.logical_kernel.data for op in regions}

@@ -80,7 +80,10 @@ Operand = ModelPort | Array | tuple[int, ...]
 def qdq_model(
     op: str, operands: Sequence[Operand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
 ) -> ModelProto:
-    """A model of one op of floats, with QuantizeLinear and DequantizeLinear around it; its inputs are x0, x1, ..."""
+    """A model of one op of floats, with QuantizeLinear and DequantizeLinear around it; its inputs are x0, x1, ...
+
+    Without `results`, the op has one result, which is not quantized: positions.
+    """
     constants: dict[str, Array] = {}
     nodes: list[NodeProto] = []
     given: list[ValueInfoProto] = []
@@ -108,18 +111,20 @@ def qdq_model(
             nodes.append(helper.make_node("DequantizeLinear", [f"{name}_stored", *around], [names[-1]]))
             if operand.axis is not None:
                 nodes[-1].attribute.append(helper.make_attribute("axis", operand.axis))
-    ends = [f"y{index}" for index in range(len(results))]
+    ends = [f"y{index}" for index in range(len(results))] or ["y0"]
     first, *more = op.split()
-    nodes.append(helper.make_node(first, names, [f"{end}_real" for end in ends], name="op", **attributes))
+    made = [f"{end}_real" for end in ends] if results else ends
+    nodes.append(helper.make_node(first, names, made, name="op", **attributes))
     for after in more:
         nodes[-1].output[0] = f"{after}_operand"
         nodes.append(helper.make_node(after, [f"{after}_operand"], [f"{ends[0]}_real"], name=after))
-    for end, port in zip(ends, results, strict=True):
+    for end, port in zip(ends, results, strict=False):
         around = parameters(end, port)
         nodes.append(helper.make_node("QuantizeLinear", [f"{end}_real", *around], [f"{end}_stored"]))
         nodes.append(helper.make_node("DequantizeLinear", [f"{end}_stored", *around], [end]))
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    outputs = [helper.make_tensor_value_info(end, TensorProto.FLOAT, None) for end in ends]
+    element = TensorProto.FLOAT if results else TensorProto.INT64
+    outputs = [helper.make_tensor_value_info(end, element, None) for end in ends]
     graph = helper.make_graph(nodes, "g", given, outputs, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
@@ -144,7 +149,10 @@ def short(random: np.random.Generator, about: float, size: int | None = None) ->
 
 @dataclass(frozen=True)
 class Built:
-    """A case with the parameters of a row: operands and results of a QDQ model, and stored integers for its inputs."""
+    """A case with the parameters of a row: operands and results of a QDQ model, and stored integers for its inputs.
+
+    There are no `results` if the only one is of positions.
+    """
 
     case: Case
     operands: tuple[Operand, ...]
@@ -215,6 +223,8 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
     if case.weight:
         operands += contraction_constants(row, case, random, first, storages, per_channel)
     operands += [np.asarray(other) for other in case.others]
+    if row.output.role is Role.OTHER:
+        return Built(case, tuple(operands), (), stored)
     storage = storages[-1]
     scale = float(short(random, case.scale)) * step(storage) * 8.0**end
     free = ModelPort(storage, scale, between(random, storage.minimum, storage.maximum, end))
@@ -265,6 +275,12 @@ def contraction_constants(
         assert row.inputs[2].zero_point == 0
         narrow = Storage.of("i32") if storages[2].type.width > 32 else storages[2]
         yield ModelPort(narrow, x.scale * scale, 0, value=bias, axis=axis)
+
+
+def width_of(row: KernelRow) -> int:
+    """The width of a row's result in bits; of its operand if the result is not quantized."""
+    rule = row.inputs[0] if row.output.role is Role.OTHER else row.output
+    return rule.storage.type.width
 
 
 def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:

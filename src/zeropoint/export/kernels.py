@@ -42,7 +42,7 @@ class Kernel:
     @property
     def is_quantized(self) -> bool:
         """Whether the kernel computes in integers."""
-        return any(isinstance(spec, UniformQuantizedType) for spec in self.region.output_specs.data)
+        return self.region.is_quantized
 
     @property
     def specs(self) -> tuple[Attribute, ...]:

@@ -7,13 +7,13 @@ uses a lookup table for any function. It also decides which clamps kernels absor
 
 from __future__ import annotations
 
-from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling
+from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling, positions
 from zeropoint.fuse.match import Pattern
 
 FORWARD, BACKWARD = 1, -1
 ROUNDS: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
     # Whole idioms come before the kernels that would match their parts.
-    (FORWARD, normalization.PATTERNS),
+    (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS)),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
     # Last op first: a function of many ops is matched from its end.
     (BACKWARD, elementwise.PATTERNS),

@@ -7,6 +7,7 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.positions import comparisons_with_operand
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -87,6 +88,9 @@ def match_extreme(op: Operation, graph: Graph) -> Match | None:
         return None
     found = EXTREMES.get(body_op(op.body) or type(op))
     if found is None or graph.splat(op.init_values[0]) != found[1]:
+        return None
+    # A rounded extreme equals no element of an operand that stays float.
+    if any(comparisons_with_operand(op)):
         return None
     return Match(found[0], (op,), (op.inputs[0],))
 

@@ -59,6 +59,7 @@ from zeropoint.materialize import (
     litert,
     movement,
     onnxruntime,
+    positions,
     reduction,
     softmax,
     tosa,
@@ -78,6 +79,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **contraction.KERNELS,
     **elementwise.KERNELS,
     **movement.KERNELS,
+    **positions.KERNELS,
     **reduction.KERNELS,
 }
 """By logical kernel; any other kernel, and one with several results, is emitted op by op (`_any_kernel`)."""

@@ -56,11 +56,12 @@ from zeropoint.solve.rounding_noise import (
 )
 from zeropoint.solve.unrounded import LINEAR, Unrounded, WidthReader
 from zeropoint.targets import DATA, Target
+from zeropoint.targets.logical_kernels import POSITIONS
 
 WORSE = 6.0
 """A function needs a wider operand if its SQNR is at least this many dB below that of its rounded operand."""
-TRUTH = ("compare",)
-"""Kernels with boolean results, which have no SQNR."""
+TRUTH = ("compare", *POSITIONS)
+"""Kernels whose results are booleans or positions, which have no SQNR."""
 
 
 def unrounded_kernels(program: Program, target: Target, constraints: Constraints) -> Unrounded:

@@ -56,12 +56,12 @@ from zeropoint.targets import (
     Target,
     in_four_bits,
 )
-from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS, POSITIONS
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
 """Kernels that are as cheap in float when their neighbours are float."""
-COMPARISON = "compare"
+COMPARISONS = ("compare", *POSITIONS)
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 """Rows that every target has: a rescale from any storage to any other."""
 
@@ -120,7 +120,7 @@ class KernelChoice:
         chosen: dict[Operation, Kernel] = {kernel.region: kernel for kernel in kernels}
         left: set[QuantizeRegionOp] = set()
         for kernel in kernels:
-            if kernel.row.kernel == COMPARISON and not kernel.demands:
+            if kernel.row.kernel in COMPARISONS and not kernel.demands:
                 # Through data movement, because a comparison of a reshaped float is a comparison of that float.
                 found = [self._moved_from(value, chosen) for _, value in kernel.data_ports()]
                 if any(value.owner not in chosen for value in found if not self._is_pinned(value)):

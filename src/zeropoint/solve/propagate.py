@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -337,6 +337,4 @@ def _noting_region(kernel: Kernel) -> Generator[None]:
 
 def is_quantized(region: QuantizeRegionOp) -> bool:
     """Whether propagation gave a result of the region a quantized type, or its operands if no result is a float."""
-    no_floats = not any(isinstance(element_of(value), AnyFloat) for value in region.outputs)
-    specs = region.input_specs if no_floats else region.output_specs
-    return any(isinstance(spec, UniformQuantizedType) for spec in specs)
+    return region.is_quantized

@@ -39,6 +39,7 @@ FUNCTIONS = (
 """Functions of one value; `elementwise_unary` is any function."""
 BINARY = ("add", "compare", "divide", "maximum", "minimum", "multiply", "prelu", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
+POSITIONS = ("arg_max", "arg_min")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "select", "slice", "transpose")
 PASSES_ELEMENTS = frozenset(
@@ -64,12 +65,10 @@ PASSES_ELEMENTS = frozenset(
     }
 )
 """Kernels whose results are elements of their operands, moved or selected by a monotonic rule."""
-FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *NORMALIZATIONS, *MOVEMENTS})
+FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *POSITIONS, *NORMALIZATIONS, *MOVEMENTS})
 """Kernels that fusion patterns produce."""
 WRITTEN = frozenset(
     {
-        "arg_max",
-        "arg_min",
         "depth_to_space",
         "expand_dims",
         "fill",

@@ -189,11 +189,16 @@ def shifted(before: bool, name: str, number: float) -> Convert:
 
 
 def sort(op: hlo.SortOp, emit: Emission) -> None:
-    """TOPK_V2 of all elements along the last dimension: values and positions. The least ones come first if negated."""
+    """TOPK_V2 of all elements along the last dimension: values and positions. The least ones come first if negated.
+
+    Integers that a kernel stored are sorted as they are, and then dequantized.
+    """
     axis, greatest = sorted_axis(op)
     kind, shape = element_of(op.inputs[0]), shape_of(op.inputs[0])
+    if greatest:  # LiteRT's NEG is of floats
+        kind = emit.made.get(op.inputs[0], kind)
     order = [*(d for d in range(len(shape)) if d != axis), axis]
-    source, last = _source(emit, op.inputs[0]), [shape[d] for d in order]
+    source, last = emit.operand(op.inputs[0], kind), [shape[d] for d in order]
     name = emit.name(op.results_[0])
     if not greatest:
         negated = emit.temporary(f"{name}/negated", shape, kind)
@@ -208,6 +213,8 @@ def sort(op: hlo.SortOp, emit: Emission) -> None:
         moved, wanted = emit.transposed(made, back, element), emit.declare(result, element_of(result))
         if element is i32:
             emit.operator("CAST", [moved], [wanted], ("CastOptions", {}))
+        elif kind != element_of(result):
+            emit.operator("DEQUANTIZE", [moved], [wanted])
         elif greatest:
             emit.reshape(moved, wanted)
         else:

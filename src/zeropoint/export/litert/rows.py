@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -34,11 +34,13 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.litert import is_tanh_gelu
 from zeropoint.numerics.litert_division import divides
 
 Convert = Callable[[Kernel, Emission], None]
+OUTPUT_TYPES: Mapping[Attribute, int] = {i32: 2, i64: 4}
+"""Types of positions in the schema."""
 
 
 def _source(kernel: Kernel, emit: Emission, port: int = 0) -> int:
@@ -125,6 +127,17 @@ def reduction(op_name: str, version: int) -> Convert:
         kept = len(shape_of(kernel.region.outputs[0])) == len(shape_of(op.inputs[0]))
         inputs = [_source(kernel, emit), axes]
         emit.operator(op_name, inputs, [_result(kernel, emit)], ("ReducerOptions", {"keepDims": kept}), version)
+
+    return convert
+
+
+def position(op_name: str, options: str) -> Convert:
+    """ARG_MAX, ARG_MIN: the first position of the extreme along one dimension."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        fields = {"outputType": OUTPUT_TYPES[element_of(kernel.region.outputs[0])]}
+        inputs = [_source(kernel, emit), emit.integers(array_values(kernel.first(ReduceOp).dimensions), "axis")]
+        emit.operator(op_name, inputs, [_result(kernel, emit)], (options, fields), 2)
 
     return convert
 
@@ -299,6 +312,8 @@ def rescale(kernel: Kernel, emit: Emission) -> None:
 KERNELS: Mapping[str, Convert] = {
     "abs": function("ABS", ("AbsOptions", {}), 3),
     "add": binary("ADD", "AddOptions", 2),
+    "arg_max": position("ARG_MAX", "ArgMaxOptions"),
+    "arg_min": position("ARG_MIN", "ArgMinOptions"),
     "average_pool": pool("AVERAGE_POOL_2D"),
     "broadcast": broadcast,
     "concatenate": concatenate,

@@ -249,13 +249,17 @@ def shifted(before: bool, name: str, number: float) -> Convert:
 
 
 def sort(op: hlo.SortOp, emit: Emission) -> None:
-    """TopK of all elements: values and positions."""
+    """TopK of all elements: values and positions. Integers that a kernel stored are sorted as they are."""
     axis, greatest = sorted_axis(op)
-    kind, shape, label = element_of(op.inputs[0]), shape_of(op.inputs[0]), emit.name(op.results_[0])
+    value, shape, label = op.inputs[0], shape_of(op.inputs[0]), emit.name(op.results_[0])
+    kind = emit.made.get(value, element_of(value))
     names = [emit.builder.unique(f"{label}/{part}") for part in ("values", "positions")]
-    inputs = [_exact(emit, op.inputs[0]).name, emit.integers([shape[axis]], "k")]
+    stored = emit.operand(value, kind) if isinstance(kind, UniformQuantizedType) else _exact(emit, value)
+    inputs = [stored.name, emit.integers([shape[axis]], "k")]
     emit.builder.node("TopK", inputs, names, label, {"axis": axis, "largest": int(greatest), "sorted": 1})
-    emit.put(op.results_[0], Tensor(names[0], kind, shape))
+    values = Tensor(names[0], kind, shape)
+    # As a float, so that readers in another type round the real values, as the program does.
+    emit.put(op.results_[0], Tensor(emit.real(values), element_of(value), shape))
     positions = Tensor(names[1], i64, shape)
     wanted = element_of(op.results_[1])
     if wanted != i64:

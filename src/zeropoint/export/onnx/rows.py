@@ -7,6 +7,7 @@ from math import prod
 from typing import cast
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -14,6 +15,7 @@ from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import Emission, Tensor, clamped
+from zeropoint.export.onnx.graph import element_type
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -31,7 +33,7 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.materialize.storage import window_counts
 
 Convert = Callable[[Kernel, Emission], None]
@@ -179,6 +181,21 @@ def extreme(op_name: str) -> Convert:
     return convert
 
 
+def position(op_name: str) -> Convert:
+    """ArgMax, ArgMin on the integers: the first position of the extreme along one dimension."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        name, result = _name(kernel, emit), kernel.region.outputs[0]
+        (axis,) = array_values(kernel.first(ReduceOp).dimensions)
+        made = emit.direct(op_name, [_source(kernel, emit)], i64, shape_of(result), name, {"axis": axis, "keepdims": 0})
+        if element_of(result) != i64:
+            to = {"to": int(element_type(element_dtype(element_of(result))))}
+            made = emit.direct("Cast", [made], element_of(result), made.shape, f"{name}/cast", to)
+        _put(kernel, emit, made)
+
+    return convert
+
+
 def binary(op_name: str) -> Convert:
     """Converter for a sum or product of two tensors, with ONNX broadcasting, followed by a clamp."""
 
@@ -320,6 +337,8 @@ def rescale(kernel: Kernel, emit: Emission) -> None:
 
 KERNELS: Mapping[str, Convert] = {
     "add": binary("Add"),
+    "arg_max": position("ArgMax"),
+    "arg_min": position("ArgMin"),
     "average_pool": average_pool,
     "batch_matmul": batch_matmul,
     "broadcast": broadcast,

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -38,7 +38,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
 
 from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import element_or_self
-from zeropoint.ir.quant.types import QuantizedType
+from zeropoint.ir.quant.types import QuantizedType, UniformQuantizedType
 
 
 def is_valid_spec(spec: Attribute, port_type: Attribute) -> bool:
@@ -103,6 +103,13 @@ class QuantizeRegionOp(IRDLOperation):
             },
             regions=[body],
         )
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether propagation gave a result a quantized type, or the operands if no result is a float."""
+        no_floats = not any(isinstance(element_or_self(value.type), AnyFloat) for value in self.outputs)
+        specs = self.input_specs if no_floats else self.output_specs
+        return any(isinstance(spec, UniformQuantizedType) for spec in specs)
 
     def print(self, printer: Printer) -> None:
         """Print the custom form."""
