@@ -186,6 +186,28 @@ def test_a_contraction_whose_parts_cannot_be_computed_alone_stays_float() -> Non
     assert any("cannot be computed apart" in reason for reason in left_float(result.propagated).values())
 
 
+def over_two_dimensions(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, parts(net, value))
+    weight = net.random.normal(0, 0.3, (8, 6, 5)) / np.repeat([100.0, 1.0], 4).reshape(-1, 1, 1)
+    dimensions = DotDimensions((), (), (1, 2), (0, 1))
+    return [net.insert(DotGeneralOp(both, net.constant(weight), with_shape(both, [1, 6, 5]), dimensions))]
+
+
+def with_weights_first(net: Network, value: SSAValue) -> list[SSAValue]:
+    both = joined(net, parts(net, value))
+    weight = net.constant(net.random.normal(0, 0.3, (5, 8)) / np.repeat([100.0, 1.0], 4))
+    dimensions = DotDimensions((), (), (1,), (1,))
+    return [net.insert(DotGeneralOp(weight, both, with_shape(both, [5, 1, 6, 6]), dimensions))]
+
+
+@pytest.mark.parametrize("make", [over_two_dimensions, with_weights_first])
+def test_products_in_other_forms_stay_float(make: Make) -> None:
+    program = network(make)
+    result = quantized(program, "cpu")
+    assert sqnr(result, program, is_native=False) > 26  # 5 or less with one scale
+    assert any("cannot be computed apart" in reason for reason in left_float(result.propagated).values())
+
+
 @pytest.mark.parametrize("make", [of_sums, in_groups])
 def test_a_model_with_statistics_after_every_op_is_split_as_the_plain_one(make: Make) -> None:
     plain, annotated = texts_of_plain_and_annotated(network(make), samples(0))

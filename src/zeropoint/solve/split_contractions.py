@@ -20,7 +20,7 @@ The groups of a grouped convolution that read only one part, or several, become 
 
 The sum is made if the noise of the results, with one more rounding per part, is less than that at one scale by more
 than a bit. If the parts cannot be computed alone and the contraction would lose more than three bits, it stays float,
-with the reason.
+with the reason. Products whose weights are the first operand, or have several contracted dimensions, are not split.
 """
 
 from __future__ import annotations
@@ -148,10 +148,7 @@ class _Mixed:
             if shared > WORTH**2 * apart:
                 self._apply(pieces, parts, known, result)
                 return True
-        if shared > PART_TOLERANCE**2 * likely:
-            times = sqrt(shared / likely) if likely else inf
-            why = f"its results would be {times:.3g} times as noisy as with a scale for each part of its operand"
-            keep_float(self.region, f"it reads parts of different ranges that cannot be computed apart: {why}")
+        _keep_noisy_float(self.region, shared, likely)
         return False
 
     def _apply(
@@ -284,6 +281,48 @@ class _Mixed:
         return made.outputs[0]
 
 
+def _keep_noisy_float(region: QuantizeRegionOp, shared: float, likely: float) -> None:
+    """Keep a contraction float if its noise is `shared` and three bits more than `likely`, that of separate parts."""
+    if shared > PART_TOLERANCE**2 * likely:
+        times = sqrt(shared / likely) if likely else inf
+        why = f"its results would be {times:.3g} times as noisy as with a scale for each part of its operand"
+        keep_float(region, f"it reads parts of different ranges that cannot be computed apart: {why}")
+
+
+def _judge_unsplit(region: QuantizeRegionOp, leaves: Leaves) -> None:
+    """Keep a product in a form that is not split float if one scale is too coarse for a part of its operand.
+
+    Its weights may be the first operand, or have several contracted dimensions.
+    """
+    op = region.body.block.first_op
+    inner: list[SSAValue] = list(region.body.block.args)
+    if not isinstance(op, DotGeneralOp) or not is_open(region) or not {op.lhs, op.rhs} <= {*inner}:
+        return
+    dimensions = op.dot_dimension_numbers.data
+    sides = (
+        (region.inputs[inner.index(op.lhs)], list(dimensions.lhs_contracting_dimensions)),
+        (region.inputs[inner.index(op.rhs)], list(dimensions.rhs_contracting_dimensions)),
+    )
+    for (value, axes), (other, weight_axes) in (sides, sides[::-1]):
+        array = own_array(other, leaves.weights)
+        found = along_one_dimension(leaves.of[value]) if value in leaves.of else None
+        whole = known_range(value, leaves.weights, leaves.target)
+        if array is None or found is None or whole is None or found[0] not in axes:
+            continue
+        moved = np.moveaxis(array, weight_axes[axes.index(found[0])], 0).reshape(found[1].size, -1)
+        squares = np.square(moved.astype(np.float64)).sum(axis=1)
+        sizes = np.array([leaves.found[int(number)].step for number in found[1]])
+        outputs = array.size / np.prod([array.shape[axis] for axis in weight_axes])
+        result = range_of(region.outputs[0])
+        rounding = 0.0 if result is None else step_for(result) ** 2 * float(outputs)
+        steps = step_for(whole) * sizes / sizes.max()
+        _keep_noisy_float(
+            region,
+            step_for(whole) ** 2 * float(squares.sum()) + rounding,
+            float((steps**2 * squares).sum()) + rounding,
+        )
+
+
 def _groups(region: QuantizeRegionOp) -> int:
     op = region.body.block.first_op
     return int(op.feature_group_count.value.data) if isinstance(op, ConvolutionOp) else 1
@@ -330,6 +369,8 @@ def split_contractions(program: Program, target: Target) -> Program:
     values = PartValues(leaves)
     for op in list(program.entry.ops):
         mixed = _Mixed.of(op, values) if isinstance(op, QuantizeRegionOp) else None
+        if mixed is None and isinstance(op, QuantizeRegionOp):
+            _judge_unsplit(op, leaves)
         if mixed is None or not mixed.rewrite():
             leaves.visit(op)
     remove_dead_ops(program.entry)
