@@ -19,7 +19,7 @@ import zeropoint as zp
 from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import least_output_sqnr
-from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step, regions_of, spend, widened
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step, spend, widened
 from zeropoint.budget_candidates import by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
@@ -28,6 +28,7 @@ from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import parse_program, print_program

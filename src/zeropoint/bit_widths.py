@@ -14,11 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from zeropoint.budget import Budget, Spent, Step, regions_of, widened
+from zeropoint.budget import Budget, Spent, Step, widened
 from zeropoint.budget.steps import region_names, wide_storage
 from zeropoint.errors import Error, OptionError
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, energies
 from zeropoint.progress import Progress, silent

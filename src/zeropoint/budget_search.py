@@ -16,6 +16,7 @@ from zeropoint.calibrate import Progress, Work
 from zeropoint.correct.judge import without_specs
 from zeropoint.correct.sensitivity import Sensitivity
 from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.verification import sqnr_on
 from zeropoint.workers import worker_count
@@ -82,7 +83,7 @@ class BudgetSearch(Generic[M]):
 
     def _narrow_enough(self, candidates: Candidates[M], journal: SearchJournal) -> Candidates[M]:
         """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""
-        regions, target = budget.regions_of(candidates.calibrated), self.quantize.platform.target
+        regions, target = regions_of(candidates.calibrated), self.quantize.platform.target
         able = any(budget.takes_nibbles(region, target) for region in regions)
         if self.limits.size is None or not able:
             return candidates

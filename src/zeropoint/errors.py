@@ -6,6 +6,7 @@ Every package may import this module; it imports none of them.
 from __future__ import annotations
 
 import errno
+import json
 import mmap
 import os
 import re
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 _ROOT = Path(__file__).parent
 _NO_MEMORY = re.compile(f"{re.escape(os.strerror(errno.ENOMEM))}|failed to map segment", re.IGNORECASE)
@@ -147,3 +149,12 @@ def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[Non
         raise
     except Exception as error:
         raise kind(f"unreadable {source} ({summary(error)})") from error
+
+
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """The object that a text is in JSON; an empty one for any other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

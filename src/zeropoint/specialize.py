@@ -17,6 +17,7 @@ from zeropoint.ir.annotations import CORRECTIONS, FACTS
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.options import Options
 from zeropoint.passes import (
     ASKING_PASSES,
@@ -105,8 +106,8 @@ def corrected(decided: Program, made: Quantization, target: str) -> Program:
     program, before = decided.clone(), made.decided.clone()
     for one in (program, before):
         give_biases(one, named_target(target))
-    triples = list(zip(*map(_regions, (program, before, made.propagated)), strict=False))
-    counts = {len(_regions(one)) for one in (program, before, made.propagated)}
+    triples = list(zip(*map(regions_of, (program, before, made.propagated)), strict=False))
+    counts = {len(regions_of(one)) for one in (program, before, made.propagated)}
     if len(counts) > 1 or any(len({_kind(region) for region in triple}) > 1 for triple in triples):
         return decided
     for own, old, new in triples:
@@ -115,10 +116,6 @@ def corrected(decided: Program, made: Quantization, target: str) -> Program:
             _adopt(own, new, changed, program, made.propagated)
     program.module.attributes[CORRECTIONS] = made.propagated.module.attributes[CORRECTIONS]
     return program
-
-
-def _regions(program: Program) -> list[QuantizeRegionOp]:
-    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
 
 
 def _kind(region: QuantizeRegionOp) -> tuple[str, int]:

@@ -35,6 +35,7 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import location_of, location_text, name_location
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify import simplify
@@ -79,7 +80,7 @@ def split_composites(
 
 def _composed(program: Program) -> list[QuantizeRegionOp]:
     """The quantized composites of several ops."""
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and is_quantized(op)]
+    regions = filter(is_quantized, regions_of(program))
     return [region for region in regions if is_composed(region, program.weights)]
 
 
@@ -93,7 +94,7 @@ def _decided(
     except MissingStatistics as error:
         region.attributes[FLOAT_REASON] = StringAttr(f"kernel '{region.logical_kernel.data}': {error}")
         return None
-    computed = [op for op in decided.entry.ops if isinstance(op, QuantizeRegionOp)]
+    computed = regions_of(decided)
     return decided if any(map(is_quantized, computed)) else None
 
 

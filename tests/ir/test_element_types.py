@@ -13,11 +13,11 @@ from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.text import parse_program
 from zeropoint.materialize import materialize
 from zeropoint.report.counts import float_ops
 from zeropoint.solve import propagate
-from zeropoint.solve.check import regions_of
 from zeropoint.targets import target
 
 RANGE, PIN = "!quant.calibrated<f32<-2.0:2.0>>", "!quant.uniform<i8:f32, 0.5:3>"

@@ -20,10 +20,10 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import shape_of
 from zeropoint.numerics.ranges import asymmetric, symmetric
 from zeropoint.solve import is_rescale
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.classes import DEFAULT_RANGES, holds
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import take_constraints

@@ -18,6 +18,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     ClampOp,
@@ -39,7 +40,6 @@ from zeropoint.solve import (
     propagate,
     wanted_statistics,
 )
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.classes import real_range
 from zeropoint.targets import target
 

@@ -21,11 +21,11 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, TanhOp
 from zeropoint.ir.tensors import Array, with_element, with_shape
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.recipe import RecipeError, recipe_of
-from zeropoint.solve.check import regions_of
 
 K, N, SIZE = 64, 5, 16
 RANDOM = np.random.default_rng(5)

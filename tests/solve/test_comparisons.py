@@ -16,11 +16,11 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import count_ops
-from zeropoint.solve.check import regions_of
 
 RANDOM = np.random.default_rng(8)
 SAMPLES = [{"x0": RANDOM.uniform(-1.5, 1.5, (40, 6)).astype(np.float32)} for _ in range(3)]

@@ -16,10 +16,11 @@ from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.solve import PropagationError, is_rescale, move_rescales, propagate, rescale_count
-from zeropoint.solve.check import check_kernels, regions_of
+from zeropoint.solve.check import check_kernels
 from zeropoint.targets import Target, TargetError, relation_text
 
 I8, NARROW = Storage.of("i8"), Storage.of("i8", -127)

@@ -14,6 +14,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     ConcatenateOp,
     ConvolutionLayout,
@@ -27,7 +28,6 @@ from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.lower import LoweringError, integer_io
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.solve import rescale_count, violations
-from zeropoint.solve.check import regions_of
 from zeropoint.targets import target
 
 SHAPE = (1, 8, 6, 6)

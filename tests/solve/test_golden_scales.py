@@ -6,8 +6,8 @@ import pytest
 
 from solve.graphs import Graph
 from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.solve import PropagationError, propagate
-from zeropoint.solve.check import regions_of
 from zeropoint.targets import Free, KernelRow, PortRule, Role, Target
 
 GOLDEN = [

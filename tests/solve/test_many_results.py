@@ -13,6 +13,7 @@ from zeropoint.fuse import fuse, unfuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import insert_casts, materialize
@@ -20,7 +21,7 @@ from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import float_ops
 from zeropoint.report.explain import explain
 from zeropoint.solve import move_rescales, propagate
-from zeropoint.solve.check import check_fully_quantized, check_kernels, regions_of
+from zeropoint.solve.check import check_fully_quantized, check_kernels
 from zeropoint.targets import Target, TargetError
 
 T = "tensor<256xf32>"

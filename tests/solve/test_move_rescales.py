@@ -14,12 +14,13 @@ from zeropoint.ir.annotations import RESCALE_COUNTS
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count, violations
-from zeropoint.solve.check import region_name, regions_of
+from zeropoint.solve.check import region_name
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.targets import MultiplierScale, Target, target
 

@@ -17,12 +17,12 @@ from zeropoint.ir.annotations import FACTS, RESCALE
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.opt import parse_passes
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
 from zeropoint.solve import is_rescale, propagate
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.propagate import is_quantized
 from zeropoint.targets import Free, PortRule, Role, SameScale, Target
 

@@ -19,6 +19,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     ConcatenateOp,
@@ -31,7 +32,6 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Quantization, quantize
 from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count, violations
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.constraints import root
 from zeropoint.solve.joins import PART_TOLERANCE, settle_kernels
 from zeropoint.solve.precision import TOLERANCE

@@ -16,8 +16,9 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.solve import PropagationError, is_rescale, propagate, rescale_count
-from zeropoint.solve.check import regions_of, violations
+from zeropoint.solve.check import violations
 from zeropoint.targets import Custom, KernelRow, PortRule, Role, Target
 
 I8 = Storage.of("i8")

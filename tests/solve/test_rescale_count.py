@@ -9,8 +9,9 @@ import pytest
 from solve.graphs import KINDS, TOY, random_graph
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.solve import is_rescale, propagate
-from zeropoint.solve.check import regions_of, violations
+from zeropoint.solve.check import violations
 from zeropoint.solve.constraints import root
 
 FIXED = set(KINDS)

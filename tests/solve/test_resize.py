@@ -13,10 +13,10 @@ from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import count_ops
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.weights import exact_scales
 
 SHAPE = (1, 2, 1, 12)

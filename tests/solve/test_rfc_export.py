@@ -34,6 +34,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     ConstFakeQuantOp,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     ConstantOp,
     ConvolutionLayout,
@@ -50,7 +51,6 @@ from zeropoint.pipeline import quantize
 from zeropoint.solve import (
     is_rescale,
 )
-from zeropoint.solve.check import regions_of
 from zeropoint.targets import TARGETS, target
 
 SENTENCES: dict[str, tuple[str, ...]] = {

@@ -33,6 +33,7 @@ from zeropoint.ir.quant import (
     QuantizeRegionOp,
     UniformQuantizedType,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     ClampOp,
@@ -53,7 +54,6 @@ from zeropoint.solve import (
     violations,
     wanted_statistics,
 )
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.classes import real_range
 from zeropoint.targets import TARGETS, target
 

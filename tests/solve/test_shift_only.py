@@ -17,10 +17,11 @@ from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.model import Model
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve import rescale_count
-from zeropoint.solve.check import regions_of, violations
+from zeropoint.solve.check import violations
 from zeropoint.targets import target
 
 

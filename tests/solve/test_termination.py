@@ -7,9 +7,9 @@ import pytest
 
 from solve.graphs import ACT, CENTRED, KINDS, TOY, Graph, random_graph, row
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve import is_rescale, move_rescales, propagate, violations
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.move_rescales import _Moves
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import Collision, Pieces, separate

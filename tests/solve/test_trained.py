@@ -23,6 +23,7 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, SineOp
 from zeropoint.ir.tensors import with_element, with_shape
 from zeropoint.ir.text import parse_program
@@ -32,7 +33,6 @@ from zeropoint.quant_passes import convert_fake_quant
 from zeropoint.report.counts import count_ops
 from zeropoint.report.explain import explain
 from zeropoint.solve import propagate
-from zeropoint.solve.check import regions_of
 from zeropoint.targets import target
 
 RANDOM = np.random.default_rng(0)

@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import Step
-from zeropoint.errors import check_regular
+from zeropoint.errors import check_regular, json_object
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
@@ -44,7 +44,7 @@ class SearchJournal:
 
     def _read(self, path: Path, what: str) -> None:
         check_regular(path, BudgetError)
-        records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := _parsed(line))]
+        records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := json_object(line))]
         if not records or records[0].get("what") != what:
             raise BudgetError(
                 f"{path}: found the journal of another model or other options, or a damaged one, expected that of this "
@@ -80,11 +80,3 @@ def _names(steps: Sequence[Step]) -> tuple[str, ...]:
 def _record(entry: tuple[Sequence[str], Figures]) -> dict[str, Any]:
     steps, figures = entry
     return {"steps": list(steps), **asdict(figures)}
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -26,6 +26,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, StatisticsOp, Storage
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.result_names import result_names
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import multiplications_of
@@ -88,11 +89,6 @@ def narrow(program: Program, steps: Iterable[Step], budget: Budget, target: Targ
     taken, names = final(steps), region_names(program)
     regions = enumerate(regions_of(program) if budget.nibbles else ())
     return {n: names[n] for n, one in regions if n not in taken and takes_nibbles(one, target)}
-
-
-def regions_of(program: Program) -> list[QuantizeRegionOp]:
-    """The regions of a program, in order."""
-    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
 
 
 def region_names(program: Program) -> list[str]:

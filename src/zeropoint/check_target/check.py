@@ -21,7 +21,8 @@ from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.quant import Storage
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, quantize
 from zeropoint.targets import KernelRow, Target, target
@@ -155,7 +156,7 @@ def _difference(port: ModelPort | None, theirs: Array, ours: Array) -> Array:
 
 def _other_kernel(program: Program, row: KernelRow) -> str:
     """The reason why the program does not use the row's kernel; empty where it does."""
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     for op in regions:
         if not op.is_quantized:
             reason = op.attributes.get(FLOAT_REASON)

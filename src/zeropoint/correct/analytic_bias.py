@@ -24,6 +24,7 @@ from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
 
@@ -43,7 +44,7 @@ def correct_biases(
 
     Positions where the input `mask` is 0 are left out of the means.
     """
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     found = (contraction_kernel(region, program.weights, target) for region in regions)
     kernels = [kernel for kernel in found if kernel is not None]
     readers: dict[str, list[ContractionKernel]] = {}

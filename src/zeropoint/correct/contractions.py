@@ -23,6 +23,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.quant.evaluate import element_parameters
 from zeropoint.ir.quant.storage import MAX_WIDTH
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
@@ -277,7 +278,7 @@ def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | 
 
 def give_biases(program: Program, target: Target) -> None:
     """Add a zero bias, in place, to quantized contractions without one, if the target's kernel has a bias operand."""
-    for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
+    for region in regions_of(program):
         rows = target.by_kernel.get(region.logical_kernel.data, ())
         specs = (*region.input_specs, *region.output_specs)
         typed = len(region.inputs) == 2 and all(isinstance(spec, UniformQuantizedType) for spec in specs)

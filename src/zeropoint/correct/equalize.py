@@ -44,6 +44,7 @@ from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis, 
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -217,7 +218,7 @@ def _scale(site: Site, factors: Array, weights: Weights) -> None:
 
 def sites(program: Program) -> list[Site]:
     """The sites of a fused program, in order."""
-    regions = (op for op in program.entry.ops if isinstance(op, QuantizeRegionOp))
+    regions = regions_of(program)
     found = (Site.of(region, program.weights) for region in regions)
     return [site for site in found if site is not None]
 

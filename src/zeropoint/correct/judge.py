@@ -10,7 +10,7 @@ import numpy as np
 from zeropoint.interp import Engine
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
@@ -113,7 +113,7 @@ def _gain(ours: float, theirs: float) -> float:
 def without_specs(program: Program) -> Program:
     """The float form of a propagated program, with its current constants."""
     program = program.clone()
-    for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
+    for region in regions_of(program):
         inline_region(region)
     program.module.attributes.clear()
     return program

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from zeropoint.errors import reading
+from zeropoint.errors import json_object, reading
 from zeropoint.frontend.errors import ModelError
 
 KEY = "zeropoint"
@@ -53,12 +52,4 @@ def _metadata(path: Path) -> Mapping[str, Any]:
         properties = onnx.load_model_from_string(path.read_bytes()).metadata_props
     except DecodeError:
         return {}
-    return next((_json(entry.value) for entry in properties if entry.key == KEY), dict[str, Any]())
-
-
-def _json(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return next((json_object(entry.value) for entry in properties if entry.key == KEY), dict[str, Any]())

@@ -36,6 +36,7 @@ from zeropoint.ir.quant import (
     QuantizedType,
     QuantizeRegionOp,
 )
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import with_element
 
 
@@ -91,7 +92,7 @@ def _inline(region: QuantizeRegionOp, free: set[tuple[QuantizeRegionOp, int]]) -
 def unfuse(program: Program) -> Program:
     """A copy without regions and without the rescales that only the old target wanted."""
     program = program.clone()
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     free = {
         (region, index)
         for region in regions

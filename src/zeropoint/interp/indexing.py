@@ -56,7 +56,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
                 position = clamped(vectors[..., dims.start_index_map.index(d)], operand.shape[d] - slices[d])
             if d in dims.operand_batching_dims:
                 axis = dims.start_indices_batching_dims[dims.operand_batching_dims.index(d)]
-                position = position + _counting(batch_shape, axis - (axis > vector_dim))
+                position = position + counting(batch_shape, axis - (axis > vector_dim))
             positions.append(_with_window(position, windows, d, slices[d]))
         # NumPy's advanced indexing puts the indexed dimensions first, in that order, if they are adjacent.
         lifted = operand.transpose(*indexed, *whole)
@@ -75,7 +75,7 @@ def _result_order(dims: GatherDimensions, batch_rank: int, found: Sequence[int])
     return [batch_rank + found.index(at_offset[d]) if d in at_offset else next(batches) for d in range(rank)]
 
 
-def _counting(shape: Sequence[int], axis: int) -> Array:
+def counting(shape: Sequence[int], axis: int) -> Array:
     """0, 1, ... along `axis`, shaped to broadcast with `shape`."""
     return np.arange(shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
 
@@ -85,7 +85,7 @@ def _with_window(position: Array, windows: Sequence[int], dim: int, size: int) -
     behind = position.reshape(position.shape + (1,) * len(windows))
     if dim not in windows:
         return behind
-    return behind + _counting([size if other == dim else 1 for other in windows], windows.index(dim))
+    return behind + counting([size if other == dim else 1 for other in windows], windows.index(dim))
 
 
 def dynamic_slice(op: DynamicSliceOp, scope: Scope) -> Function:

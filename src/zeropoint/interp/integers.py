@@ -16,6 +16,7 @@ from zeropoint.interp.binding import Binary, Kernel, Rule, Scope, Unary
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.numerics import functions
+from zeropoint.numerics.storage import half_range
 
 INDEX = np.dtype(np.int64)
 
@@ -90,7 +91,7 @@ def _from_unsigned(op: Operation, scope: Scope) -> Kernel:
 def _to_unsigned(op: Operation, scope: Scope) -> Kernel:
     del scope
     width, dtype = _width(op.results[0]), dtype_of(op.results[0])
-    high = 1 << (width - 1)
+    high = half_range(width)
 
     def run(array: Array) -> Array:
         whole = np.trunc(array.astype(np.float64)).astype(np.int64)

@@ -15,6 +15,7 @@ from xdsl.ir import Block
 
 from zeropoint.interp.binding import Body, Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
+from zeropoint.interp.indexing import counting
 from zeropoint.interp.quantized import implicit_conversion
 from zeropoint.ir.stablehlo import BinaryOp, MaximumOp, MinimumOp, ScatterDimensions, ScatterOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
@@ -83,9 +84,9 @@ def target_indices(
             position = np.expand_dims(starts, dims.update_window_dims)
         if dim in dims.input_batching_dims:
             axis = dims.scatter_indices_batching_dims[dims.input_batching_dims.index(dim)]
-            position = position + _counting(update_shape, batches[axis - (axis > dims.index_vector_dim)])
+            position = position + counting(update_shape, batches[axis - (axis > dims.index_vector_dim)])
         if dim in windowed:
-            position = position + _counting(update_shape, dims.update_window_dims[windowed.index(dim)])
+            position = position + counting(update_shape, dims.update_window_dims[windowed.index(dim)])
         inside &= (position >= 0) & (position < size)
         flat = flat + position * math.prod(shape[dim + 1 :])
     return np.broadcast_to(flat, update_shape)[inside], inside
@@ -99,11 +100,6 @@ def _bounded(positions: Array, size: int) -> Array:
         # Before the conversion to signed integers, in which the greatest ones would be negative.
         return np.minimum(positions, np.uint64(size)).astype(np.intp)
     return np.clip(positions.astype(np.int64, copy=False), -size - 1, size).astype(np.intp, copy=False)
-
-
-def _counting(shape: Sequence[int], axis: int) -> Array:
-    """0, 1, ... along `axis`, shaped to broadcast with `shape`."""
-    return np.arange(shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
 
 
 def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> Arrays:

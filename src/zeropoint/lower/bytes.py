@@ -42,7 +42,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.lower.context import storage_element, stored_element
-from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.storage import StorageType, half_range
 
 BYTE = 8
 _FIXED = (ReturnOp, StorageCastOp, BitcastConvertOp)
@@ -127,7 +127,7 @@ def _narrow_uses(value: SSAValue, weights: Weights) -> None:
         edge = _Edge(Builder(InsertPoint.before(use.operation)), location_of(value), weights)
         integers = edge.cast(value, i8)
         if not kind.storage.type.signed:  # the number of the same low bits that fits the signed type
-            mask, half = (1 << kind.storage.type.width) - 1, 1 << (kind.storage.type.width - 1)
+            mask, half = (1 << kind.storage.type.width) - 1, half_range(kind.storage.type.width)
             bounded = edge.add(AndOp(integers, edge.filled(integers, mask)))  # what any body makes has this bound
             flipped = edge.add(XorOp(bounded, edge.filled(integers, half)))
             integers = edge.add(SubtractOp(flipped, edge.filled(integers, half)))

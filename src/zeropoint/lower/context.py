@@ -46,6 +46,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.requantize import Multiplier
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+from zeropoint.numerics.storage import half_range, signed_range
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.ranges import EXACT, Interval, Ranges
 
@@ -94,7 +95,7 @@ def signed_integers(array: Array) -> Array:
     if array.dtype.kind != "u":
         return array
     # Flipping the highest bit subtracts half the range, without overflow.
-    half = array.dtype.type(1 << (8 * array.dtype.itemsize - 1))
+    half = array.dtype.type(half_range(8 * array.dtype.itemsize))
     return (array ^ half).view(f"i{array.dtype.itemsize}")
 
 
@@ -141,7 +142,7 @@ def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str, *
     bound = int(found.magnitude.max(initial=0))
     number = f"up to {bound}" if bound <= EXACT else "beyond 2^63"
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
-    most = f"at most {(1 << (bits - 1)) - 1} (i{bits})"
+    most = f"at most {signed_range(bits)[1]} (i{bits})"
     if unsigned:
         number, most = f"{found.least}..{found.greatest}", f"0..{(1 << bits) - 1} (ui{bits})"
     return f"{describe(op)}: {channel}found {what} {number}, expected {most}; {remedy}"
@@ -190,7 +191,7 @@ class Lowering:
     def flipped(self, integers: SSAValue) -> SSAValue:
         """Convert stored integers between signed and unsigned by flipping the highest bit."""
         width = 8 * element_dtype(element_of(integers)).itemsize
-        half = self.filled(integers, -(1 << (width - 1)), IntegerType(width))
+        half = self.filled(integers, -half_range(width), IntegerType(width))
         return self.insert(XorOp(integers, half)).result
 
     def integers(self, value: SSAValue) -> Array | None:

@@ -37,6 +37,7 @@ from zeropoint.lower.zero_points import choose, corrected_after
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import half_range
 from zeropoint.ranges.contraction import terms
 
 NIBBLE, BYTE = 4, 8
@@ -127,7 +128,7 @@ def held_weights(
 
 
 def _fits(low: int, high: int, width: int) -> bool:
-    half = 1 << (width - 1)
+    half = half_range(width)
     return -half <= low <= high < half
 
 

@@ -48,6 +48,7 @@ from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_of, location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType, stored_array
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
@@ -229,7 +230,7 @@ def materialize(program: Program) -> Program:
     """A copy with every region replaced by quantized StableHLO, or inlined if it is float."""
     program = program.clone()
     run = _Materialization(program.weights, program.profile or DEFAULT_PROFILE)
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     chosen = [region for region in regions if is_quantized(region)]
     for region in chosen:
         run.replace(region)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.solve import drop_inside
@@ -24,7 +25,7 @@ from zeropoint.solve import drop_inside
 
 def weights_only_kernels(program: Program) -> list[QuantizeRegionOp]:
     """The float kernels whose weights a recipe stores."""
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     demands = {region: {fact.name: fact.value for fact in facts_of(region, DEMANDS)} for region in regions}
     return [region for region in regions if FLOAT_ACTIVATIONS.items() <= demands[region].items()]
 

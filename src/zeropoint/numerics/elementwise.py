@@ -26,7 +26,7 @@ from zeropoint.numerics.requantize import (
     requantize,
 )
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN, multiply_by_quantized_multiplier, round_half_away
-from zeropoint.numerics.storage import smallest_dtype
+from zeropoint.numerics.storage import half_range, smallest_dtype
 from zeropoint.numerics.xnnpack import sum_factors
 
 
@@ -88,7 +88,7 @@ class CommonScaleSum:
         for shift in range(accumulator_width - 1, 0, -1):
             factors = [int(factor) for factor in round_half_away(np.ldexp(ratios, shift))]
             used = sum(r * abs(a) for r, a in zip(reach, factors, strict=True))
-            fits = multiplier_width >= 32 or max(map(abs, factors)) < 1 << (multiplier_width - 1)
+            fits = multiplier_width >= 32 or max(map(abs, factors)) < half_range(multiplier_width)
             if fits and used + (1 << (shift - 1)) <= limit:
                 return CommonScaleSum(
                     tuple(factors), zeros, shift, out_zero, output.storage_min, output.storage_max, accumulator_width

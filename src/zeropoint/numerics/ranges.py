@@ -15,7 +15,7 @@ import numpy.typing as npt
 from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from zeropoint.numerics.fake_quantization import MOST_BITS, FakeQuantization
 from zeropoint.numerics.rounding import round_half_away
-from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.storage import StorageType, half_range
 
 SCALE_FLOOR = 2.0**-60
 """The least scale that is ever chosen: the product of two such scales, 2^-120, is still a normal f32."""
@@ -140,7 +140,7 @@ def symmetric(
     storage_min = storage.narrow_min if narrow else storage.min
     storage_max = storage.max if greatest is None else greatest
     low, high = _widened(minimum, maximum, storage_min, storage_max)
-    zero_point = 0 if storage.signed else 1 << (storage.width - 1)
+    zero_point = 0 if storage.signed else half_range(storage.width)
     # By the positive side also without `narrow`: at 128 steps to the maximum, the maximum itself would saturate.
     scale = np.maximum(-low, high) / float(storage_max - zero_point)
     scale, degenerate = _floored(scale, low, high, zero_range_scale)

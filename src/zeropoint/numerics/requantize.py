@@ -49,7 +49,7 @@ from zeropoint.numerics.multiplier import (
     wide_multiplier,
 )
 from zeropoint.numerics.rounding import INT32_MAX
-from zeropoint.numerics.storage import smallest_dtype
+from zeropoint.numerics.storage import signed_range, smallest_dtype
 
 WIDE_STORAGE_LIMIT = 65536.0
 """The greatest real multiplier for storage wider than 16 bits."""
@@ -190,7 +190,7 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
     it computes in 64 bits for any int32.
     """
     behaviour, shift = multiplier.behaviour, multiplier.shift
-    own = (1 << (accumulator_width - 1)) - 1
+    own = signed_range(accumulator_width)[1]
     if shift is None:
         limit = np.full(multiplier.multiplier.shape, INT64_MAX)
         # Forms without a shift are computed in floats, which do not overflow. Only `exact` multiplies limbs in 64 bits.

@@ -14,6 +14,22 @@ import numpy as np
 _SPELLING = re.compile(r"([iu])([1-9][0-9]*)")
 
 
+def half_range(width: int) -> int:
+    """2^(width - 1): signed integers are -half..half - 1, and unsigned ones minus half are signed."""
+    return 1 << (width - 1)
+
+
+def signed_range(width: int) -> tuple[int, int]:
+    """The least and the greatest signed integer of a width."""
+    half = half_range(width)
+    return -half, half - 1
+
+
+def as_signed(number: int, width: int) -> int:
+    """The signed integer with the bits of an unsigned one."""
+    return number - (1 << width) if number >= half_range(width) else number
+
+
 @dataclass(frozen=True)
 class StorageType:
     """A signed or unsigned integer of `width` bits, 1 to 32, or 64 for accumulators. Raises ValueError otherwise."""
@@ -39,12 +55,12 @@ class StorageType:
     @property
     def min(self) -> int:
         """The least value."""
-        return -(1 << (self.width - 1)) if self.signed else 0
+        return signed_range(self.width)[0] if self.signed else 0
 
     @property
     def max(self) -> int:
         """The greatest value."""
-        return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
+        return signed_range(self.width)[1] if self.signed else (1 << self.width) - 1
 
     @property
     def narrow_min(self) -> int:
@@ -65,8 +81,7 @@ def smallest_dtype(minimum: int, maximum: int) -> np.dtype[np.signedinteger] | n
     """
     for bits in (8, 16, 32, 64):
         for signed in (True, False):
-            low = -(1 << (bits - 1)) if signed else 0
-            high = (1 << (bits - signed)) - 1
-            if low <= minimum and maximum <= high:
-                return np.dtype(f"{'int' if signed else 'uint'}{bits}")
+            kind = StorageType(signed, bits)
+            if kind.min <= minimum and maximum <= kind.max:
+                return kind.dtype
     raise ValueError(f"found the range {minimum}..{maximum}; expected one that 64 bits hold")

@@ -31,6 +31,7 @@ from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_sha
 from zeropoint.ir.standard.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from zeropoint.ir.standard.tensor import ReshapeOp
 from zeropoint.ir.weights import ElementsAttr, Weights
+from zeropoint.numerics.storage import half_range
 from zeropoint.quant_passes.affine import ScalarParameters
 from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 
@@ -150,6 +151,6 @@ def _parameter_elements(quantized: UniformQuantizedType, weights: Weights) -> tu
     # Signless integers with the same bits; narrow ones are sign-extended in their containers.
     wrapped = quantized.zero_points
     if not storage.type.signed:
-        wrapped = np.where(wrapped >= 1 << (storage.type.width - 1), wrapped - (1 << storage.type.width), wrapped)
+        wrapped = np.where(wrapped >= half_range(storage.type.width), wrapped - (1 << storage.type.width), wrapped)
     container = np.dtype(f"i{np.dtype(storage.dtype).itemsize}")
     return scales, weights.attribute(wrapped.astype(container), storage.mlir_type)

@@ -24,6 +24,7 @@ from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant.containers import ranked_shape
 from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from zeropoint.ir.weights import ElementsAttr
+from zeropoint.numerics.storage import as_signed
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -50,9 +51,7 @@ class Emitter:
 
     def integer(self, value: int, integer_type: IntegerType) -> SSAValue:
         """An integer constant; a large unsigned value becomes the signless constant with the same bits."""
-        width = integer_type.width.data
-        signed = value - (1 << width) if value >= 1 << (width - 1) else value
-        return self.value(ConstantOp(IntegerAttr(signed, integer_type)))
+        return self.value(ConstantOp(IntegerAttr(as_signed(value, integer_type.width.data), integer_type)))
 
     def real(self, value: float, float_type: AnyFloat) -> SSAValue:
         """A float constant, rounded to its type."""

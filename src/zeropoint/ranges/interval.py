@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.storage import signed_range
 
 EXACT = (1 << 63) - (1 << 24)
 """The greatest magnitude of an exact bound. Estimates in f64 decide whether it is exceeded; their relative error is
@@ -104,7 +105,7 @@ class Interval:
     def fits(self, bits: int) -> bool:
         """Whether every element fits a two's complement integer of that many bits."""
         # `UNBOUNDED` is itself a number of 64 bits, so it must not pass as one that fits them.
-        return self.within(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) and self.is_bounded
+        return self.within(*signed_range(bits)) and self.is_bounded
 
     @property
     def is_bounded(self) -> bool:

@@ -83,7 +83,9 @@ def _type(
 ) -> UniformQuantizedType:
     """The type that demands state; weights have as many steps above 0 as below."""
     bits = demands["bits"].value if "bits" in demands else "8"
-    storage = Storage.of(f"i{bits}", 1 - (1 << (int(bits) - 1))) if is_weight else Storage.of(f"i{bits}")
+    storage = Storage.of(f"i{bits}")
+    if is_weight:
+        storage = Storage(storage.type, storage.type.narrow_min, storage.maximum)
     expressed = element_of(op.output)
     assert isinstance(expressed, AnyFloat)
     if "range" in demands:

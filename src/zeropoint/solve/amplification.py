@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weights_by_channel
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import ReturnOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp
@@ -43,7 +44,7 @@ def amplified(divided: Divided, index: int, span: Range) -> Amplified | None:
         if filters is None:
             return None
         axis = reader.dimension_numbers.data.kernel_output_feature_dimension
-        channels = np.moveaxis(np.take(filters, divided.chosen, axis), axis, 0).reshape(divided.chosen.size, -1)
+        channels = weights_by_channel(np.take(filters, divided.chosen, axis), axis)
         gain = float(np.sqrt(np.square(channels, dtype=np.float64).sum(1)).max())
         return Amplified(gain, (gain * span[0], gain * span[1]))
     points = np.linspace(*span, POINTS, dtype=np.float64).astype(np.float32)

@@ -17,6 +17,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import named_kernel, written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.ranges import held_scale
@@ -39,11 +40,6 @@ from zeropoint.targets import (
 ACCUMULATOR = Storage.of("i32")
 CONTRACTED = ("input", "weight", "bias")
 """The inputs of a contraction."""
-
-
-def regions_of(program: Program) -> list[QuantizeRegionOp]:
-    """The regions of the entry function, in order."""
-    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
 
 
 def region_name(region: QuantizeRegionOp) -> str:

@@ -37,8 +37,8 @@ from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_name, f
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import shape_of
-from zeropoint.solve.check import regions_of
 from zeropoint.solve.classes import cuts_off
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError

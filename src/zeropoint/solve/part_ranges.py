@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.element_parts import MOVES
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionOp, DotGeneralOp, SelectOp
 from zeropoint.ir.tensors import Array
@@ -93,7 +93,7 @@ def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
 
 def weighted_range(array: Array, axis: int, span: Range) -> Range:
     """The sums of weights, with output channels along `axis`, times values in a range or 0."""
-    filters = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).astype(np.float64)
+    filters = weights_by_channel(array, axis).astype(np.float64)
     up, down = np.maximum(filters, 0).sum(1), np.minimum(filters, 0).sum(1)
     low, high = min(span[0], 0.0), max(span[1], 0.0)
     return float((up * low + down * high).min()), float((up * high + down * low).max())

@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.regions import regions_of
 from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.termination import Port
 from zeropoint.targets import DATA, OUTPUT, AtLeast, KernelRow, PortRule, SameScale, Target
@@ -27,7 +28,7 @@ BYTE = 8
 
 def reader_storages(program: Program, target: Target) -> dict[Port, Asked]:
     """The storages that readers require of kernels' outputs, and wide kernels of their operands, by port."""
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1]
+    regions = [region for region in regions_of(program) if len(region.outputs) == 1]
     rows = {region: _fitting(region, target) for region in regions}
     narrow: set[SSAValue] = set()  # made by kernels that give no more than 8 bits
     for region in regions:

@@ -21,6 +21,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.normalizations import row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.kernel import Kernel
@@ -42,7 +43,7 @@ def all_values(program: Program) -> list[SSAValue]:
 
 def _inner(program: Program) -> list[SSAValue]:
     """The values inside of a user's composites."""
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = regions_of(program)
     return [value for region in regions for value in inner_values(region, program.weights)]
 
 

@@ -20,6 +20,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.storage import signedness_of
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.arrays import AnyArray
+from zeropoint.numerics.storage import as_signed
 from zeropoint.quant_passes.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -70,5 +71,4 @@ def number_attribute(value: float, element: Element | IndexType) -> IntegerAttr[
     if not isinstance(element, IntegerType):
         return FloatAttr(float(value), element)
     whole, width = int(value), element.bitwidth
-    wraps = width > 1 and whole >= 1 << (width - 1)
-    return IntegerAttr(whole - (1 << width) if wraps else whole, element)
+    return IntegerAttr(as_signed(whole, width) if width > 1 else whole, element)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.ir.quant import Storage
-from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.storage import StorageType, half_range
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class EitherSign:
     def other(self) -> Storage:
         """The equivalent storage of the other signedness."""
         kind = self.storage.type
-        offset = 1 << (kind.width - 1)
+        offset = half_range(kind.width)
         shift = offset if kind.signed else -offset
         kind = StorageType(not kind.signed, kind.width)
         return Storage(kind, self.storage.minimum + shift, self.storage.maximum + shift)

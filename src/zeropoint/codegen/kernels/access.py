@@ -20,6 +20,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, element, i64, lanes, vector
 from zeropoint.numerics import CommonScaleSum
+from zeropoint.numerics.storage import half_range
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class Elements:
         access = self.reads[operand]
         count = lanes(value.type)
         bits = WIDTHS[element(value.type)]
-        biased = f.binary("xor", value, constant(value.type, -(1 << (bits - 1))))
+        biased = f.binary("xor", value, constant(value.type, -half_range(bits)))
         if (operand, count) in self._tables:
             isa = self.isa.of_bytes(count)
             assert isa is not None

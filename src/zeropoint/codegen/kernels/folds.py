@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.access import Access, Elements, row_addresses
 from zeropoint.codegen.kernels.elements import Region
+from zeropoint.codegen.kernels.loops import OuterLoops
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, vector
@@ -24,7 +25,7 @@ Visit = Callable[[list[Value], list[Value]], list[Value]]
 
 
 @dataclass(frozen=True)
-class Fold:
+class Fold(OuterLoops):
     """`sizes` are the loops of the results, then the `inner` ones that are reduced, in order.
 
     Operands are the values, then their initial values (with strides of 0), the tables of the body, then the results.
@@ -38,11 +39,6 @@ class Fold:
     writes: tuple[Access, ...]
     region: Region
     left_to_right: bool
-
-    @property
-    def outer(self) -> tuple[int, ...]:
-        """The sizes of the results' loops."""
-        return self.sizes[: len(self.sizes) - self.inner]
 
     def tasks(self, isa: InstructionSet) -> int:
         """Number of elements of a result."""

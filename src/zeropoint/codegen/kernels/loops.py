@@ -63,8 +63,20 @@ class Reduction:
         return identity(self.op, self.body[-1].type, self.body[-1].signed)
 
 
+class OuterLoops:
+    """Loops of the results, of `sizes`, with `inner` loops of a reduction at the end."""
+
+    sizes: tuple[int, ...]
+    inner: int
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The sizes of the results' loops."""
+        return self.sizes[: len(self.sizes) - self.inner]
+
+
 @dataclass(frozen=True)
-class Nest:
+class Nest(OuterLoops):
     """`sizes` are the output's loops, then the `inner` loops of the reduction. Strides have an entry per loop."""
 
     sizes: tuple[int, ...]
@@ -73,11 +85,6 @@ class Nest:
     write: Access
     reduction: Reduction | None
     body: Body
-
-    @property
-    def outer(self) -> tuple[int, ...]:
-        """The sizes of the output's loops."""
-        return self.sizes[: len(self.sizes) - self.inner]
 
     @property
     def pieces(self) -> int:

@@ -32,6 +32,7 @@ from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import signed_range
 
 GROUP = 4
 """Vectors of accumulators that become one vector of bytes."""
@@ -95,7 +96,7 @@ class Epilogue:
         multiplier, words = output.multiplier, bits == 16
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
-        clamped = (output.storage_min, output.storage_max) != (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
             return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), words=words)
         if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:

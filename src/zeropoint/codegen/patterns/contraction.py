@@ -34,6 +34,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
+from zeropoint.numerics.storage import half_range
 
 LARGEST_WINDOW = 64
 """The maximum number of taps of a pooling window in the depthwise kernel."""
@@ -347,7 +348,7 @@ def has_room(output: Requantization, reach: IntArray) -> bool:
 
 def reach_of(source: SSAValue) -> int:
     """The greatest |activation| of an integer type."""
-    return 1 << (8 * element_dtype(element_of(source)).itemsize - 1)
+    return half_range(8 * element_dtype(element_of(source)).itemsize)
 
 
 def magnitudes(weights: Array) -> IntArray:

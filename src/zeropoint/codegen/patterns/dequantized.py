@@ -17,6 +17,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.numerics.arrays import FloatArray, IntArray
+from zeropoint.numerics.storage import half_range
 
 WIDTHS = (2, 4, 8)
 """The widths in bits at which native code stores weights."""
@@ -57,7 +58,7 @@ class Dequantized:
             return None
         stored = (stored if terms == 0 else stored.T).astype(np.int64)
         for bits in WIDTHS:
-            half = 1 << (bits - 1)
+            half = half_range(bits)
             middle = half if stored.min(initial=0) >= 0 and stored.max(initial=0) >= half else 0
             low, high = stored.min(initial=0) - middle, stored.max(initial=0) - middle
             if -half <= low and high < half and len(stored) // len(scales) % (WORD // bits) == 0:

@@ -19,6 +19,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import signed_range
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined
     dtype = element_dtype(element_of(x))
     if (dtype != np.int8 and dtype != np.int16) or values.constant(x) is not None:
         return Declined(f"found an operand of {element_of(x)}, expected computed i8 or i16")
-    if not -1 << (8 * dtype.itemsize - 1) <= zero < 1 << (8 * dtype.itemsize - 1):
+    low, high = signed_range(8 * dtype.itemsize)
+    if not low <= zero <= high:
         return Declined(f"found zero point {zero}, expected one that {element_of(x)} holds")
     return x, zero

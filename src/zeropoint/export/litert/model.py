@@ -13,6 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
+from zeropoint.export.inline import inline
 from zeropoint.export.kernels import Kernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
@@ -65,24 +66,11 @@ def _region(kernel: Kernel, emit: Emission) -> None:
     """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     rule = KERNELS.get(kernel.name)
     if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
-        _inlined(kernel, emit)
+        inline(kernel, emit.stands_for, lambda op: float_op(op, emit))
     elif rule is None:
         raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", kernel.region)
     else:
         rule(kernel, emit)
-
-
-def _inlined(kernel: Kernel, emit: Emission) -> None:
-    block = kernel.region.body.block
-    for argument, value in zip(block.args, kernel.region.inputs, strict=True):
-        emit.stands_for(argument, value)
-    for op in kernel.ops:
-        if not isinstance(op, ConstantOp):
-            float_op(op, emit)
-    returned = block.last_op
-    assert returned is not None
-    for output, value in zip(kernel.region.outputs, returned.operands, strict=True):
-        emit.stands_for(output, value)
 
 
 def _metadata(program: Program) -> Mapping[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from zeropoint.errors import json_object
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import METADATA
 from zeropoint.export.ports import check_ports
@@ -109,7 +109,7 @@ def _orders(content: bytes) -> Mapping[str, Any]:
         entry = model.Metadata(index)
         if entry.Name() == METADATA.encode():
             data = model.Buffers(entry.Buffer()).DataAsNumpy()
-            return json.loads(bytes(data)).get("orders", {})
+            return json_object(bytes(data)).get("orders", {})
     return {}
 
 

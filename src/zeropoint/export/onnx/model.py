@@ -6,11 +6,14 @@ one operator that it represents; its ports have the parameters assigned by propa
 
 from __future__ import annotations
 
+from functools import partial
+
 from onnx import ModelProto
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.inline import inline
 from zeropoint.export.kernels import Kernel, read_storage
 from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import Emission, Tensor
@@ -74,23 +77,14 @@ def _region(kernel: Kernel, emit: Emission) -> None:
             settled(emit, value)
     rule = KERNELS.get(kernel.name)
     if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
-        _inlined(kernel, emit)
+        inline(kernel, partial(_stands_for, emit), lambda op: float_op(op, emit))
     elif rule is None:
         raise ExportError(f"found kernel '{kernel.name}', expected one that onnxruntime has", kernel.region)
     else:
         rule(kernel, emit)
 
 
-def _inlined(kernel: Kernel, emit: Emission) -> None:
-    block = kernel.region.body.block
-    for argument, value in zip(block.args, kernel.region.inputs, strict=True):
-        emit.put(argument, emit.operand(value, element_of(argument)))
-    for op in kernel.ops:
-        if not isinstance(op, ConstantOp):
-            float_op(op, emit)
-    returned = block.last_op
-    assert isinstance(returned, Operation)
-    for output, result in zip(kernel.region.outputs, returned.operands, strict=True):
-        if isinstance(result.owner, BroadcastInDimOp):
-            settled(emit, result)
-        emit.put(output, emit.operand(result, element_of(result)))
+def _stands_for(emit: Emission, value: SSAValue, other: SSAValue) -> None:
+    if isinstance(other.owner, BroadcastInDimOp) and emit.array(other) is None:
+        settled(emit, other)
+    emit.put(value, emit.operand(other, element_of(other)))

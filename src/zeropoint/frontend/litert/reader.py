@@ -5,7 +5,6 @@ Source: the LiteRT schema (`schema.fbs`), version 3.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -15,6 +14,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.errors import json_object
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import Array
@@ -292,9 +292,5 @@ def _metadata(root: Any) -> Mapping[str, Any]:
     for index in range(root.MetadataLength()):
         entry = root.Metadata(index)
         if entry.Name() == METADATA.encode() and entry.Buffer() < root.BuffersLength():
-            try:
-                found = json.loads(bytes(_array(root.Buffers(entry.Buffer()).DataAsNumpy(), np.uint8)))
-            except ValueError:
-                return {}
-            return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+            return json_object(bytes(_array(root.Buffers(entry.Buffer()).DataAsNumpy(), np.uint8)))
     return {}

@@ -28,6 +28,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.elementwise import CommonScaleSum
 from zeropoint.numerics.requantize import RequantizeBehaviour, behaviour_ranges
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+from zeropoint.numerics.storage import half_range, signed_range
 
 WORD = 32
 
@@ -60,7 +61,7 @@ def check_bounds(op: Operation, result: SSAValue, zero_point: int, low: int, hig
     element = element_of(result)
     assert isinstance(element, IntegerType)
     width: int = element.bitwidth
-    half = 1 << (width - 1)
+    half = half_range(width)
     if low > high:
         raise refusal(op, f"storage_min must be at most storage_max, but got {low} and {high}")
     for name, found in (("storage_min", low), ("storage_max", high), ("zero_point", zero_point)):
@@ -147,7 +148,7 @@ def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) 
     """Check that there is one 32-bit number per input."""
     if len(numbers) != count:
         raise refusal(op, f"{role} must be one an input ({count}), but got {len(numbers)}")
-    half = 1 << (WORD - 1)
+    half = half_range(WORD)
     for found in numbers:
         if not -half <= found < half:
             raise refusal(op, f"{role} must be in {-half}..{half - 1} (i{WORD}), but got {found}")
@@ -161,8 +162,7 @@ def sum_bounds(inputs: Sequence[SSAValue], parameters: CommonScaleSum) -> tuple[
     for value, factor, zero in zip(inputs, parameters.multipliers, parameters.zero_points, strict=True):
         element = element_of(value)
         assert isinstance(element, IntegerType)
-        half = 1 << (element.bitwidth - 1)
-        ends = [(bound - zero) * factor for bound in (-half, half - 1)]
+        ends = [(bound - zero) * factor for bound in signed_range(element.bitwidth)]
         low, high = low + min(ends), high + max(ends)
     return low, high
 

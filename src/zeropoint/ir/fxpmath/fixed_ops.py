@@ -25,6 +25,8 @@ from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.division import LARGEST_SHIFT, Division
+from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import half_range
 
 WIDTHS = (8, 16, WORD)
 
@@ -118,7 +120,7 @@ class SaturatingRoundingDoublingHighMulOp(IRDLOperation):
     def verify_(self) -> None:
         """Check for i32, and a multiplier of 32 bits."""
         _check_one_type(self, (WORD,))
-        half = 1 << (WORD - 1)
+        half = half_range(WORD)
         if not -half <= number(self.multiplier) < half:
             raise refusal(
                 self, f"multiplier must be in {-half}..{half - 1} (i{WORD}), but got {number(self.multiplier)}"
@@ -179,10 +181,10 @@ class QuotientOp(IRDLOperation):
         points = array_values(self.zero_points)
         check_factors(self, "zero_points", points, 2)
         for role, value, point in zip(("lhs", "rhs"), self.operands, points, strict=True):
-            half = 1 << (width_of(value) - 1)
+            half = half_range(width_of(value))
             if not -half <= point < half:
                 raise refusal(self, f"zero point of {role} must be in {-half}..{half - 1}, but got {point}")
-        if not 0 <= number(self.multiplier) < 1 << (WORD - 1):
-            raise refusal(self, f"multiplier must be in 0..{(1 << (WORD - 1)) - 1}, but got {number(self.multiplier)}")
+        if not 0 <= number(self.multiplier) <= INT32_MAX:
+            raise refusal(self, f"multiplier must be in 0..{INT32_MAX}, but got {number(self.multiplier)}")
         if not 0 <= number(self.shift) <= LARGEST_SHIFT:
             raise refusal(self, f"shift must be in 0..{LARGEST_SHIFT}, but got {number(self.shift)}")

@@ -11,6 +11,8 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 
+from zeropoint.numerics.storage import half_range
+
 MAX_INTEGER_WIDTH = (1 << 24) - 1
 _WIDTH_LIMIT = f"integer bitwidth is limited to {MAX_INTEGER_WIDTH} bits"
 _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
@@ -83,7 +85,7 @@ class TypeReader:
             self.error("expected integer value", self._previous_end() if negative else None)
         value = parser.parse_integer(allow_boolean=False, allow_negative=False)
         value = -value if negative else value
-        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        if not -half_range(bits) <= value < half_range(bits):
             self.error("integer value too large", start)
         return value
 

@@ -24,7 +24,7 @@ from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant import checks, syntax
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
 from zeropoint.numerics.ranges import AffineParameters
-from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.storage import StorageType, half_range
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -183,7 +183,7 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
     @property
     def signed(self) -> UniformQuantizedType:
         """The same real values in signed storage: half the range is subtracted from integers and zero points."""
-        storage, half = self.storage, 1 << (self.storage.type.width - 1)
+        storage, half = self.storage, half_range(self.storage.type.width)
         if storage.type.signed:
             return self
         moved = Storage(StorageType(True, storage.type.width), storage.minimum - half, storage.maximum - half)
