@@ -145,7 +145,7 @@ def counterexample(behaviour: str, shift: int, width: int, zero_point: int, seco
 def proofs(every: int, seconds: float) -> Iterator[Row]:
     """A row for each behaviour of integers and each width, for every shift or each `every`-th."""
     for behaviour, (_, shifts, bits) in FORMS.items():
-        for width in (8,) if behaviour == "fixed16" else (8, 16):
+        for width in (8,) if behaviour == "fixed16" else (8, 16, 32):
             started = time.perf_counter()
             chosen = shifts[::every]
             zero_point = -(1 << (width - 1)) + 5
@@ -167,12 +167,15 @@ EXHAUSTED: tuple[tuple[str, float, int | None, int], ...] = (
     ("float32-rne", 0.00317, None, 8),
     ("float32-rne", 2.0**-9, None, 8),
     ("float32-rne", 0.7, None, 8),
+    ("float32-rne", 0.7, None, 16),
+    ("float32-rne", 1.7, None, 32),
     ("exact", 0.00317, None, 8),
     ("exact", 2.0**-9, None, 16),
     ("fixed16", 24013, 9, 8),
     ("fixed16", 32767, -6, 8),
     ("fixed32", 1518500250, 40, 8),
     ("fixed32", 2147483647, 33, 16),
+    ("fixed32", 1073741823, -2, 32),
     ("fixed32-double", 1518500250, -9, 8),
     ("fixed32-double", 1518500250, 3, 16),
     ("tosa-double", 1518500250, 40, 8),
