@@ -87,3 +87,19 @@ def test_an_operand_that_a_kernel_does_not_take_is_called_by_its_name(tmp_path: 
     made = zp.quantize(text(body), data(), target=str(tmp_path / "mine.toml"), effort="none")
     reasons = [reason for op, reason in float_ops(made.program) if "quantize" not in op]
     assert any("no kernel 'logistic' for its input: 't' is pinned to !quant.uniform<i16" in one for one in reasons)
+
+
+def test_a_composite_whose_ports_allow_far_more_than_was_observed_inside_has_the_observed_ranges(
+    tmp_path: Path,
+) -> None:
+    body = f"""%l = stablehlo.maximum %x, %y : {T}
+    %m = stablehlo.minimum %x, %y : {T}
+    %e = stablehlo.exponential %m : {T}
+    %r = stablehlo.subtract %l, %e : {T}"""
+    random = np.random.default_rng(3)
+    samples = {name: random.normal(0, 1 + n, (32, 4, 8)).astype(np.float32) for n, name in enumerate("xy")}
+    given = text(body).replace("stablehlo.tanh %x", "stablehlo.negate %x")
+    made = zp.quantize(given, samples, target=target(tmp_path), effort="none")
+    assert not [op for op, _ in float_ops(made.program) if "quantize" not in op]
+    (found,) = zp.compare(given, made, samples).outputs
+    assert found.sqnr > 30

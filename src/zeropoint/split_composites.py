@@ -1,4 +1,4 @@
-"""Split a user's composite into kernels of the target if its inner types do not follow from its ports.
+"""Split a user's composite into kernels of the target if its inner types do not follow from its ports, or too coarsely.
 
 ```mlir
 %2 = "quant.region"(%0, %1) ({ dot_general of %0 and %1; quant.stats; tanh })
@@ -43,6 +43,7 @@ from zeropoint.solve import (
     DEFAULT_RANGES,
     MissingStatistics,
     drop_inside,
+    is_coarse_inside,
     is_composed,
     is_quantized,
     move_rescales,
@@ -67,7 +68,7 @@ def split_composites(
         return program
     program = program.clone()
     for region in _composed(program):
-        if why_not_derived(region, program.weights) is not None:
+        if why_not_derived(region, program.weights) is not None or is_coarse_inside(region, program.weights):
             inner = _decided(region, program.weights, target, profile, ranges)
             if inner is not None:
                 program = Program(program.module, inner.weights)

@@ -2,6 +2,7 @@
 
 from zeropoint.solve.check import check_fully_quantized, check_kernels, unquantized_ports, violations
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.solve.coarse_inside import is_coarse_inside
 from zeropoint.solve.composed import is_composed, why_not_derived
 from zeropoint.solve.constraints import drop_inside
 from zeropoint.solve.errors import MissingStatistics, PropagationError
@@ -19,6 +20,7 @@ __all__ = [
     "check_fully_quantized",
     "check_kernels",
     "drop_inside",
+    "is_coarse_inside",
     "is_composed",
     "is_quantized",
     "is_rescale",
