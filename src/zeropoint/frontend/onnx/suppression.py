@@ -4,8 +4,9 @@ The number of selected boxes depends on values, and shapes are static. The resul
 selected; the rows after the selected ones are -1 in every column. Up to 512 trips are written out; more are a
 `stablehlo.while`, which ends when no box is left and has no native form.
 
-    %best, %box, %y, %x, %bottom, %right = stablehlo.reduce(%left, %index, %lows, %highs) across dimensions = [2]
-        reducer: the greater score, and the first box among equal scores       // [batches, classes]
+    %best = stablehlo.reduce(%left) applies stablehlo.maximum                 // [batches, classes]
+    %box = stablehlo.reduce(select %left == %best, %index, boxes) applies stablehlo.minimum
+    %corners = stablehlo.reduce(select %positions == %box, %parts, -inf) applies stablehlo.maximum
     %gone = %index == %box, or the overlap with %box is above the threshold
     %left, %index = stablehlo.select %gone, (-inf, boxes), (%left, %index)
     %row = stablehlo.select %box < boxes, %box, -1
@@ -38,14 +39,13 @@ from zeropoint.ir.stablehlo import (
     MinimumOp,
     MultiplyOp,
     OrOp,
-    ReduceOp,
     ReturnOp,
     SelectOp,
     SortOp,
     SubtractOp,
     WhileOp,
 )
-from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 TRIPS = 512
 """Maximum number of trips that are written out."""
@@ -188,36 +188,27 @@ def _looped(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: 
 
 def _trip(search: _Search, left: SSAValue, index: SSAValue, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
     """The scores and positions that are left after a trip, and the box that it takes, or -1."""
-    _, box, *corners = _best(left, index, search.boxes, build)
+    box = _best(left, index, search, build)
+    at = build.compare(EQ, search.positions, build.broadcast(box, index.type, [0, 1]))
+    # The greatest of the corners, of which all others are hidden.
+    hidden = [build.apply(SelectOp, at, part, search.lowest) for part in search.boxes.parts]
+    corners = [build.reduce(part, [2], -np.inf, MaximumOp) for part in hidden]
     other = _Boxes.of([build.broadcast(part, left.type, [0, 1]) for part in corners])
     area = build.broadcast(_Boxes.of(corners).area(build), left.type, [0, 1])
-    at = build.compare(EQ, search.positions, build.broadcast(box, index.type, [0, 1]))
     gone = build.apply(OrOp, at, _overlapping(search, other, area, build))
     found = build.compare(LT, box, shape_of(left)[2])
     row = build.apply(SelectOp, found, box, build.splat(-1, box))
     return build.apply(SelectOp, gone, search.lowest, left), build.apply(SelectOp, gone, search.end, index), row
 
 
-def _best(left: SSAValue, index: SSAValue, boxes: _Boxes, build: Builder) -> list[SSAValue]:
-    """The score, position and corners of the best box of every batch and class.
+def _best(left: SSAValue, index: SSAValue, search: _Search, build: Builder) -> SSAValue:
+    """The position of the best box of every batch and class; the number of boxes if none is left.
 
-    Boxes that are not left have the least score and a position after all boxes, so that no other box loses to them.
+    Boxes that are not left have the least score and that position, so that no other box loses to them.
     """
-    values = [left, index, *boxes.parts]
-    numbers = [-np.inf, shape_of(left)[2], 0, 0, 0, 0]
-    starts = [build.scalar(number, value) for number, value in zip(numbers, values, strict=True)]
-    scalars = [TensorType(element_of(value), []) for value in values]
-    block, outer = Block(arg_types=[*scalars, *scalars]), build.block
-    build.block = block
-    old, new = block.args[: len(values)], block.args[len(values) :]
-    earlier = build.apply(AndOp, build.compare(EQ, new[0], old[0]), build.compare(LT, new[1], old[1]))
-    better = build.apply(OrOp, build.compare(GT, new[0], old[0]), earlier)
-    block.add_op(ReturnOp([build.apply(SelectOp, better, *pair) for pair in zip(new, old, strict=True)]))
-    build.block = outer
-    types = [with_shape(value, shape_of(value)[:2]) for value in values]
-    op = ReduceOp(values, starts, types, [2], Region(block))
-    build.insert(op)
-    return list(op.results)
+    best = build.reduce(left, [2], -np.inf, MaximumOp)
+    same = build.compare(EQ, left, build.broadcast(best, left.type, [0, 1]))
+    return build.reduce(build.apply(SelectOp, same, index, search.end), [2], shape_of(left)[2], MinimumOp)
 
 
 def _overlapping(search: _Search, other: _Boxes, area: SSAValue, build: Builder) -> SSAValue:
