@@ -19,10 +19,9 @@ from pathlib import Path
 
 from choices import chosen
 from suite import NETWORKS, SUBJECTS, engine_file
-from zeropoint.codegen.group import group
-from zeropoint.codegen.layout import lay_out
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import host
+from zeropoint.codegen.lowering import PASSES
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.schedule.steps import schedule
@@ -30,36 +29,34 @@ from zeropoint.frontend import load_model
 from zeropoint.ir.program import Program
 
 ENGINE = "zeropoint-int8"
-HEADER = ["network", "ops", "steps", "group ms", "layout ms", "schedule ms", "least / median ms", "of cold", "of warm"]
+TIMED = (*PASSES, "schedule")
+HEADER = ["network", "ops", "steps", *(f"{name} ms" for name in TIMED), "least / median ms", "of cold", "of warm"]
 
 
 @dataclass(frozen=True)
 class Selection:
     """Milliseconds of each pass, and the number of steps."""
 
-    group: float
-    layout: float
-    schedule: float
+    passes: dict[str, float]
     steps: int
 
     @property
     def total(self) -> float:
         """Milliseconds of all passes."""
-        return self.group + self.layout + self.schedule
+        return sum(self.passes.values())
 
 
 def select(program: Program, isa: InstructionSet) -> Selection:
     """Run the passes once, as `codegen.lowering.steps_of` does."""
     found = Found()
     times = [time.process_time()]
-    grouped = group(program, isa=isa.name, found=found)
+    for run in PASSES.values():
+        program = run(program, isa, found)
+        times.append(time.process_time())
+    steps = len(schedule(program, isa, found).steps)
     times.append(time.process_time())
-    lay_out(grouped, found)
-    times.append(time.process_time())
-    steps = len(schedule(grouped, isa, found).steps)
-    times.append(time.process_time())
-    grouping, laying, scheduling = (1000 * (end - begin) for begin, end in pairwise(times))
-    return Selection(grouping, laying, scheduling, steps)
+    spent = [1000 * (end - begin) for begin, end in pairwise(times)]
+    return Selection(dict(zip(TIMED, spent, strict=True)), steps)
 
 
 def compile_ms(program: Program, isa: InstructionSet, cache: Path) -> float:
@@ -83,7 +80,7 @@ def row(name: str, file: Path, isa: InstructionSet, runs: int) -> str:
     found = [select(program, isa) for _ in range(runs)]
     best = min(found, key=lambda each: each.total)
     cells = [name, f"{len(list(program.entry.ops))}", f"{best.steps}"]
-    cells += [f"{best.group:.0f}", f"{best.layout:.0f}", f"{best.schedule:.0f}"]
+    cells += [f"{spent:.0f}" for spent in best.passes.values()]
     cells.append(f"{best.total:.0f} / {statistics.median(each.total for each in found):.0f}")
     if isa.name == host().name:
         with tempfile.TemporaryDirectory() as folder:

@@ -12,10 +12,10 @@ from zeropoint.numerics.elementwise import (
     CommonScaleSum,
     FloatAdd,
     LiteRTAdd,
-    Multiplication,
     TosaAdd,
     addition,
 )
+from zeropoint.numerics.multiplication import Multiplication
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import RequantizeBehaviour

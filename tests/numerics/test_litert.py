@@ -7,11 +7,12 @@ import pytest
 
 from oracle.litert import Port, evaluate, model, run
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
-from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
+from zeropoint.numerics.elementwise import LiteRTAdd
 from zeropoint.numerics.interpolation import interpolated
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import divides, quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
+from zeropoint.numerics.multiplication import Multiplication
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 

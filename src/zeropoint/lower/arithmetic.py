@@ -1,4 +1,4 @@
-"""Lower quantized sums, products and requantizations to integers.
+"""Lower quantized sums and requantizations to integers.
 
 Source: the project's numerics notes, "Elementwise" and "Requantize".
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import is_wide
-from zeropoint.ir.constants import splat_value
-from zeropoint.ir.fxpmath import QuotientOp, WeightedSumOp
+from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.fxpmath.checks import sums_fit
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
@@ -29,13 +28,11 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, is_widening, quantized_element, storage_element
 from zeropoint.lower.float_islands import lower_in_float
-from zeropoint.numerics.division import Division
 from zeropoint.numerics.elementwise import (
     AddBehaviour,
     CommonScaleSum,
     FloatAdd,
     LiteRTAdd,
-    Multiplication,
     TosaAdd,
     addition,
 )
@@ -48,7 +45,8 @@ SYMMETRIC_INT32 = Storage.of("i32", -INT32_MAX)
 WIDE = "a sum of 32-bit values at several scales, or a product at another scale than theirs, has no integer form"
 
 
-def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:
+def types_of(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:
+    """The types of the operands and of the result. Raises LoweringError if one is not quantized."""
     operands = [quantized_element(operand) for operand in op.operands]
     result = quantized_element(op.results[0])
     known = [operand for operand in operands if operand is not None]
@@ -59,7 +57,7 @@ def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedT
 
 def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out + z_out, rounded by the profile."""
-    (source,), result = _types(op)
+    (source,), result = types_of(op)
     stored = lowering.stored(op.operand)
     # A 64-bit accumulator has no zero point to subtract, and `requantized` would first narrow it to 32 bits.
     if is_wide(op.operand) and source != result and not result.is_per_channel:
@@ -157,7 +155,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     (a bias) is requantized to that of the result first, at compile time if it is constant. Other sums with 32 bits are
     computed in float.
     """
-    (lhs, rhs), result = _types(op)
+    (lhs, rhs), result = types_of(op)
     accumulates = result.is_per_layer or not result.zero_points.any()
     # One scale: the integers are the real values in the same unit, so no multiplier and no rounding is needed.
     if lhs == rhs == result and accumulates and result.storage.type.width == 32:
@@ -168,7 +166,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         raise LoweringError(
             f"{describe(op)}: found per-channel operands, expected i32 sums at one scale and zero point 0"
         )
-    if _widest(op) > 16:
+    if widest(op) > 16:
         return lower_in_float(lowering, op, WIDE)
     # A difference is a sum with a negative factor, so both round alike.
     return sum_by_profile(lowering, op, -1 if isinstance(op, SubtractOp) else 1)
@@ -176,7 +174,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
 
 def sum_by_profile(lowering: Lowering, op: Operation, sign: int) -> SSAValue:
     """lhs + sign * rhs of two per-layer operands, by the profile's addition."""
-    (lhs, rhs), result = _types(op)
+    (lhs, rhs), result = types_of(op)
     _check_width(op, 16)
     signs = (1, sign)
     # The parameters decide the form, not the profile's name: some additions have none for these scales and fall back.
@@ -216,7 +214,7 @@ def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue
     return lowering.converted(total, i64) if is_wide(op.result) else lowering.saturated_result(total, op)
 
 
-def _widest(op: Operation) -> int:
+def widest(op: Operation) -> int:
     """The greatest number of bits in which an operand or result is stored."""
     kinds = [quantized_element(value) for value in (*op.operands, *op.results)]
     return max(kind.storage.type.width for kind in kinds if kind is not None)
@@ -339,75 +337,3 @@ def _tosa_sum(
 
 def _step(parameters: LiteRTAdd, index: int) -> tuple[Array, Array]:
     return np.array(parameters.multipliers[index]), np.array(parameters.exponents[index])
-
-
-def lower_quotient(lowering: Lowering, op: Operation) -> SSAValue:
-    """The rounded quotient of two per-layer operands of at most 16 bits, if the profile has integer quotients."""
-    (lhs, rhs), result = _types(op)
-    if not lowering.profile.integer_kernels:
-        return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' divides in float")
-    # `numerics.division` bounds its integers for operands of 17 bits; of wider ones, A M does not fit i64.
-    if any(kind.is_per_channel or kind.storage.type.width > 16 for kind in (lhs, rhs, result)):
-        return lower_in_float(lowering, op, "only quotients of 8- and 16-bit values per layer have an integer form")
-    return integer_quotient(lowering, op)
-
-
-def integer_quotient(lowering: Lowering, op: Operation) -> SSAValue:
-    """The rounded quotient of two per-layer operands of at most 16 bits."""
-    (lhs, rhs), result = _types(op)
-    division = Division.of([lhs.affine, rhs.affine], result.affine)
-    first, second = (lowering.stored(operand) for operand in op.operands)
-    made = QuotientOp(first, second, with_element(first, storage_element(result)), division)
-    return lowering.insert(made).result
-
-
-def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
-    """(q_a - z_a)(q_b - z_b) in the profile's accumulator width, then a requantization by s_a * s_b / s_out."""
-    (lhs, rhs), result = _types(op)
-    width = result.storage.type.width
-    # Compared exactly, in f64: a result scale that is only near the product needs a requantization, however small.
-    if width == 32 and lhs.scale * rhs.scale == result.scale:
-        product = _exact_product(lowering, op, lhs, rhs)
-        return lowering.saturated_result(lowering.shifted(product, result.zero_point, None), op)
-    if _widest(op) > 16:
-        return lower_in_float(lowering, op, WIDE)
-    return product_of(lowering, op.operands, result)
-
-
-def product_of(
-    lowering: Lowering,
-    operands: Sequence[SSAValue],
-    result: UniformQuantizedType,
-    behaviour: RequantizeBehaviour | None = None,
-) -> SSAValue:
-    """The product of two per-layer operands of at most 16 bits, requantized by `behaviour` or the profile's."""
-    profile, width = lowering.profile, result.storage.type.width
-    kinds = [kind for kind in map(quantized_element, operands) if kind is not None]
-    apply = Multiplication.of(
-        [kind.affine for kind in kinds],
-        result.affine,
-        behaviour or profile.requantize(width),
-        width,
-        in_f32=profile.divides_in_f32,
-    )
-    element = IntegerType(apply.accumulator_width)
-    centred = [
-        lowering.widened(lowering.stored(operand), kind.zero_point, element)
-        for operand, kind in zip(operands, kinds, strict=True)
-    ]
-    # Zero points are subtracted first: a product of raw integers would need three corrections.
-    product = MultiplyOp(centred[0], centred[1])
-    return lowering.rescaled(lowering.insert(product).result, apply.multiplier, result.zero_point, result.storage)
-
-
-def _exact_product(
-    lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
-) -> SSAValue:
-    """A product at scale s_a * s_b, without zero point. A factor of 1 needs no multiplication."""
-    factor = splat_value(lowering.stored(op.rhs), lowering.weights)
-    value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
-    # Exporters write masks and identity scales as constants of ones.
-    if factor == 1 and rhs.zero_point == 0:
-        return value
-    other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)
-    return lowering.combined(MultiplyOp, value, other)

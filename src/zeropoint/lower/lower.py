@@ -88,7 +88,7 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.lower.arithmetic import lower_product, lower_quotient, lower_requantize, lower_sum
+from zeropoint.lower.arithmetic import lower_requantize, lower_sum
 from zeropoint.lower.bodies import lower_by_body
 from zeropoint.lower.bytes import is_narrow, store_in_bytes
 from zeropoint.lower.casts import as_stablehlo, lower_quantize, state_cast_profiles, stored_bits
@@ -110,6 +110,7 @@ from zeropoint.lower.normalization import (
     lower_training,
     note_reason,
 )
+from zeropoint.lower.products import lower_product, lower_quotient
 from zeropoint.lower.proof import prove
 from zeropoint.lower.real_math import (
     lower_real_comparison,

@@ -45,8 +45,9 @@ from zeropoint.ir.stablehlo import (
     ShiftLeftOp,
 )
 from zeropoint.ir.tensors import element_of
-from zeropoint.lower.arithmetic import integer_quotient, product_of, sum_by_profile
+from zeropoint.lower.arithmetic import sum_by_profile
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
+from zeropoint.lower.products import integer_quotient, product_of
 from zeropoint.lower.tables import lower_named_function
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.real_math import ShiftedSum, clamped, power_of_two

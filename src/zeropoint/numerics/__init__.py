@@ -12,7 +12,8 @@ from zeropoint.numerics.accumulator import (
     least_weight_scale,
 )
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
-from zeropoint.numerics.elementwise import AddBehaviour, Addition, CommonScaleSum, Multiplication, addition
+from zeropoint.numerics.elementwise import AddBehaviour, Addition, CommonScaleSum, addition
+from zeropoint.numerics.multiplication import Multiplication
 from zeropoint.numerics.profile import PROFILES, Profile
 from zeropoint.numerics.ranges import SCALE_FLOOR, AffineParameters, asymmetric, fake_quant, minmax_nudged, symmetric
 from zeropoint.numerics.requantize import Multiplier, Requantization, RequantizeBehaviour, accumulator_limit

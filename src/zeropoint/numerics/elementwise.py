@@ -1,4 +1,4 @@
-"""Addition and multiplication of quantized operands with different scales.
+"""Addition of quantized operands with different scales.
 
 An addition is a frozen dataclass of parameters, built by `of(...)`; `apply` computes the result. Three additions are
 integer-only: `CommonScaleSum` (ours), `LiteRTAdd` (LiteRT's reference kernel) and `TosaAdd` (three rescales).
@@ -21,8 +21,6 @@ from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import (
     Multiplier,
     RequantizeBehaviour,
-    accumulator_limit,
-    ratio_of_scales,
     requantize,
 )
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN, multiply_by_quantized_multiplier, round_half_away
@@ -80,8 +78,8 @@ class CommonScaleSum:
         The factors A_i must also fit signed integers of `multiplier_width` bits.
         Raises ValueError if no N >= 1 exists: an operand's scale is about 2^22 times the output's.
         """
-        scales, zeros = _scalars(inputs)
-        (out_scale,), (out_zero,) = _scalars([output])
+        scales, zeros = scalars(inputs)
+        (out_scale,), (out_zero,) = scalars([output])
         ratios = np.asarray(scales) / out_scale * _signs(signs, len(inputs))
         reach = [operand.reach for operand in inputs]
         limit = (1 << min(accumulator_width - 1, 61)) - 1  # `ranges` is exact up to 2^62
@@ -301,8 +299,8 @@ def _xnnpack_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
     """The sum of 8-bit operands with XNNPACK's factors, or None if XNNPACK does not support the scales."""
-    scales, zeros = _scalars(inputs)
-    (out_scale,), (out_zero,) = _scalars([output])
+    scales, zeros = scalars(inputs)
+    (out_scale,), (out_zero,) = scalars([output])
     found = sum_factors(scales, out_scale) if _is_8_bit(inputs, output) else None
     if found is None:
         return None
@@ -314,8 +312,8 @@ def _narrow_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
     """The sum in int32, of 8-bit operands with 16-bit factors, or None if their error is too large."""
-    scales, _ = _scalars(inputs)
-    (out_scale,), _ = _scalars([output])
+    scales, _ = scalars(inputs)
+    (out_scale,), _ = scalars([output])
     if max(scales) >= 2**12 * out_scale:
         return None
     narrow = _is_8_bit(inputs, output)
@@ -328,52 +326,6 @@ def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> b
     return all(p.storage_max - p.storage_min <= 255 for p in [*inputs, output])
 
 
-@dataclass(frozen=True, eq=False)
-class Multiplication:
-    """(a - za) * (b - zb), requantized with m = s1 * s2 / s_out."""
-
-    zero_points: tuple[int, int]
-    multiplier: Multiplier
-    zero_point: int
-    storage_min: int
-    storage_max: int
-    accumulator_width: int
-
-    @staticmethod
-    def of(
-        inputs: Sequence[AffineParameters],
-        output: AffineParameters,
-        behaviour: RequantizeBehaviour,
-        storage_width: int,
-        *,
-        in_f32: bool = False,
-    ) -> Multiplication:
-        """The product of two operands. With `in_f32`, the multiplier is fl32(fl32(s1 * s2) / s_out).
-
-        Raises ValueError if a product may exceed the multiplier's limit."""
-        (first, second), zeros = _scalars(inputs)
-        (out_scale,), (out_zero,) = _scalars([output])
-        reach = inputs[0].reach * inputs[1].reach
-        width = 32 if reach <= INT32_MAX else 64
-        real = ratio_of_scales(first * second, out_scale, in_f32=in_f32)
-        multiplier = Multiplier.of(real, behaviour, storage_width, width)
-        limit = int(accumulator_limit(multiplier, width))
-        if reach > limit:
-            raise ValueError(
-                f"found products up to {reach}; '{multiplier.behaviour.value}' with the multiplier "
-                f"{float(multiplier.real):.6g} takes magnitudes up to {limit} (widen the range of the result)"
-            )
-        return Multiplication((zeros[0], zeros[1]), multiplier, out_zero, output.storage_min, output.storage_max, width)
-
-    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
-        word = np.int32 if self.accumulator_width == 32 else np.int64
-        first, second = (
-            np.asarray(q).astype(word) - word(zero) for q, zero in zip(operands, self.zero_points, strict=True)
-        )
-        return requantize(first * second, self.multiplier, self.zero_point, self.storage_min, self.storage_max)
-
-
 def _guarded(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> tuple[int, list[float], tuple[int, int], int]:
@@ -383,8 +335,8 @@ def _guarded(
     sign_first, sign_second = (int(sign) for sign in _signs(signs, 2))
     if sign_first != 1:
         raise ValueError("found a negated first operand; expected a + b or a - b")
-    (first, second), zeros = _scalars(inputs)
-    (out_scale,), _ = _scalars([output])
+    (first, second), zeros = scalars(inputs)
+    (out_scale,), _ = scalars([output])
     left_shift = 20 if all(p.storage_max - p.storage_min <= 255 for p in inputs) else 15
     first, second, out_scale = (float(np.float32(scale)) for scale in (first, second, out_scale))
     twice = 2.0 * max(first, second)
@@ -392,7 +344,8 @@ def _guarded(
     return left_shift, real, (zeros[0], zeros[1]), sign_second
 
 
-def _scalars(parameters: Sequence[AffineParameters]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def scalars(parameters: Sequence[AffineParameters]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """The scales and the zero points of operands. Raises ValueError if one has several."""
     for found in parameters:
         if found.scale.size != 1 or found.zero_point.size != 1:
             raise ValueError(f"found {found.scale.size} scales of one operand; expected per-tensor quantization")

@@ -57,7 +57,8 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array
 from zeropoint.materialize.storage import window_counts
-from zeropoint.numerics.elementwise import Multiplication, TosaAdd
+from zeropoint.numerics.elementwise import TosaAdd
+from zeropoint.numerics.multiplication import Multiplication
 
 Convert = Callable[[Kernel, Emission], None]
 
