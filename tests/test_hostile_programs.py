@@ -150,6 +150,15 @@ PROGRAMS = {
       return %0 : tensor<4xf32>
     }}""",
     "no main": "func.func @a() { return }\nfunc.func @b() { return }",
+    "call of no body": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = func.call @a(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}
+    func.func private @a(tensor<4xf32>) -> tensor<4xf32>""",
+    "giant iota": """func.func @main() -> tensor<1000000x1000000xi32> {
+      %0 = stablehlo.iota dim = 0 : tensor<1000000x1000000xi32>
+      return %0 : tensor<1000000x1000000xi32>
+    }""",
     "two of one name": "func.func @main() { return }\nfunc.func @main() { return }",
     "empty": "",
     "a string in it": f'func.func @main(%x: {PORT}) -> tensor<4xf32> {{ %0 = "no.op"(%x) : (tensor<4xf32>) -> ()',
@@ -185,3 +194,19 @@ def test_every_command_takes_the_program_or_refuses_it_in_a_line(
         if result.exit_code == 2:
             assert len(said) == 1, (name, result.stderr)
             assert len(said[0]) < 2000, name
+
+
+def test_a_giant_iota_is_refused_by_size_before_it_is_made(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(PROGRAMS["giant iota"])
+    said = CliRunner().invoke(main, ["compile", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.o")]).stderr
+    assert "3.638 TiB, expected up to" in said
+
+
+def test_a_chain_of_sums_of_inputs_is_as_long_as_it_likes(tmp_path: Path) -> None:
+    count = 1500
+    inputs = ", ".join(f'%x{n}: tensor<1xf32> {{zeropoint.name = "x{n}"}}' for n in range(count))
+    sums = [f"%s{n} = stablehlo.add %{f's{n - 1}' if n > 1 else 'x0'}, %x{n} : tensor<1xf32>" for n in range(1, count)]
+    body = "\n".join([*sums, f"return %s{count - 1} : tensor<1xf32>"])
+    (tmp_path / "m.mlir").write_text(f"func.func @main({inputs}) -> tensor<1xf32> {{\n{body}\n}}")
+    result = CliRunner().invoke(main, ["explain", str(tmp_path / "m.mlir")])
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -64,5 +64,13 @@ def test_lists_that_are_no_array_are_refused() -> None:
     endless: list[object] = []
     endless.append(endless)
     for value in ([[1, 2], [3]], endless):
-        with pytest.raises(DataError, match="data: found list that is no array, expected one shape"):
+        with pytest.raises(DataError, match="data: found list that is not an array, expected one shape"):
             array_columns({"x": value})
+
+
+def test_a_small_file_cannot_ask_for_gigabytes_by_the_length_of_a_header(tmp_path: Path) -> None:
+    header = b"\x93NUMPY\x02\x00" + struct.pack("<I", 100_000) + b" " * 100_000
+    with zipfile.ZipFile(tmp_path / "d.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x.npy", header)
+    with pytest.raises(DataError, match="a header of 100000 bytes, expected up to 65536"):
+        npz_columns(tmp_path / "d.npz")

@@ -7,6 +7,7 @@ memory-mapped.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import struct
@@ -82,6 +83,18 @@ MOST_EMPTY = 1_000_000
 """The largest size in a shape without elements, which a file of any size can state."""
 
 
+MOST_HEADER = 1 << 16
+"""Bytes of the header of a .npy; version 1.0 has no longer ones."""
+
+
+def _bounded(stream: IO[bytes]) -> IO[bytes]:
+    """A header of version 2.0 and its length. NumPy would first read all of it, up to 4 GiB of a compressed member."""
+    length = stream.read(4)
+    if (found := int.from_bytes(length, "little")) > MOST_HEADER:
+        raise ValueError(f"a header of {found} bytes, expected up to {MOST_HEADER}")
+    return io.BytesIO(length + stream.read(found))
+
+
 @dataclass(frozen=True)
 class ArrayHeader:
     """The header of a .npy."""
@@ -101,7 +114,7 @@ class ArrayHeader:
             version = npy.read_magic(stream)
             if version not in readers:
                 raise ValueError(f"version {version}")
-            header = ArrayHeader(*readers[version](stream))
+            header = ArrayHeader(*readers[version](_bounded(stream) if version == (2, 0) else stream))
             if min(header.shape, default=0) < 0:
                 raise ValueError(f"shape {header.shape}")
         except (ValueError, TokenError) as error:  # NumPy parses the header as Python text

@@ -42,6 +42,7 @@ from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp, IotaOp, PadOp, ReshapeOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.limits import afford
 
 
 def layout(program: Program) -> Program:
@@ -132,6 +133,7 @@ class _Layout:
 
     def _iota(self, op: IotaOp) -> View:
         shape, dimension = shape_of(op.output), int(op.iota_dimension.value.data)
+        afford(shape, element_dtype(element_of(op.output)).itemsize, f"a result of {describe(op)}")
         counts = np.arange(shape[dimension]).astype(element_dtype(element_of(op.output)))
         ones = [shape[dimension] if d == dimension else 1 for d in range(len(shape))]
         array = np.ascontiguousarray(np.broadcast_to(counts.reshape(ones), shape))

@@ -34,7 +34,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import BinaryOp, ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.limits import afford
+from zeropoint.limits import LimitExceeded, afford
 from zeropoint.numerics import Profile
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
@@ -93,11 +93,22 @@ class Plan:
                 for slot in step.freed:
                     # After its last reader, so that the memory is that of the live values.
                     slots[slot] = None
+        except LimitExceeded as error:
+            raise _named(error, step) from error
         except ValueError as error:
             _say_where(error, step)
             raise
         # NumPy functions return scalars instead of rank-0 arrays. A StableHLO tuple is a Python tuple.
         return tuple(_whole(slots[slot]) for slot in self.results)
+
+
+def _named(error: LimitExceeded, step: PlanStep | None) -> LimitExceeded:
+    """The error with the name of the op that needs the memory, which the user can look for."""
+    if step is None or describe(step.op) in str(error):
+        return error
+    named = LimitExceeded(f"{describe(step.op)}: {error}")
+    named.position = error.position or text_position(step.op)
+    return named
 
 
 def _say_where(error: ValueError, step: PlanStep | None) -> None:

@@ -29,10 +29,15 @@ class RecursionInProgram(Error, ValueError):
         self.op = op
 
 
+class NoBody(Error, ValueError):
+    """A function that is called has no body."""
+
+
 def check_calls(program: Program) -> None:
     """Check that all calls can be inlined.
 
-    Raises RecursionInProgram if a function calls itself, LimitExceeded if inlining makes more than ten million ops.
+    Raises RecursionInProgram if a function calls itself, NoBody if one is only declared, LimitExceeded if inlining
+    makes more than ten million ops.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     if len(functions) < 2 and not any(_called(op, functions) for op in functions.values()):
@@ -74,6 +79,8 @@ def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], aro
                 raise RecursionInProgram(
                     f"{describe(op)}: found functions that call themselves ({path}), expected none", op
                 )
+            if not functions[called].body.blocks:
+                raise NoBody(f"{describe(op)}: found @{called} without a body, expected a function with one")
             size += _size(called, functions, sizes, (*around, name))
         sizes[name] = size
     return sizes[name]

@@ -35,26 +35,43 @@ HIDDEN = -1000.0
 MOVES = (BroadcastInDimOp, ConvertOp, ReshapeOp, SliceOp, TransposeOp)
 
 
-def _is_mask(value: SSAValue) -> bool:
+Known = dict[SSAValue, bool]
+"""Whether values feed a softmax. A chain of sums is followed once, not from each of its inputs."""
+
+
+def _is_mask(value: SSAValue, known: Known) -> bool:
     """Whether everything that reads a value adds it to the operand of a softmax."""
-    readers = [use.operation for use in value.uses]
-    return bool(readers) and all(map(_masks, readers))
+    moved = [value]
+    for each in moved:
+        readers = [use.operation for use in each.uses]
+        moved += [reader.results[0] for reader in readers if isinstance(reader, MOVES)]
+        sums = [reader for reader in readers if not isinstance(reader, MOVES)]
+        if not readers or not all(isinstance(op, AddOp) and _feeds_softmax(op.result, known) for op in sums):
+            return False
+    return True
 
 
-def _masks(reader: Operation) -> bool:
-    if isinstance(reader, MOVES):
-        return _is_mask(reader.results[0])
-    return isinstance(reader, AddOp) and _feeds_softmax(reader.result)
+def _feeds_softmax(value: SSAValue, known: Known) -> bool:
+    """Whether a value, after sums and reshapes, begins a softmax."""
+    chain: list[SSAValue] = []
+    while value not in known:
+        chain.append(value)
+        readers = [use.operation for use in value.uses]
+        if _begins_softmax(value, readers):
+            known[value] = True
+        elif len(readers) == 1 and isinstance(readers[0], ReshapeOp | AddOp):
+            value = readers[0].results[0]
+        else:
+            known[value] = False
+    known |= dict.fromkeys(chain, known[value])
+    return known[value]
 
 
-def _feeds_softmax(value: SSAValue) -> bool:
+def _begins_softmax(value: SSAValue, readers: list[Operation]) -> bool:
     """Whether a value and its maximum are read only to be subtracted from each other, as a softmax begins."""
-    readers = [use.operation for use in value.uses]
     greatest = [op for op in readers if isinstance(op, ReduceOp) and body_op(op.body) is MaximumOp]
     differences = [op for op in readers if isinstance(op, SubtractOp) and op.lhs is value]
-    if bool(greatest) and bool(differences) and len(greatest) + len(differences) == len(readers):
-        return True
-    return len(readers) == 1 and isinstance(readers[0], ReshapeOp | AddOp) and _feeds_softmax(readers[0].results[0])
+    return bool(greatest) and bool(differences) and len(greatest) + len(differences) == len(readers)
 
 
 def mark_masks(program: Program) -> Program:
@@ -65,7 +82,8 @@ def mark_masks(program: Program) -> Program:
         return program
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(arguments) if given is None else given.data
-    found = [isinstance(element_of(argument), AnyFloat) and _is_mask(argument) for argument in arguments]
+    seen: Known = {}
+    found = [isinstance(element_of(argument), AnyFloat) and _is_mask(argument, seen) for argument in arguments]
     if any(found):
         marked = [DictionaryAttr({**e.data, MASK: UnitAttr()}) if m else e for e, m in zip(known, found, strict=True)]
         function.properties["arg_attrs"] = ArrayAttr(marked)

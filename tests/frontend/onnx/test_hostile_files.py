@@ -13,7 +13,8 @@ from onnx.parser import parse_model
 
 from frontend.onnx.models import load, model, one_op, tensor
 from zeropoint.frontend import ModelError
-from zeropoint.limits import limited
+from zeropoint.interp import Interpreter
+from zeropoint.limits import LimitExceeded, limited
 
 LOCAL = '<ir_version: 9, opset_import: ["" : 17, "local" : 1]> g (float[4] x) => (float[4] y) { y = local.f0 (x) }\n'
 HEAD = '<opset_import: ["" : 17, "local" : 1], domain: "local">'
@@ -302,3 +303,23 @@ def test_a_mean_of_no_elements_is_refused(tmp_path: Path) -> None:
 def test_a_pool_of_nothing_is_refused(tmp_path: Path) -> None:
     for kind in ("MaxPool", "AveragePool"):
         assert "fits nowhere" in refusal(one_op(kind, {"x": (1, 1, 0)}, kernel_shape=[2]), tmp_path)
+
+
+@pytest.mark.parametrize("batches", [-5, 3])
+def test_batch_dimensions_of_a_gather_that_are_not_there_are_refused(batches: int, tmp_path: Path) -> None:
+    proto = one_op("GatherND", {"x": (1, 4)}, {"i": np.array([[0, 0]])}, batch_dims=batches)
+    assert f"found batch_dims {batches}, expected 0 to 0" in refusal(proto, tmp_path)
+
+
+def test_a_crop_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    given = {"roi": np.full(6, np.nan, np.float32), "scales": np.array([1, 1, 2], np.float32)}
+    proto = one_op(
+        "Resize", {"x": (1, 1, 4)}, given, mode="linear", coordinate_transformation_mode="tf_crop_and_resize"
+    )
+    assert "expected finite numbers" in refusal(proto, tmp_path)
+
+
+def test_memory_that_a_node_needs_only_when_it_runs_is_refused_by_the_nodes_name(tmp_path: Path) -> None:
+    program = load(one_op("LRN", {"x": (1, 4, 2, 2)}, size=10**9), tmp_path)
+    with pytest.raises(LimitExceeded, match=r"'.+'.*: found a padded tensor of shape"), limited(memory=1 << 30):
+        Interpreter(program)({"x": np.ones((1, 4, 2, 2), np.float32)})

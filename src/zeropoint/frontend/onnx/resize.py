@@ -142,6 +142,8 @@ def _crops(node: Node, rank: int) -> list[tuple[float, float]]:
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
     if roi is None or roi.size != 2 * len(named):
         raise NodeError(f"found no roi of {2 * len(named)} numbers, expected one for tf_crop_and_resize")
+    if not np.isfinite(roi).all():
+        raise NodeError(f"found roi {roi.tolist()}, expected finite numbers")
     crops = [(0.0, 1.0)] * rank
     for axis, start, end in zip(named, roi.reshape(2, -1)[0], roi.reshape(2, -1)[1], strict=True):
         crops[axis] = (float(start), float(end))

@@ -104,6 +104,8 @@ def gather_nd(node: Node, build: Builder) -> SSAValue:
     value, indices = node.operand(0), node.operand(1)
     shape, batches = shape_of(value), node.integer("batch_dims", 0)
     depth, rank = shape_of(indices)[-1], len(shape_of(indices)) - 1
+    if not 0 <= batches <= len(shape) - depth:
+        raise NodeError(f"found batch_dims {batches}, expected 0 to {len(shape) - depth}")
     mapped = tuple(range(batches, batches + depth))
     rest = len(shape) - batches - depth
     dimensions = GatherDimensions(
