@@ -261,3 +261,4 @@ def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:
     losses = [one.exact_loss for one in found]
     assert None not in losses
     assert len(set(losses)) == 3
+    assert sensitivity(parse_program(REPEATED), data, options, exact=True, work=Work(2)) == found

@@ -300,6 +300,7 @@ def sensitivity(
     effort: str = "balanced",
     mask: str | None = None,
     exact: bool = False,
+    workers: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Constant] | None = None,
     example: Any = None,
@@ -308,15 +309,19 @@ def sensitivity(
     """For each kernel of the quantized model: the noise that it adds and inherits, and the gain from 16 bits, in dB.
 
     Arguments are those of `quantize`. With `exact`, also the loss at the outputs if only that kernel has 8 bits, for
-    targets that have kernels in two widths. The result is a list; its text is a table. Raises as `quantize`.
+    targets that have kernels in two widths; `workers` processes share them. The result is a list; its text is a table.
+    Raises as `quantize`.
     """
-    from zeropoint.calibrate import display, samples
+    from zeropoint.calibrate import Work, display, samples
     from zeropoint.options import Options, check_arguments
     from zeropoint.pipeline import sensitivity as run
     from zeropoint.recipe import recipe_of
 
     check_arguments(target=target, profile=profile, observer=observer, effort=effort, exact=exact, progress=progress)
+    check_arguments(workers=workers)
     network = _loaded(model, data, shapes, constants, example)
     rules = None if recipe is None else recipe_of(recipe)
     options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)
-    return run(network.program, samples(data, network.inputs), options, exact=exact, progress=display(progress))
+    work = Work(workers) if workers != 1 else None
+    given = samples(data, network.inputs)
+    return run(network.program, given, options, exact=exact, progress=display(progress), work=work)

@@ -1,4 +1,4 @@
-"""The SQNR of programs, and what kernels that a target has in two widths cost in the narrow one.
+"""The SQNR of programs, and the widths that a search for a minimum chose.
 
 `least_sqnr` is a minimum: the search under a budget (`zeropoint.budget`) widens kernels until the program, with
 its corrections, reaches it on all samples. A wide kernel's output gets the spec `!quant.any` with the wide storage,
@@ -10,20 +10,14 @@ search become AnyQuantizedType.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from zeropoint.budget import Budget, Spent, Step, widened
-from zeropoint.budget.steps import region_names, wide_storage
-from zeropoint.errors import Error, OptionError
-from zeropoint.interp import Engine, ReferenceEngine
-from zeropoint.ir.program import Program
-from zeropoint.ir.regions import regions_of
+from zeropoint.budget import Spent
+from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, energies
-from zeropoint.progress import Progress, silent
-from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
 LISTED = 12
@@ -32,10 +26,6 @@ LISTED = 12
 
 class BitWidthError(Error, ValueError):
     """The requested SQNR cannot be reached with the target's widths."""
-
-
-Decide = Callable[[Program], Program]
-"""Quantizes a fused program with statistics, under the options of the user."""
 
 
 @dataclass(frozen=True)
@@ -101,45 +91,3 @@ def least_sqnr(samples: Iterable[Energies]) -> float:
 def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
     """The least SQNR of an output in dB, over pairs of float outputs and quantized outputs."""
     return least_sqnr(energies_of(wanted, given) for wanted, given in pairs)
-
-
-def narrow_losses(
-    program: Program,
-    target: Target,
-    samples: Sequence[Sample],
-    decide: Decide,
-    engine: Engine | None = None,
-    progress: Progress = silent,
-) -> dict[tuple[str, str], float]:
-    """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
-
-    The keys are the kernel's unique name and its kind.
-
-    `program` is fused and has its statistics; `decide` quantizes it. All other kernels are wide. Raises OptionError if
-    there is no such kernel.
-    """
-    steps: dict[tuple[str, str], Step] = {}
-    for index, (region, name) in enumerate(zip(regions_of(program), region_names(program), strict=True)):
-        storage = wide_storage(region, target)
-        if storage is not None:
-            key = name.partition("#")[0], region.logical_kernel.data
-            steps[key] = Step((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
-    if not steps:
-        raise OptionError(
-            f"found exact (--exact) with target {target.name}, which has no kernel of the model in two widths, where "
-            "it changes nothing; leave it out, or name a target that has 16 bits, such as litert (--target)"
-        )
-    runs = engine or ReferenceEngine()
-    reference = runs.prepare(program)
-    expected = [reference(sample) for sample in samples]
-
-    def sqnr(wide: Collection[Step]) -> float:
-        run = runs.prepare(decide(widened(program, list(wide), Budget(floats=False), target)))
-        return least_output_sqnr(zip(expected, map(run, samples), strict=True))
-
-    best = sqnr(steps.values())
-    # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
-    return {
-        key: best - sqnr([other for other in steps.values() if other is not one])
-        for key, one in progress(list(steps.items()), "each kernel in 8 bits")
-    }

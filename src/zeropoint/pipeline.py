@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import length_hint
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +13,7 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 
 from zeropoint import budget
-from zeropoint.bit_widths import BitWidthError, Widths, narrow_losses
+from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import (
@@ -40,6 +41,7 @@ from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.tensors import Array
+from zeropoint.narrow_losses import Widening, narrow_losses
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
@@ -391,26 +393,29 @@ def sensitivity(
     exact: bool = False,
     progress: Progress | None = None,
     engine: Engine | None = None,
+    work: Work | None = None,
 ) -> Sensitivities:
     """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
     The program is quantized first, with `options`. With `exact`, also the loss at the outputs when only that kernel is
-    narrow, if the target has it in two widths. Raises the errors of `quantize`.
+    narrow; the target must have some kernel in two widths. `work` distributes these and calibration over processes.
+    Raises the errors of `quantize`.
     """
     options = options or Options()
     kept = Kept(CORRECTED, options.mask)
-    made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine)
+    made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
     check_used(made, options)
     platform = _platform(named_target(options.target), engine, len(kept.entries), options.mask)
     shown = progress or silent
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)
     if not exact:
         return Sensitivities(found)
-    settings = _settings(options)
-
-    def decide(calibrated: Program) -> Program:
-        return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, settings)
-
+    decide = partial(_decided, _settings(options))
     judged = masked(ReferenceEngine(), options.mask)
-    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide, judged, shown)
+    widening = Widening(made.calibrated, options.target, kept.in_order[:SEARCHED], decide, judged)
+    losses = narrow_losses(widening, 1 if work is None else work.workers, shown)
     return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)
+
+
+def _decided(settings: Mapping[str, object], calibrated: Program) -> Program:
+    return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, settings)

@@ -12,9 +12,10 @@ from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
-from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress
+from zeropoint.workers import MOST_WORKERS
 
 
 @click.command()
@@ -38,6 +39,13 @@ from zeropoint.cli.verbosity import progress
     help="Also measure the outputs with one kernel alone in 8 bits; quantizes the network once per kernel.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(-1, MOST_WORKERS),
+    default=1,
+    show_default=True,
+    help="Number of processes for calibration and --exact; -1 for one per processor. The result is the same.",
+)
+@click.option(
     "--worst",
     type=click.IntRange(1),
     default=None,
@@ -58,6 +66,7 @@ def sensitivity(
     mask: str | None,
     effort: str,
     exact: bool,
+    workers: int,
     worst: int | None,
     as_json: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
@@ -66,7 +75,7 @@ def sensitivity(
     """Quantize MODEL and print, for each kernel, the noise that it adds and inherits, and the gain from 16 bits."""
     import json
 
-    from zeropoint.calibrate import samples
+    from zeropoint.calibrate import Work, samples
     from zeropoint.options import Options, check_options
     from zeropoint.pipeline import sensitivity
 
@@ -75,6 +84,9 @@ def sensitivity(
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
-    found = sensitivity(program, samples(source, program.inputs), options, exact=exact, progress=progress())
+    if not workers:
+        fail("found --workers 0, expected one or more, or -1 for all processors")
+    work, given = Work(workers) if workers != 1 else None, samples(source, program.inputs)
+    found = sensitivity(program, given, options, exact=exact, progress=progress(), work=work)
     listed = found if worst is None else found.worst(worst)
     click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else str(listed))

@@ -10,7 +10,7 @@ the quantized inputs:
 
 all relative to E y^2. A 16-bit result would avoid `rounding`: to first order it gains
 10 log10 (total / (total - rounding)) dB at this kernel. One walk over both networks gives all of these. The exact cost
-of 8 bits at the network's outputs is `bit_widths.narrow_losses`, which needs a run of the whole network per kernel.
+of 8 bits at the network's outputs is `narrow_losses`, which needs a run of the whole network per kernel.
 
 The noise that a kernel adds reaches the outputs amplified or attenuated by the kernels after it. To first order, a
 kernel passes on `inherited / (sum of the totals of its inputs)` of the noise/signal of each input, and noises of

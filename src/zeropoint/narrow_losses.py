@@ -1,0 +1,134 @@
+"""What kernels that a target has in two widths cost in the narrow one, measured by this process or by workers.
+
+The loss of a kernel depends on nothing but the program and that kernel, so it is the same for any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from zeropoint.bit_widths import Sample, least_output_sqnr
+from zeropoint.budget import Budget, Step, widened
+from zeropoint.budget.steps import region_names, wide_storage
+from zeropoint.calibrate.workers import folder_for_workers
+from zeropoint.errors import OptionError
+from zeropoint.interp import Engine
+from zeropoint.ir.files import load_program, save_program
+from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
+from zeropoint.limits import Limits, limited, limits
+from zeropoint.progress import Progress, silent
+from zeropoint.targets import target as named_target
+from zeropoint.workers import completed
+
+Decide = Callable[[Program], Program]
+"""Quantizes a fused program with statistics, under the options of the user."""
+Key = tuple[str, str]
+"""A kernel's unique name and its kind."""
+TITLE = "each kernel in 8 bits"
+
+
+@dataclass(frozen=True)
+class Widening:
+    """A fused program with statistics, and all that measures it with some kernels wide. `decide` quantizes it."""
+
+    program: Program
+    target: str
+    samples: Sequence[Sample]
+    decide: Decide
+    engine: Engine
+
+    @cached_property
+    def _expected(self) -> list[Sample]:
+        run = self.engine.prepare(self.program)
+        return [run(sample) for sample in self.samples]
+
+    def sqnr(self, wide: Sequence[Step]) -> float:
+        """The least SQNR of an output in dB."""
+        chosen = widened(self.program, wide, Budget(floats=False), named_target(self.target))
+        run = self.engine.prepare(self.decide(chosen))
+        return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
+
+    def steps(self) -> dict[Key, Step]:
+        """A step for every kernel that the target has in two widths. Raises OptionError if there is none."""
+        found: dict[Key, Step] = {}
+        for index, (region, name) in enumerate(zip(regions_of(self.program), region_names(self.program), strict=True)):
+            storage = wide_storage(region, named_target(self.target))
+            if storage is not None:
+                key = name.partition("#")[0], region.logical_kernel.data
+                found[key] = Step((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
+        if not found:
+            raise OptionError(
+                f"found exact (--exact) with target {self.target}, which has no kernel of the model in two widths, "
+                "where it changes nothing; leave it out, or name a target that has 16 bits, such as litert (--target)"
+            )
+        return found
+
+
+def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[Key, float]:
+    """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
+
+    Raises OptionError if there is no such kernel, and WorkerError.
+    """
+    steps = widening.steps()
+    best = widening.sqnr(list(steps.values()))
+    # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
+    lists = {key: [other for other in steps.values() if other is not one] for key, one in steps.items()}
+    if workers == 1:
+        found = {key: widening.sqnr(wide) for key, wide in progress(list(lists.items()), TITLE)}
+    else:
+        found = _by_workers(widening, lists, workers, progress)
+    return {key: best - found[key] for key in lists}
+
+
+_Task = tuple[Key, Sequence[Step]]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A `Widening` for another process: its program is a file."""
+
+    program: Path
+    target: str
+    samples: Sequence[Sample]
+    decide: Decide
+    engine: Engine
+    limits: Limits
+
+    def widening(self) -> Widening:
+        return Widening(load_program(self.program), self.target, self.samples, self.decide, self.engine)
+
+
+_PREPARED: dict[Path, Widening] = {}
+"""The program of the last job, in each worker."""
+
+
+def _work(job: _Job, task: _Task) -> float | None:
+    """Measure in a worker. Returns None on failure; the parent then measures it itself and gets the exception."""
+    try:
+        with limited(memory=job.limits.memory, trips=job.limits.trips):
+            if job.program not in _PREPARED:
+                _PREPARED.clear()
+                _PREPARED[job.program] = job.widening()
+            return _PREPARED[job.program].sqnr(task[1])
+    except Exception:
+        _PREPARED.clear()
+        return None
+
+
+def _by_workers(
+    widening: Widening, lists: Mapping[Key, Sequence[Step]], workers: int, progress: Progress
+) -> dict[Key, float]:
+    with folder_for_workers(None) as folder:
+        path = folder / "calibrated.mlir"
+        save_program(widening.program, path)
+        job = _Job(path, widening.target, widening.samples, widening.decide, widening.engine, limits())
+        done = completed(partial(_work, job), iter(lists.items()), workers, "kernels")
+        found: dict[Key, float] = {}
+        for _ in progress(range(len(lists)), TITLE):
+            (key, wide), sqnr = next(done)
+            found[key] = widening.sqnr(wide) if sqnr is None else sqnr
+    return found
