@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, f32, i1, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.elementwise import converted
+from zeropoint.frontend.onnx.indexing import gathered
 from zeropoint.frontend.onnx.movement import concatenated, part_of
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.ordering import comparator
@@ -232,18 +234,18 @@ def _overlapping(search: _Search, other: _Boxes, area: SSAValue, build: Builder)
 def _rows(taken: SSAValue, build: Builder) -> SSAValue:
     """[batches, classes, kept] as rows of batch, class and box: the taken ones first, in order, and -1 after them.
 
-    A stable order is that of the keys: an entry's position, plus the number of entries if it is not taken.
+    They are ordered as `TopK` orders them, which runtimes have: by 1 for a taken entry and 0 for any other.
     """
     _, classes, kept = shape_of(taken)
     total = prod(shape_of(taken))
     flat = build.reshape(taken, [total])
     keys = build.iota([total], 0, i64)
-    moved = build.apply(AddOp, keys, build.splat(total, keys))
-    keys = build.apply(SelectOp, build.compare(GE, flat, 0), keys, moved)
     if total > kept:
-        sort = SortOp([keys, flat], comparator([i64, i64], LT), dimension=0, stable=True)
+        is_taken = converted(build.compare(GE, flat, 0), f32, build)
+        sort = SortOp([is_taken, keys], comparator([f32, i64], GT), dimension=0, stable=True)
         build.insert(sort)
-        keys, flat = sort.results_
+        keys = sort.results_[1]
+        flat = gathered(flat, keys, 0, build)
     pair = build.apply(DivideOp, keys, build.splat(kept, keys))  # the batch and class, as one number
     batch = build.apply(DivideOp, pair, build.splat(classes, pair))
     class_ = build.apply(SubtractOp, pair, build.apply(MultiplyOp, batch, build.splat(classes, batch)))
