@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import zeropoint
-from zeropoint.errors import Error, UnreadableFile, is_out_of_memory, reading
+from zeropoint.errors import Error, UnreadableFile, is_out_of_memory, json_object, reading
 
 # A kernel that leaves its buffers, a solver that goes on for ever.
 OUR_FAULTS = {"NoProgress", "OverrunError"}
@@ -121,3 +121,12 @@ def test_the_guard_lets_errors_of_the_system_and_interruptions_pass() -> None:
     for raised in (FileNotFoundError(2, "No such file or directory"), KeyboardInterrupt()):
         with pytest.raises(type(raised)), reading("a.mlir"):
             raise raised
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", b"\xff", "[" * 200_000])
+def test_a_text_that_is_no_json_object_is_an_empty_one(text: str | bytes) -> None:
+    assert json_object(text) == {}
+
+
+def test_a_json_object_is_read() -> None:
+    assert json_object(b'{"a": [1]}') == {"a": [1]}

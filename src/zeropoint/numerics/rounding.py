@@ -34,15 +34,6 @@ def round_half_away(x: AnyArray) -> AnyArray:
     return whole + np.copysign(away, x)
 
 
-def round_half_up(x: AnyArray) -> AnyArray:
-    """To the nearest integer, ties towards positive infinity. Keeps the dtype."""
-    whole = np.floor(x)
-    # Exact for x >= 0 and for x <= -1/2; in between x - floor(x) may round, but not below 1/2, so never across a tie.
-    half = np.asarray(0.5, dtype=x.dtype)
-    # floor, not trunc: ties of negative numbers go up, too.
-    return whole + (x - whole >= half).astype(x.dtype)
-
-
 def truncate(x: AnyArray) -> AnyArray:
     """Towards zero (C's conversion to an integer). Keeps the dtype."""
     return np.trunc(x)
