@@ -12,6 +12,7 @@ import zeropoint as zp
 from zeropoint.cli import main
 
 T, Q = "tensor<4xf32>", "tensor<4x!quant.uniform<i8:f32, 0.5>>"
+Q8 = "!quant.uniform<i8:f32, 0.5>"
 CHANNELS = "tensor<4x!quant.uniform<i8:f32:0, {0.5, 0.5, 0.25, 1.0}>>"
 
 
@@ -47,6 +48,28 @@ CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
             stats("y", "z"),
         ),
         "add '%z': found NaN or infinities in a constant",
+    ),
+    "a kernel that its body does not compute": (
+        "propagate",
+        (
+            stats("s", "x"),
+            f'>%z = quant.region "convolution"(%a: {T} = %s) -> {T} {{',
+            f"%r = stablehlo.tanh %a : {T}",
+            f"quant.return %r : {T}",
+            "}",
+            stats("y", "z"),
+        ),
+        "convolution '%z': found no stablehlo.convolution or stablehlo.dot_general in the region, expected one",
+    ),
+    "a quantized kernel that its body does not compute": (
+        "materialize",
+        (
+            f'>%y = quant.region "max_pool"(%a: {T} = %x as {Q8}) -> {T} as {Q8} {{',
+            f"%r = stablehlo.tanh %a : {T}",
+            f"quant.return %r : {T}",
+            "}",
+        ),
+        "max_pool '%y': found no stablehlo.reduce_window in the region",
     ),
     "ports without parameters": (
         "fuse,check-fully-quantized",

@@ -73,7 +73,7 @@ from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.solve import drop_inside, is_quantized
+from zeropoint.solve import check_body, drop_inside, is_quantized
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
@@ -173,6 +173,7 @@ class _Materialization:
 
     def replace(self, region: QuantizeRegionOp) -> None:
         """Emit the quantized ops of a region before it."""
+        check_body(region)
         drop_inside(region)
         builder = Builder(InsertPoint.before(region))
         kernel = Kernel(region, builder, self.weights)

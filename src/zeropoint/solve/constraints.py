@@ -57,11 +57,13 @@ from zeropoint.ir.stablehlo import ConstantOp, GatherOp, UniformDequantizeOp, Un
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.numerics.ranges import held_scale
+from zeropoint.solve.bodies import check_body
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
+from zeropoint.targets.logical_kernels import CONTRACTIONS
 
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
@@ -329,9 +331,12 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
-    Raises PropagationError if a value is pinned to two types or a range is not finite.
+    Raises PropagationError if a value is pinned to two types, a range is not finite, or a contraction has none inside.
     """
     constraints = Constraints(scale_type)
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            check_body(op, CONTRACTIONS)
     for op in list(program.entry.ops):
         value = _read(op, constraints)
         if value is None:
