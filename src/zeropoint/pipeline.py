@@ -16,24 +16,13 @@ from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
-from zeropoint.calibrate import (
-    Kept,
-    Progress,
-    Report,
-    Work,
-    collect,
-    silent,
-    state_ranges,
-)
-from zeropoint.calibrate.bounded import bounded_journal, has_bounded, observe_bounded
-from zeropoint.calibrate.collect import stats_keys
+from zeropoint.calibrate import Kept, Progress, Report, Work, silent, state_ranges
 from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
-from zeropoint.demands import check_demands, check_observers, check_scales, demanded_observers
+from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
-from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
 from zeropoint.ir.constants import is_constant
@@ -42,6 +31,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.tensors import Array
 from zeropoint.narrow_losses import Widening, narrow_losses
+from zeropoint.observed_ranges import check_annotated, check_resumed, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
@@ -57,7 +47,6 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
-from zeropoint.solve import MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -67,43 +56,12 @@ SEARCHED = 4
 CORRECTED = 64
 """Maximum number of samples on which corrections are computed and evaluated."""
 _LOG = logging.getLogger(__name__)
-NAMES_LISTED = 6
-"""Maximum number of names listed in a message."""
 
 
 def _settings(options: Options) -> dict[str, object]:
     """The options of passes."""
     passed = {"target": options.target, "profile": options.profile, "ranges": options.ranges}
     return {**passed, "integer_io": options.integer_io}
-
-
-def _check_resumed(work: Work | None) -> None:
-    """Raise OptionError if there is nothing to resume: neither a journal of a calibration nor one of a search."""
-    journals = () if work is None or not work.resume else (work.journal, bounded_journal(work), journal_path(work))
-    if journals and not any(path is not None and path.exists() for path in journals):
-        raise OptionError(
-            f"{journals[0]}: found no journal, expected that of an interrupted calibration; run without resume "
-            f"(--resume), which begins anew"
-        )
-
-
-def _remove_journals(work: Work | None) -> None:
-    """Remove the journals of calibrations that are complete."""
-    if work is not None and work.journal is not None:
-        for journal in (work.journal, bounded_journal(work)):
-            if journal is not None:
-                journal.unlink(missing_ok=True)
-
-
-def _check_annotated(asked: Program) -> None:
-    """Raise MissingStatistics if a program needs data; the message names the values without a range."""
-    missing = stats_keys(asked)
-    if missing:
-        listed = ", ".join(f"'{key}'" for key in missing[:NAMES_LISTED]) + (", ..." if missing[NAMES_LISTED:] else "")
-        raise MissingStatistics(
-            f"found no data, and no range in the model for what has to be decided ({listed}), expected "
-            f"calibration data (--data), or statistics or fake quantization of these in the model"
-        )
 
 
 def _platform(target: Target, engine: Engine | None, samples: int, mask: str | None = None) -> Platform:
@@ -146,7 +104,7 @@ def quantize(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
     check_mask(program, options.mask)
-    _check_resumed(work)
+    check_resumed(work)
     settings = _settings(options)
     fused = run_all(FLOAT_PASSES, program, settings)
     if options.recipe is not None:
@@ -157,7 +115,7 @@ def quantize(
     check_observers(asked)
     if samples is None:
         asked = DERIVE_RANGES(asked, settings)
-        _check_annotated(asked)
+        check_annotated(asked)
         check_without_data(options, validation=validation != ())
         samples, options = (), replace(options, effort="none", corrections=None)
     elif validation != ():
@@ -165,10 +123,10 @@ def quantize(
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice
     kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
-    report = _calibrated(asked, kept, samples, options, progress, engine, work)
+    report = observe_ranges(asked, kept, samples, options, progress, engine, work)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     again = samples if isinstance(samples, Sized) else kept.in_order
-    calibrated, report = _observed_parts(calibrated, report, again, options, progress, engine, work)
+    calibrated, report = observe_parts(calibrated, report, again, options, progress, engine, work)
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
@@ -180,52 +138,8 @@ def quantize(
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
         made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples, work)
-    _remove_journals(work)
+    remove_journals(work)
     return made
-
-
-def _calibrated(
-    asked: Program,
-    kept: Kept,
-    samples: Iterable[Sample],
-    options: Options,
-    progress: Progress | None,
-    engine: Engine | None,
-    work: Work | None,
-) -> Report:
-    """The ranges observed on samples; `kept` receives each sample as it is run."""
-    start = perf_counter()
-    report = collect(
-        asked,
-        kept.watch(samples),
-        observer=options.observer,
-        observers=demanded_observers(asked),
-        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1)), options.mask),
-        progress=progress,
-        work=work,
-    )
-    if report.observations:
-        _LOG.info("calibrate: %d samples, %.2f s", report.samples, perf_counter() - start)
-    elif options.needs_samples:
-        for _ in kept.watch(samples):  # nothing was run, so no sample was seen
-            pass
-    return report
-
-
-def _observed_parts(
-    calibrated: Program,
-    report: Report,
-    samples: Iterable[Sample],
-    options: Options,
-    progress: Progress | None,
-    engine: Engine | None,
-    work: Work | None,
-) -> tuple[Program, Report]:
-    """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
-    if not has_bounded(calibrated) or not length_hint(samples):
-        return calibrated, report
-    runs = masked(engine or QuickestEngine(length_hint(samples)), options.mask)
-    return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:

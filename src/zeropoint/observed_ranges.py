@@ -1,0 +1,99 @@
+"""The calibrations of `quantize`: of the values that need a range, and then of the parts that passes compute alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from operator import length_hint
+from time import perf_counter
+
+from zeropoint.budget_search import journal_path
+from zeropoint.calibrate import Kept, Progress, Report, Work, collect
+from zeropoint.calibrate.bounded import bounded_journal, has_bounded, observe_bounded
+from zeropoint.calibrate.collect import stats_keys
+from zeropoint.demands import demanded_observers
+from zeropoint.engines import QuickestEngine
+from zeropoint.errors import OptionError
+from zeropoint.interp import Engine, masked
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.options import Options
+from zeropoint.solve import MissingStatistics
+
+Sample = Mapping[str, Array]
+_LOG = logging.getLogger(__name__)
+NAMES_LISTED = 6
+"""Maximum number of names listed in a message."""
+
+
+def check_resumed(work: Work | None) -> None:
+    """Raise OptionError if there is nothing to resume: neither a journal of a calibration nor one of a search."""
+    journals = () if work is None or not work.resume else (work.journal, bounded_journal(work), journal_path(work))
+    if journals and not any(path is not None and path.exists() for path in journals):
+        raise OptionError(
+            f"{journals[0]}: found no journal, expected that of an interrupted calibration; run without resume "
+            f"(--resume), which begins anew"
+        )
+
+
+def remove_journals(work: Work | None) -> None:
+    """Remove the journals of calibrations that are complete."""
+    if work is not None and work.journal is not None:
+        for journal in (work.journal, bounded_journal(work)):
+            if journal is not None:
+                journal.unlink(missing_ok=True)
+
+
+def check_annotated(asked: Program) -> None:
+    """Raise MissingStatistics if a program needs data; the message names the values without a range."""
+    missing = stats_keys(asked)
+    if missing:
+        listed = ", ".join(f"'{key}'" for key in missing[:NAMES_LISTED]) + (", ..." if missing[NAMES_LISTED:] else "")
+        raise MissingStatistics(
+            f"found no data, and no range in the model for what has to be decided ({listed}), expected "
+            f"calibration data (--data), or statistics or fake quantization of these in the model"
+        )
+
+
+def observe_ranges(
+    asked: Program,
+    kept: Kept,
+    samples: Iterable[Sample],
+    options: Options,
+    progress: Progress | None,
+    engine: Engine | None,
+    work: Work | None,
+) -> Report:
+    """The ranges observed on samples; `kept` receives each sample as it is run."""
+    start = perf_counter()
+    report = collect(
+        asked,
+        kept.watch(samples),
+        observer=options.observer,
+        observers=demanded_observers(asked),
+        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1)), options.mask),
+        progress=progress,
+        work=work,
+    )
+    if report.observations:
+        _LOG.info("calibrate: %d samples, %.2f s", report.samples, perf_counter() - start)
+    elif options.needs_samples:
+        for _ in kept.watch(samples):  # nothing was run, so no sample was seen
+            pass
+    return report
+
+
+def observe_parts(
+    calibrated: Program,
+    report: Report,
+    samples: Iterable[Sample],
+    options: Options,
+    progress: Progress | None,
+    engine: Engine | None,
+    work: Work | None,
+) -> tuple[Program, Report]:
+    """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
+    if not has_bounded(calibrated) or not length_hint(samples):
+        return calibrated, report
+    runs = masked(engine or QuickestEngine(length_hint(samples)), options.mask)
+    return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)
