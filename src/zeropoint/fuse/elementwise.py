@@ -64,13 +64,17 @@ def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> 
         for operand in op.operands:
             producer = operand.owner
             if (
-                is_function(producer)
+                _is_free(producer, graph)
                 and producer not in slice_ops
-                and producer not in graph.covered
                 and all(use.operation in slice_ops for use in operand.uses)
             ):
                 found.add(producer)
     return found
+
+
+def _is_free(producer: Operation | Block, graph: Graph) -> TypeGuard[Operation]:
+    """Whether the producer of an operand may join a slice."""
+    return is_function(producer) and producer not in graph.covered
 
 
 class _Sources:
@@ -79,6 +83,8 @@ class _Sources:
     def __init__(self, graph: Graph):
         self._graph = graph
         self._found: set[SSAValue] = set()
+        self._kept: set[SSAValue] = set()
+        """Those whose producer can never join."""
 
     def grow(self, latest: set[Operation], slice_ops: set[Operation]) -> bool:
         """Add the ops that have just joined. Returns whether there is exactly one source."""
@@ -88,7 +94,14 @@ class _Sources:
                 inside = isinstance(operand, OpResult) and operand.op in slice_ops
                 if not inside and self._graph.splat(operand) is None:
                     self._found.add(operand)
+                    if not _is_free(operand.owner, self._graph):
+                        self._kept.add(operand)
         return len(self._found) == 1
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there are several sources however the slice grows: a long sum of inputs ends here, not at its start."""
+        return len(self._kept) > 1
 
 
 def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
@@ -116,7 +129,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         if sources.grow(latest, slice_ops):
             # A diamond (`x * sigmoid(x)`) has two sources until both of its branches have joined.
             counts.append(len(joined))
-        latest = _absorb(latest, slice_ops, graph)
+        latest = set() if sources.are_several else _absorb(latest, slice_ops, graph)
     if not counts:
         return None
     best = set(joined[: counts[-1]])
