@@ -100,7 +100,7 @@ class _Sources:
 
     @property
     def are_several(self) -> bool:
-        """Whether there are several sources however the slice grows: a long sum of inputs ends here, not at its start."""
+        """Whether there are several sources, however the slice grows, as in a long sum of inputs."""
         return len(self._kept) > 1
 
 
