@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +20,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.numerics import CommonScaleSum
-from zeropoint.standard import expand_fxpmath
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 
 
 def agrees(program: Program, *arrays: Array) -> None:
@@ -72,3 +75,29 @@ def test_multipliers_that_are_not_constant_are_refused_with_the_op() -> None:
     with pytest.raises(Error, match=r"fxpmath\.requantize: found multipliers that are not constant") as error:
         expand_fxpmath(parse_program(text))
     assert isinstance(getattr(error.value, "op", None), RequantizeOp)
+
+
+def paired(weight: int, form: str) -> Program:
+    return parse_program(f"""func.func @main(%x: tensor<2x4xi8>) -> tensor<2x3xi32> {{
+      %w = stablehlo.constant dense<{weight}> : tensor<4x3xi8>
+      %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {{zeropoint.dot_form = "{form}"}}
+        : (tensor<2x4xi8>, tensor<4x3xi8>) -> tensor<2x3xi32> loc("fc")
+      return %y : tensor<2x3xi32>
+    }}""")
+
+
+@pytest.mark.parametrize("lowering", [expand_fxpmath, lower_to_standard, lower_to_loops])
+def test_a_dot_form_whose_sums_saturate_is_refused_and_others_are_exact(
+    lowering: Callable[[Program], Program],
+) -> None:
+    x = np.full((2, 4), 127, np.int8)
+    (simulated,) = Interpreter(paired(127, "u8s8_pairs")).run_values([x])
+    assert int(simulated[0, 0]) != 4 * 127 * 127
+    message = "'fc'.*found dot form .u8s8_pairs. with sums of two products up to 64770.*remove zeropoint.dot_form"
+    with pytest.raises(LoweringError, match=message):
+        lowering(paired(127, "u8s8_pairs"))
+    for weight, form in ((64, "u8s8_pairs"), (127, "u8s8_pairs_split"), (-128, "u8s8_quads")):
+        program = paired(weight, form)
+        (expected,), (found,) = (Interpreter(each).run_values([x]) for each in (program, lowering(program)))
+        np.testing.assert_array_equal(found, expected)
+        assert int(found[0, 0]) == 4 * 127 * weight

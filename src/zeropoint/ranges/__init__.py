@@ -3,7 +3,18 @@
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.control import ops_of
 from zeropoint.ranges.interval import EXACT, Interval
-from zeropoint.ranges.obligations import OBLIGATIONS, Obligation, bits_of, obligations
+from zeropoint.ranges.obligations import OBLIGATIONS, Obligation, bits_of, obligations, pair_sums
 from zeropoint.ranges.rules import ranges_of
 
-__all__ = ["EXACT", "OBLIGATIONS", "Interval", "Obligation", "Ranges", "bits_of", "obligations", "ops_of", "ranges_of"]
+__all__ = [
+    "EXACT",
+    "OBLIGATIONS",
+    "Interval",
+    "Obligation",
+    "Ranges",
+    "bits_of",
+    "obligations",
+    "ops_of",
+    "pair_sums",
+    "ranges_of",
+]

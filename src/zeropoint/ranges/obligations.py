@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import DOT_FORM
+from zeropoint.ir.contractions import Contraction
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_dtype, element_of
@@ -102,17 +103,22 @@ def _none(ranges: Ranges, op: Operation) -> list[Obligation]:
     return []
 
 
-def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> list[Obligation]:
-    found = [_in_type(op, "sums of products", sums_of(ranges, op).partial)]
+def _contraction(ranges: Ranges, op: Contraction) -> list[Obligation]:
+    pairs = pair_sums(ranges, op)
+    return [_in_type(op, "sums of products", sums_of(ranges, op).partial), *([] if pairs is None else [pairs])]
+
+
+def pair_sums(ranges: Ranges, op: Contraction) -> Obligation | None:
+    """The sums of two products of a contraction whose dot form adds them in 16 bits; None for other forms."""
     name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
     form = dot_form(name.data) if isinstance(name, StringAttr) else None
     if form is None or not form.pairs:
-        return found
+        return None
     # Of computed weights, the magnitude of -128 is possible.
     greatest = 128 if weights is None else int(np.abs(weights.astype(np.int64)).max(initial=0))
     # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits; split weights halve them, rounded up.
     pair = 2 * BYTE_MAX * (-(-greatest // 2) if form.split else greatest)
-    return [*found, Obligation(op, "sums of two products", Interval.of(-pair, pair), 16)]
+    return Obligation(op, "sums of two products", Interval.of(-pair, pair), 16)
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:

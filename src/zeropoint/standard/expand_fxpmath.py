@@ -51,6 +51,7 @@ from zeropoint.numerics.requantize import Requantization
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard import fixed_point
 from zeropoint.standard.arithmetic import Arithmetic, Element
+from zeropoint.standard.saturating_forms import refuse_saturating_forms
 from zeropoint.standard.tensors import TensorArithmetic
 
 
@@ -133,8 +134,9 @@ def requantized_axis(op: Operation) -> int | None:
 def expand_fxpmath(program: Program) -> Program:
     """A copy in which every fxpmath op is a sequence of StableHLO ops with the same results.
 
-    Raises LoweringError for multipliers that are not constant.
+    Raises LoweringError for multipliers that are not constant, and for dot forms whose sums may saturate.
     """
+    refuse_saturating_forms(program)
     program = program.clone()
     for op in list(program.module.walk()):
         expand = EXPANSIONS.get(type(op))

@@ -60,6 +60,7 @@ from zeropoint.standard.movement import (
     lower_transpose,
 )
 from zeropoint.standard.reductions import lower_reduce, lower_reduce_window
+from zeropoint.standard.saturating_forms import refuse_saturating_forms
 from zeropoint.standard.scatter import lower_scatter
 from zeropoint.standard.sort import lower_sort
 
@@ -115,10 +116,12 @@ def lower_to_standard(program: Program) -> Program:
     """A copy in func, arith, math, linalg, scf and tensor ops, with the same results.
 
     Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
-    arithmetic (run `integer-program` first), complex numbers, dynamic shapes, except of elementwise ops.
+    arithmetic (run `integer-program` first), complex numbers, dynamic shapes, except of elementwise ops, and dot forms
+    whose sums may saturate.
     Quantized types of arguments and results become their storage, as `strip-func-quant-types` does; unsigned integers
     become signless ones with the same bits.
     """
+    refuse_saturating_forms(program)
     program = expand(strip_func_quant_types(program), KEPT)
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
