@@ -177,3 +177,12 @@ def test_a_profile_that_is_no_string_is_refused() -> None:
     program = parse_program("module attributes {zeropoint.profile = 7} { func.func @main() { return } }")
     with pytest.raises(UnheldType, match=r"attribute zeropoint\.profile: found 7 : i64, expected a string"):
         assert program.profile
+
+
+@pytest.mark.parametrize("written", ["5 x 1 x f32", "5x 1 xf32", "5 x1x f32", "? x 0 x f32", "f32"])
+def test_spaces_may_stand_in_a_shape_as_upstream_takes_them(written: str) -> None:
+    text = "func.func @main(%x: tensor<WRITTEN>) -> tensor<WRITTEN> {\n  return %x : tensor<WRITTEN>\n}\n"
+    given, plain = text.replace("WRITTEN", written), text.replace("WRITTEN", written.replace(" ", ""))
+    assert print_program(parse_program(given)) == print_program(parse_program(plain))
+    mlir.require()
+    assert mlir.canonical(given) == mlir.canonical(plain)

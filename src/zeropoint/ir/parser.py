@@ -91,6 +91,23 @@ class _LocationParser(Parser):
         if self._parts[alias] > MOST_PARTS:
             raise LimitExceeded(f"alias '{alias}' stands for more than {MOST_PARTS} parts, expected fewer")
 
+    def parse_dimension_list(self) -> list[int]:
+        """Dimensions with `x` between them and after the last, where that `x` stays unread.
+
+        Spaces may stand around an `x`, as in `tensor<5 x 1 x f32>`; xDSL goes back one character to the last one.
+        """
+        dims: list[int] = []
+        kinds = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
+        delimiter: int | None = None
+        while self._current_token.kind in kinds:
+            dims.append(self.parse_shape_dimension())
+            delimiter = self._current_token.span.start
+            if self._parse_optional_shape_delimiter() is None:
+                return dims
+        if delimiter is not None:
+            self._resume_from(delimiter)
+        return dims
+
     def _parse_location(self) -> LocationAttr:
         """Parse a location. Of a range, `"file":3:34 to 5:10` or `to :53`, only the start is kept."""
         found = super()._parse_location()
