@@ -22,9 +22,8 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.annotations import ZERO_POINTS, is_wide
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe, location_of
-from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
-from zeropoint.ir.stablehlo.contraction import padding_values
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp
+from zeropoint.ir.tensors import Array, element_dtype, with_element
 from zeropoint.lower.context import (
     Correction,
     Lowering,
@@ -33,6 +32,7 @@ from zeropoint.lower.context import (
     storage_element,
     widened_from,
 )
+from zeropoint.lower.convolution import PaddedConvolution
 from zeropoint.lower.zero_points import choose, corrected_after
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
@@ -41,44 +41,6 @@ from zeropoint.numerics.storage import half_range
 from zeropoint.ranges.contraction import terms
 
 NIBBLE, BYTE = 4, 8
-
-
-def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
-    """The input padded with its zero point; also between elements if the input is dilated."""
-    spatial = op.dimension_numbers.data.input_spatial_dimensions
-    pairs = padding_values(op.padding, len(spatial))
-    dilation = op.lhs_dilation.get_values() if op.lhs_dilation is not None else (1,) * len(spatial)
-    # Without padding there is nothing that would have to hold the zero point.
-    if not any(low or high for low, high in pairs) and all(step == 1 for step in dilation):
-        return value
-    rank = len(shape_of(value))
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    for dimension, pair, step in zip(spatial, pairs, dilation, strict=True):
-        low[dimension], high[dimension] = pair
-        # StableHLO's dilation inserts zeros; an interior pad inserts the zero point, which is the real 0.
-        interior[dimension] = int(step) - 1
-    fill = lowering.constant(np.array(zero_point, element_dtype(element_of(value))))
-    return lowering.insert(PadOp(value, fill, low, high, interior)).result
-
-
-def _integer_convolution(
-    lowering: Lowering, op: ConvolutionOp, weight: SSAValue, zero_point: int, element: IntegerType
-) -> SSAValue:
-    value = lowering.stored(op.lhs)
-    properties = dict(op.properties)
-    # StableHLO pads with 0, which is the right number only for zero point 0.
-    if zero_point != 0:
-        value = _padded(lowering, op, value, zero_point)
-        properties.pop("padding", None)
-        # The pad has both now. The window's own dilation and strides stay with the convolution.
-        properties.pop("lhs_dilation", None)
-    made = ConvolutionOp.create(
-        operands=[value, weight],
-        result_types=[with_element(op.result, element)],
-        properties=properties,
-        attributes=dict(op.attributes),
-    )
-    return lowering.insert(made).results[0]
 
 
 def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
@@ -164,18 +126,18 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
 def _corrected(lowering: Lowering, op: Contraction, weight: Array | None) -> SSAValue:
     """The sums of products less zero points, corrected in the form that is forced or cheapest (`zero_points.py`)."""
     sources = (widened_from(op.lhs), widened_from(op.rhs))
+    before = len(lowering.made)
     form = choose(lowering.zero_points, op, sources, weight is not None)
     if form is Correction.INSIDE:
         sums = _two_activations(lowering, op)
     elif weight is not None:
         sums = _sums(lowering, op, weight)
     else:
-        assert isinstance(op, DotGeneralOp)  # `choose`
         sums = corrected_after(lowering, op, sources)
     kinds = [quantized_element(source) for source in sources]
     if any(kind is not None and kind.zero_points.any() for kind in kinds):
-        # The contraction that was emitted last is the one just made; corrections after it are other ops.
-        made = next(each for each in reversed(lowering.made) if isinstance(each, type(op)))
+        # The first contraction emitted here adds the products; another one of ones adds the input.
+        made = next(each for each in lowering.made[before:] if isinstance(each, type(op)))
         made.attributes[ZERO_POINTS] = StringAttr(form.value)
     return sums
 
@@ -192,7 +154,8 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     # For all partial sums, not only for the final one: native code adds the terms in any order.
     element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64
     if isinstance(op, ConvolutionOp):
-        accumulator = _integer_convolution(lowering, op, weights, lhs.zero_point, element)
+        padded = PaddedConvolution.of(lowering, op, lowering.stored(op.lhs), lhs.zero_point)
+        accumulator = padded.sums(weights, element)
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
     sums = channels.astype(np.int64).sum(axis=1)

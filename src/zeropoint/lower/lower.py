@@ -261,10 +261,10 @@ def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None
 def lower(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
-    `zero_points` forces where contractions correct them if they have that form: `inside` or `after` (`zero_points.py`).
+    `zero_points` forces where contractions correct them: `inside` or `after` (`zero_points.py`).
 
-    Raises LoweringError, with the op's name and location, for a quantized op without an integer form or an integer that
-    may overflow its type (`proof.py`); ValueError for an unknown profile.
+    Raises LoweringError, with the op's name and location, for a quantized op without an integer form, a contraction
+    without the forced form, or an integer that may overflow its type (`proof.py`); ValueError for an unknown profile.
     """
     program = program.clone()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)

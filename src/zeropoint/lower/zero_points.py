@@ -2,7 +2,8 @@
 
 - `inside`: sum (q_x - z_x)(q_w - z_w). The operands are subtracted first, in a wider type.
 - `after`: sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand
-  are corrections. Those of constant weights are constants, which join the bias.
+  are corrections. Those of constant weights are constants, which join the bias. The sums of a convolution's input are
+  those of its windows, a convolution with ones (`convolution.py`).
 
 The right operand may have a zero point per output channel. Both give the same integers. `zeropoint.zero_points` on the
 contraction names the form.
@@ -18,17 +19,21 @@ Source: the lowering of quantized contractions ("Zero-Point Correction").
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
+from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
+from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import shape_of, with_element, with_shape
-from zeropoint.lower.context import Correction, Lowering, quantized_element
+from zeropoint.lower.context import Correction, Lowering, LoweringError, quantized_element
+from zeropoint.lower.convolution import PaddedConvolution
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
@@ -37,11 +42,19 @@ from zeropoint.ranges.contraction import terms
 def choose(
     forced: Correction | None, op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool
 ) -> Correction:
-    """The forced form if the op has it, otherwise the cheaper one.
+    """The forced form, otherwise the cheaper one.
 
-    `sources` are the operands whose zero points count, `constant` is whether the weights are.
+    `sources` are the operands whose zero points count. `constant` is whether the weights are constants that fit their
+    storage less their zero points. Raises LoweringError if the forced form is `after` and the op does not have it.
     """
     possible = constant or _fits_after(op, sources)
+    if forced is Correction.AFTER and not possible and any(_has_zero_point(source) for source in sources):
+        raise LoweringError(
+            f"{describe(op)}: found zero_points = after for operands {sources[0].type} and {sources[1].type} with "
+            f"{terms(op)} terms, expected operands of 8 bits, zero points per layer or output channel, and four terms "
+            f"of the correction that fit i32; use zero_points = inside, or none",
+            op,
+        )
     if forced is Correction.INSIDE or not possible:
         return Correction.INSIDE
     # On equal costs, inside: it emits fewer ops.
@@ -61,7 +74,12 @@ def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
             return False
         reach *= _magnitude(kind) + int(np.abs(kind.zero_points).max())
     # The four terms cancel only in the end. Each of them, and each partial sum, must fit i32.
-    return isinstance(op, DotGeneralOp) and reach <= INT32_MAX
+    return reach <= INT32_MAX
+
+
+def _has_zero_point(source: SSAValue) -> bool:
+    kind = quantized_element(source)
+    return kind is not None and bool(kind.zero_points.any())
 
 
 def _magnitude(kind: UniformQuantizedType) -> int:
@@ -83,26 +101,73 @@ def _cost_after(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: b
     return cost
 
 
-def corrected_after(lowering: Lowering, op: DotGeneralOp, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
+def corrected_after(lowering: Lowering, op: Contraction, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
     """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The right operand may have a z_w per output channel."""
-    stored = [lowering.stored(source) for source in sources]
+    stored = lowering.stored(sources[0]), lowering.stored(sources[1])
     kinds = [quantized_element(source) for source in sources]
     assert kinds[0] is not None and kinds[1] is not None  # `choose`
     left, right = kinds[0].zero_point, kinds[1].zero_points
-    product = DotGeneralOp.create(
+    if isinstance(op, ConvolutionOp):
+        total = _convolution(lowering, op, stored, left, right)
+    else:
+        total = _product(lowering, op, stored, left, right)
+    constants = terms(op) * left * right
+    amount = constants if right.size > 1 else int(constants[0])
+    return lowering.shifted(total, amount, output_channel_axis(op))
+
+
+def _convolution(
+    lowering: Lowering, op: ConvolutionOp, stored: tuple[SSAValue, SSAValue], left: int, right: IntArray
+) -> SSAValue:
+    """The sums of a convolution less the sums of its windows and of its weights."""
+    padded = PaddedConvolution.of(lowering, op, stored[0], left)
+    total = padded.sums(stored[1], i32)
+    if right.any():
+        spread = partial(padded.at_every_channel, like=total)
+        total = _less(lowering, op, total, padded.window_sums(), right, spread)
+    if left:
+        axis = weight_channel_axis(op)
+        sums = _summed(lowering, stored[1], [dim for dim in range(len(shape_of(op.rhs))) if dim != axis])
+        output = [output_channel_axis(op)]
+        spread = partial(lowering.spread, like=total, dims=output)
+        total = _less(lowering, op, total, sums, np.array([left]), spread)
+    return total
+
+
+def _product(
+    lowering: Lowering, op: DotGeneralOp, stored: tuple[SSAValue, SSAValue], left: int, right: IntArray
+) -> SSAValue:
+    """The sums of a matrix product less the sums of both operands."""
+    made = DotGeneralOp.create(
         operands=stored,
         result_types=[with_element(op.result, i32)],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
-    total = lowering.insert(product).results[0]
+    total = lowering.insert(made).results[0]
     for side, partner in ((0, right), (1, np.array([left]))):
         if partner.any():
-            sums = _sum_over_terms(lowering, op, stored[side], side)
-            total = lowering.combined(SubtractOp, total, _times(lowering, op, sums, side, partner, total))
-    constants = terms(op) * left * right
-    amount = constants if right.size > 1 else int(constants[0])
-    return lowering.shifted(total, amount, output_channel_axis(op))
+            sums = _summed(lowering, stored[side], _dimensions(op, side)[1])
+            spread = partial(_spread, lowering, op, side=side, like=total)
+            total = _less(lowering, op, total, sums, partner, spread)
+    return total
+
+
+def _less(
+    lowering: Lowering,
+    op: Contraction,
+    total: SSAValue,
+    sums: SSAValue,
+    points: IntArray,
+    spread: Callable[[SSAValue], SSAValue],
+) -> SSAValue:
+    """`total` less the sums of an operand times the other one's zero points. `spread` gives them the result's shape."""
+    if points.size == 1:
+        scaled = spread(lowering.combined(MultiplyOp, sums, lowering.filled(sums, int(points[0]))))
+    else:
+        factors = lowering.channels(total, points.astype(np.int32), output_channel_axis(op))
+        scaled = lowering.combined(MultiplyOp, spread(sums), factors)
+    return lowering.combined(SubtractOp, total, scaled)
 
 
 def _dimensions(op: DotGeneralOp, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -113,28 +178,19 @@ def _dimensions(op: DotGeneralOp, side: int) -> tuple[tuple[int, ...], tuple[int
     return dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions
 
 
-def _sum_over_terms(lowering: Lowering, op: DotGeneralOp, value: SSAValue, side: int) -> SSAValue:
-    """The sum of an operand over its contracting dimensions, in i32."""
-    contracting = _dimensions(op, side)[1]
+def _summed(lowering: Lowering, value: SSAValue, dims: Sequence[int]) -> SSAValue:
+    """The sum of integers over some dimensions, in i32; a constant if they are."""
+    known = lowering.integers(value)
+    if known is not None:
+        return lowering.constant(known.sum(axis=tuple(dims), dtype=np.int32))
     wide = lowering.converted(value, i32)
     zero = lowering.constant(np.zeros((), np.int32))
-    kept = [size for dim, size in enumerate(shape_of(value)) if dim not in contracting]
-    made = ReduceOp([wide], [zero], [with_shape(wide, kept)], contracting, binary_body(AddOp, i32))
+    kept = [size for dim, size in enumerate(shape_of(value)) if dim not in dims]
+    made = ReduceOp([wide], [zero], [with_shape(wide, kept)], dims, binary_body(AddOp, i32))
     return lowering.insert(made).results[0]
 
 
-def _times(
-    lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, points: IntArray, like: SSAValue
-) -> SSAValue:
-    """The sums of an operand times the other one's zero points, at every element of the result."""
-    if points.size == 1:
-        scaled = lowering.combined(MultiplyOp, sums, lowering.filled(sums, int(points[0])))
-        return _spread(lowering, op, scaled, side, like)
-    factors = lowering.channels(like, points.astype(np.int32), output_channel_axis(op))
-    return lowering.combined(MultiplyOp, _spread(lowering, op, sums, side, like), factors)
-
-
-def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int, like: SSAValue) -> SSAValue:
+def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, *, side: int, like: SSAValue) -> SSAValue:
     """The sums of an operand at every element of the result, which has the shape of `like`."""
     batching, contracting = _dimensions(op, side)
     source = (op.lhs, op.rhs)[side]
