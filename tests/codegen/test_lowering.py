@@ -201,6 +201,23 @@ def test_padding_that_only_crops_fills_nothing() -> None:
     assert 'kind = "fill"' not in laid
 
 
+def test_an_update_of_a_whole_value_is_the_update_and_copies_nothing() -> None:
+    """Every element of a copy of the operand would be overwritten."""
+    program = parse_program("""
+    func.func @main(%x: tensor<4x6xi8>, %i: tensor<i32>) -> tensor<4x6xi8> {
+      %n = stablehlo.negate %x : tensor<4x6xi8>
+      %a = stablehlo.abs %x : tensor<4x6xi8>
+      %y = stablehlo.dynamic_update_slice %n, %a, %i, %i
+        : (tensor<4x6xi8>, tensor<4x6xi8>, tensor<i32>, tensor<i32>) -> tensor<4x6xi8>
+      return %y : tensor<4x6xi8>
+    }
+    """)
+    check(program)
+    assert [step.name for step in steps_of(program, AVX2).steps] == ["stablehlo.abs"]
+    data = {"arg0": np.arange(-12, 12, dtype=np.int8).reshape(4, 6), "arg1": np.array(3, np.int32)}
+    np.testing.assert_array_equal(NativeProgram(program)(data)["result0"], Interpreter(program)(data)["result0"])
+
+
 @pytest.mark.parametrize("storage", ["i8", "u8", "i4", "u4<1:15>", "i16"])
 def test_quantized_inputs_constants_and_results_are_integers_in_memory(storage: str) -> None:
     type_, stored = f"tensor<2x3x!quant.uniform<{storage}:f32, 0.5:3>>", storage.split("<")[0].replace("u", "i")

@@ -226,6 +226,9 @@ class _Grouping:
         elif type(op) in MOVED:
             self._operands_of_move(op)
             self._move(op, target or self.values.destination(value))
+        elif isinstance(op, hlo.DynamicUpdateSliceOp) and shape_of(op.update) == shape_of(op.result):
+            # Its start is clamped to 0, so it overwrites every element.
+            self._bind(value, self.value(op.update), self._lying[op.update])
         elif type(op) in UPDATES:
             found = UPDATES[type(op)](self.values, op)
             assert isinstance(found, Match)
