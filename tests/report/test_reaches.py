@@ -167,3 +167,24 @@ def test_a_quantized_sum_in_a_loop_has_a_bound_in_the_bits_in_which_it_is_added(
     }}"""
     (reach,) = reaches(parse_program(text))
     assert (reach.name, reach.width, reach.bound, reach.headroom) == ("sum", 64, (2**32,), (31,))
+
+
+@pytest.mark.parametrize(("form", "words"), [("after", "after"), ("inside", "inside of")])
+def test_the_form_of_the_zero_point_correction_is_told(form: str, words: str, tmp_path: Path) -> None:
+    x, w = "tensor<1x1x4x4x!quant.uniform<i8:f32, 0.5:-7>>", "tensor<2x1x3x3x!quant.uniform<i8:f32, 0.5:-128>>"
+    y = "tensor<1x2x2x2x!quant.uniform<i32:f32, 0.25>>"
+    path = tmp_path / "model.mlir"
+    path.write_text(f"""func.func @main(%x: {x}) -> {y} {{
+      %c = stablehlo.constant dense<100> : tensor<2x1x3x3xi8>
+      %w = quant.scast %c : tensor<2x1x3x3xi8> to {w}
+      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({x}, {w}) -> {y} loc("conv")
+      return %y : {y}
+    }}""")
+    lowered, run = str(tmp_path / "lowered.mlir"), CliRunner().invoke
+    passes = f"integer-program{{zero_points={form}}}"
+    assert run(main, ["opt", str(path), "-p", passes, "-o", lowered]).exit_code == 0
+    table = run(main, ["explain", lowered, "--ranges"]).output
+    assert f"contractions correct zero points {words} the sum in 1" in table
+    assert "1 coarser" not in table  # the ones that add the windows
+    assert f"zero points corrected {words} the sum" in run(main, ["explain", lowered, "conv", "--ranges"]).output

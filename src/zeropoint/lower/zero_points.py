@@ -26,7 +26,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
@@ -107,37 +107,51 @@ def corrected_after(lowering: Lowering, op: Contraction, sources: tuple[SSAValue
     kinds = [quantized_element(source) for source in sources]
     assert kinds[0] is not None and kinds[1] is not None  # `choose`
     left, right = kinds[0].zero_point, kinds[1].zero_points
-    if isinstance(op, ConvolutionOp):
-        total = _convolution(lowering, op, stored, left, right)
-    else:
-        total = _product(lowering, op, stored, left, right)
     constants = terms(op) * left * right
-    amount = constants if right.size > 1 else int(constants[0])
+    known = _constant_sums(lowering, op, stored[1])
+    if known is not None:
+        constants = constants - left * known
+    # Sums of constant weights are part of the constants.
+    partners = right, np.array([left if known is None else 0])
+    if isinstance(op, ConvolutionOp):
+        padded = PaddedConvolution.of(lowering, op, stored[0], left)
+        total = _convolution(lowering, op, padded, stored[1], partners)
+    else:
+        total = _product(lowering, op, stored, partners)
+    amount = constants if constants.size > 1 else int(constants[0])
     return lowering.shifted(total, amount, output_channel_axis(op))
 
 
+def _constant_sums(lowering: Lowering, op: Contraction, weight: SSAValue) -> IntArray | None:
+    """The sum of the stored weights per output channel; None if they are computed, or differ within a batch."""
+    known, axis = lowering.integers(weight), weight_channel_axis(op)
+    return None if known is None or axis is None else weights_by_channel(known, axis).astype(np.int64).sum(axis=1)
+
+
 def _convolution(
-    lowering: Lowering, op: ConvolutionOp, stored: tuple[SSAValue, SSAValue], left: int, right: IntArray
+    lowering: Lowering,
+    op: ConvolutionOp,
+    padded: PaddedConvolution,
+    weight: SSAValue,
+    partners: tuple[IntArray, IntArray],
 ) -> SSAValue:
-    """The sums of a convolution less the sums of its windows and of its weights."""
-    padded = PaddedConvolution.of(lowering, op, stored[0], left)
-    total = padded.sums(stored[1], i32)
-    if right.any():
+    """The sums of a convolution less those of its windows and weights, each times the partner's zero points."""
+    total = padded.sums(weight, i32)
+    if partners[0].any():
         spread = partial(padded.at_every_channel, like=total)
-        total = _less(lowering, op, total, padded.window_sums(), right, spread)
-    if left:
+        total = _less(lowering, op, total, padded.window_sums(), partners[0], spread)
+    if partners[1].any():
         axis = weight_channel_axis(op)
-        sums = _summed(lowering, stored[1], [dim for dim in range(len(shape_of(op.rhs))) if dim != axis])
-        output = [output_channel_axis(op)]
-        spread = partial(lowering.spread, like=total, dims=output)
-        total = _less(lowering, op, total, sums, np.array([left]), spread)
+        sums = _summed(lowering, weight, [dim for dim in range(len(shape_of(op.rhs))) if dim != axis])
+        spread = partial(lowering.spread, like=total, dims=[output_channel_axis(op)])
+        total = _less(lowering, op, total, sums, partners[1], spread)
     return total
 
 
 def _product(
-    lowering: Lowering, op: DotGeneralOp, stored: tuple[SSAValue, SSAValue], left: int, right: IntArray
+    lowering: Lowering, op: DotGeneralOp, stored: tuple[SSAValue, SSAValue], partners: tuple[IntArray, IntArray]
 ) -> SSAValue:
-    """The sums of a matrix product less the sums of both operands."""
+    """The sums of a matrix product less the sums of both operands, each times the partner's zero points."""
     made = DotGeneralOp.create(
         operands=stored,
         result_types=[with_element(op.result, i32)],
@@ -145,7 +159,7 @@ def _product(
         attributes=dict(op.attributes),
     )
     total = lowering.insert(made).results[0]
-    for side, partner in ((0, right), (1, np.array([left]))):
+    for side, partner in enumerate(partners):
         if partner.any():
             sums = _summed(lowering, stored[side], _dimensions(op, side)[1])
             spread = partial(_spread, lowering, op, side=side, like=total)
@@ -179,10 +193,7 @@ def _dimensions(op: DotGeneralOp, side: int) -> tuple[tuple[int, ...], tuple[int
 
 
 def _summed(lowering: Lowering, value: SSAValue, dims: Sequence[int]) -> SSAValue:
-    """The sum of integers over some dimensions, in i32; a constant if they are."""
-    known = lowering.integers(value)
-    if known is not None:
-        return lowering.constant(known.sum(axis=tuple(dims), dtype=np.int32))
+    """The sum of integers over some dimensions, in i32."""
     wide = lowering.converted(value, i32)
     zero = lowering.constant(np.zeros((), np.int32))
     kept = [size for dim, size in enumerate(shape_of(value)) if dim not in dims]

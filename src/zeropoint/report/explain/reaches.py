@@ -8,14 +8,16 @@ table, a recipe or training fixed may be greater, too; there, bias and sums woul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, OpResult
 
-from zeropoint.ir.annotations import FACTS, unique_name
+from zeropoint.ir.annotations import FACTS, ZERO_POINTS, unique_name
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import location_text
@@ -32,6 +34,9 @@ WEIGHT_MAX = 127
 ACCUMULATOR_LIMIT = 1 << 30
 """The bound of sums with bias that propagation keeps (`solve/weights.py`)."""
 CHANNELS = 1
+PAIR_BITS = 16
+CORRECTED = {"after": "after", "inside": "inside of"}
+"""Where zero points are corrected, in words: ... the sum."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Reach:
     grown_by: tuple[str, ...] = ()
     unique_name: str = ""
     """The name of the op's kernel if the op of the model became several kernels: `gru_8`."""
+    zero_points: str = ""
+    """Where a contraction corrects zero points: `inside` of the sum, or `after` it; empty without zero points."""
 
     @property
     def shown_name(self) -> str:
@@ -130,7 +137,14 @@ def _reach(ranges: Ranges, program: Program, shown: Obligation) -> Reach:
         headroom = (shown.bits - bits[0],)
     grown = _growth(program, op, bound) if isinstance(op, ConvolutionOp | DotGeneralOp) else ((), ())
     name = location_text(op.location) or op.name
-    return Reach(name, op.name, shown.what, shown.bits, bound, bits, headroom, *grown)
+    return Reach(name, op.name, shown.what, shown.bits, bound, bits, headroom, *grown, zero_points=_zero_points(shown))
+
+
+def _zero_points(shown: Obligation) -> str:
+    """The form of a contraction's complete sums; not of its sums of two products, which are in 16 bits."""
+    form = shown.op.attributes.get(ZERO_POINTS)
+    named = form.data if isinstance(form, StringAttr) and shown.bits > PAIR_BITS else ""
+    return named if named in CORRECTED else ""
 
 
 def _extreme(array: AnyArray) -> AnyArray:
@@ -146,7 +160,9 @@ def _growth(
 ) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """The growth factor of each channel's weight scale, and its cause."""
     weights, axis = _stored(program, op), weight_channel_axis(op)
-    if weights is None or axis is None or weights.dtype != np.int8:
+    # A convolution with ones adds the input of each window for the zero points: ones have no scale.
+    adds_windows = isinstance(op, ConvolutionOp) and weights is not None and bool((weights == 1).all())
+    if weights is None or axis is None or weights.dtype != np.int8 or adds_windows:
         return (), ()
     greatest = np.abs(weights_by_channel(weights, axis).astype(np.int64)).max(axis=1, initial=0)
     grown = np.where((greatest > 0) & (greatest < WEIGHT_MAX), WEIGHT_MAX / np.maximum(greatest, 1), 1.0)
@@ -199,7 +215,14 @@ def range_table(found: Sequence[Reach]) -> str:
         cells = (str(len(reach.bound)) if several else "", str(at) if several else "", _bound(reach.bound[at]))
         bits = (str(reach.bits[at]), str(reach.width), str(reach.headroom[at]))
         rows.append((reach.shown_name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale))
-    return text_table(columns, rows, width=WIDTH)
+    return text_table(columns, rows, width=WIDTH) + _corrections(found)
+
+
+def _corrections(found: Sequence[Reach]) -> str:
+    """A line that counts the contractions by where they correct zero points; nothing without zero points."""
+    counts = Counter(reach.zero_points for reach in found if reach.zero_points)
+    parts = [f"{words} the sum in {counts[form]}" for form, words in CORRECTED.items() if counts[form]]
+    return f"\ncontractions correct zero points {', '.join(parts)}" if parts else ""
 
 
 def _counted(what: str, factors: Sequence[float]) -> str:
@@ -210,7 +233,8 @@ def range_details(found: Sequence[Reach]) -> str:
     """A line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
-        lines.append(f"{reach.shown_name}: {reach.what} of {reach.op} in {_bits(reach.width)}")
+        form = f", zero points corrected {CORRECTED[reach.zero_points]} the sum" if reach.zero_points else ""
+        lines.append(f"{reach.shown_name}: {reach.what} of {reach.op} in {_bits(reach.width)}{form}")
         for channel, (bound, bits, headroom) in enumerate(zip(reach.bound, reach.bits, reach.headroom, strict=True)):
             which = f"channel {channel}: " if len(reach.bound) > 1 else ""
             text = f"  {which}up to {_bound(bound)}, {_bits(bits)}, headroom {headroom}"
