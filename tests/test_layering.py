@@ -137,6 +137,12 @@ def test_the_bounds_of_32_bits_are_written_by_name() -> None:
             assert not [number for number in numbers if written.fullmatch(number)], path.relative_to(ROOT)
 
 
+def test_the_least_integer_of_a_width_is_computed_in_one_file() -> None:
+    spelled = re.compile(r"-\(1 << \(?[a-z]")
+    found = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if spelled.search(path.read_text())]
+    assert not found, f"use integer_range of numerics/storage.py in {found}"
+
+
 SHARED_NAMES = {
     "ComparisonDirectionAttr": "attribute of stablehlo and chlo",
     "ComparisonTypeAttr": "attribute of stablehlo and chlo",

@@ -28,6 +28,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics import functions
+from zeropoint.numerics.storage import integer_range
 
 PREFIX = "stablehlo."
 
@@ -138,7 +139,8 @@ def wrapped(function: Function, element_type: Attribute) -> Function:
 def _integers(operand: Array, dtype: DType, target: IntegerType) -> Array:
     if operand.dtype.kind in "iub":
         return operand.astype(dtype, copy=False)
-    low, high = integer_range(target)
+    # Signless types are signed.
+    low, high = integer_range(target.width.data, signed=target.signedness.data is not Signedness.UNSIGNED)
     truncated = np.nan_to_num(np.trunc(operand.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
     # 2^63 - 1 is not an f64, so values of 2^63 and above are clamped separately.
     inside = np.clip(truncated, float(low), float(high))
@@ -155,14 +157,6 @@ def _past_int64(values: Array, above: Array, integers: Array, high: int) -> Arra
     below_end = above & (values < float(1 << 64))
     upper = (np.where(below_end, values - float(1 << 63), 0.0)).astype(np.uint64) + np.uint64(1 << 63)
     return np.where(below_end, upper, np.where(above, np.uint64(high), integers))
-
-
-def integer_range(element_type: IntegerType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type; signless types are signed."""
-    width = element_type.width.data
-    if element_type.signedness.data is Signedness.UNSIGNED:
-        return 0, (1 << width) - 1
-    return -(1 << width >> 1), (1 << width >> 1) - 1
 
 
 def total_order(floats: Array) -> Array:

@@ -25,6 +25,11 @@ def signed_range(width: int) -> tuple[int, int]:
     return -half, half - 1
 
 
+def integer_range(width: int, *, signed: bool) -> tuple[int, int]:
+    """The least and the greatest integer of a width."""
+    return signed_range(width) if signed else (0, (1 << width) - 1)
+
+
 def as_signed(number: int, width: int) -> int:
     """The signed integer with the bits of an unsigned one."""
     return number - (1 << width) if number >= half_range(width) else number
@@ -55,12 +60,12 @@ class StorageType:
     @property
     def min(self) -> int:
         """The least value."""
-        return signed_range(self.width)[0] if self.signed else 0
+        return integer_range(self.width, signed=self.signed)[0]
 
     @property
     def max(self) -> int:
         """The greatest value."""
-        return signed_range(self.width)[1] if self.signed else (1 << self.width) - 1
+        return integer_range(self.width, signed=self.signed)[1]
 
     @property
     def narrow_min(self) -> int:

@@ -19,6 +19,7 @@ from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.ranges import held_scale, symmetric
+from zeropoint.numerics.storage import signed_range
 
 
 def demanded_storage(demands: Mapping[str, str]) -> Storage | None:
@@ -27,7 +28,7 @@ def demanded_storage(demands: Mapping[str, str]) -> Storage | None:
         return None
     width = int(demands[WEIGHT_BITS])
     # Without the least integer, so that weights are symmetric around 0.
-    return Storage.of(f"i{width}", 1 - (1 << (width - 1)))
+    return Storage.of(f"i{width}", -signed_range(width)[1])
 
 
 def unfit_blocks(

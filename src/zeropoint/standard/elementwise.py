@@ -36,6 +36,7 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.storage import half_range, signed_range
 from zeropoint.quant_passes.affine import ScalarParameters, dequantize, quantize_as_upstream, quantize_scalar
 from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 from zeropoint.quant_passes.errors import LoweringError
@@ -202,7 +203,7 @@ def _in_total_order(ops: ScalarArithmetic, x: SSAValue) -> SSAValue:
     width = cast("AnyFloat", x.type).bitwidth
     bits = ops.body.value(arith.BitcastOp(x, IntegerType(width)))
     sign = ops.shift_right(bits, width - 1)
-    return ops.emit("xor", bits, ops.emit("and", sign, ops.of((1 << (width - 1)) - 1, sign)))
+    return ops.emit("xor", bits, ops.emit("and", sign, ops.of(signed_range(width)[1], sign)))
 
 
 def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
@@ -258,7 +259,7 @@ def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> Scalar
     if not quantized.zero_points.any():
         return unknown
     width = quantized.storage.type.width
-    wrapped = (quantized.zero_points.astype(np.int64) + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+    wrapped = (quantized.zero_points.astype(np.int64) + half_range(width)) % (1 << width) - half_range(width)
     points = wrapped if per_channel else int(wrapped.flat[0])
     return ScalarParameters(quantized, unknown.scale, ops.parameter(points, unknown.integer, value))
 

@@ -19,6 +19,7 @@ from zeropoint.ir.floats import round_to
 from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, RemFOp, SIToFPOp, UIToFPOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.arrays import AnyArray
+from zeropoint.numerics.storage import integer_range
 from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Parameter, Relation
 from zeropoint.standard.element_types import number_attribute
 
@@ -200,12 +201,12 @@ class ScalarArithmetic(Arithmetic):
         The result of fptosi is poison for floats out of range, so a comparison replaces it.
         """
         width: int = element.width.data
-        low, high = (0, 1 << width) if unsigned else (-(1 << (width - 1)), 1 << (width - 1))
+        low, high = integer_range(width, signed=not unsigned)
         found = self.body.value((FPToUIOp if unsigned else FPToSIOp)(x, element))
         real = cast("AnyFloat", x.type)
         below = self.compare("le", x, round_to(float(low), real))
-        above = self.compare("ge", x, round_to(float(high), real))
-        found = self.select(above, self.of(high - 1, found), self.select(below, self.of(low, found), found))
+        above = self.compare("ge", x, round_to(float(high + 1), real))
+        found = self.select(above, self.of(high, found), self.select(below, self.of(low, found), found))
         return self.select(self.compare("ne", x, x), self.of(0, found), found)
 
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:

@@ -8,6 +8,7 @@ from zeropoint.codegen.kernels.elements import Elementwise, Scalar, apply
 from zeropoint.codegen.kernels.scalars import FLOATS, filled
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, lanes
+from zeropoint.numerics.storage import integer_range
 
 
 def combined(f: Function, op: str, like: Scalar, left: Value, right: Value) -> Value:
@@ -57,5 +58,5 @@ def identity(op: str, type_: str, signed: bool) -> float:
         return float("-inf") if op == "maximum" else float("inf")
     if op == "and":
         return -1 if bits > 1 else 1
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed and bits > 1 else (0, (1 << bits) - 1)
+    low, high = integer_range(bits, signed=signed and bits > 1)
     return low if op == "maximum" else high

@@ -26,6 +26,7 @@ from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
+from zeropoint.numerics.storage import integer_range
 
 STORAGE: Mapping[np.dtype[np.generic], Storage] = {
     np.dtype(ml_dtypes.int2): Storage.of("i8", -2, 1),
@@ -150,10 +151,7 @@ def within(storage: Storage, bounds: tuple[int, int] | None) -> Storage:
 def _bounds(element: Attribute) -> tuple[int, int]:
     integer = integer_of(element)
     assert integer is not None
-    width = integer.width.data
-    if integer.signedness.data is Signedness.UNSIGNED:
-        return 0, (1 << width) - 1
-    return -(1 << width >> 1), (1 << width >> 1) - 1
+    return integer_range(integer.width.data, signed=integer.signedness.data is not Signedness.UNSIGNED)
 
 
 def dequantize_linear(node: Node, build: Builder) -> SSAValue:

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.ir.floats import FORMATS, float_format
 from zeropoint.ir.quant.quantile import QuantileType, bit_width
-from zeropoint.numerics.storage import StorageType, signed_range
+from zeropoint.numerics.storage import StorageType, integer_range
 
 MAX_WIDTH = 32
 FLOAT_STORAGE: tuple[type[Attribute], ...] = (Float8E5M2Type, Float8E4M3FNType, Float4E2M1FNType)
@@ -146,8 +146,7 @@ def type_range(found: Attribute) -> tuple[int, int]:
     if type(stored) in FORMATS:
         largest = int(float_format(stored).largest)
         return -largest, largest
-    width = bit_width(stored)
-    return signed_range(width) if type_is_signed(stored) else (0, (1 << width) - 1)
+    return integer_range(bit_width(stored), signed=type_is_signed(stored))
 
 
 def storage_of(found: Attribute) -> Storage:
