@@ -77,11 +77,11 @@ def test_multipliers_that_are_not_constant_are_refused_with_the_op() -> None:
     assert isinstance(getattr(error.value, "op", None), RequantizeOp)
 
 
-def paired(weight: int, form: str) -> Program:
-    return parse_program(f"""func.func @main(%x: tensor<2x4xi8>) -> tensor<2x3xi32> {{
-      %w = stablehlo.constant dense<{weight}> : tensor<4x3xi8>
+def paired(weight: int, form: str, element: str = "i8") -> Program:
+    return parse_program(f"""func.func @main(%x: tensor<2x4x{element}>) -> tensor<2x3xi32> {{
+      %w = stablehlo.constant dense<{weight}> : tensor<4x3x{element}>
       %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {{zeropoint.dot_form = "{form}"}}
-        : (tensor<2x4xi8>, tensor<4x3xi8>) -> tensor<2x3xi32> loc("fc")
+        : (tensor<2x4x{element}>, tensor<4x3x{element}>) -> tensor<2x3xi32> loc("fc")
       return %y : tensor<2x3xi32>
     }}""")
 
@@ -101,3 +101,11 @@ def test_a_dot_form_whose_sums_saturate_is_refused_and_others_are_exact(
         (expected,), (found,) = (Interpreter(each).run_values([x]) for each in (program, lowering(program)))
         np.testing.assert_array_equal(found, expected)
         assert int(found[0, 0]) == 4 * 127 * weight
+
+
+@pytest.mark.parametrize("form", ["u8s8_pairs", "u8s8_pairs_split"])
+def test_a_dot_form_of_activations_beyond_8_bits_is_refused_because_it_saturates(form: str) -> None:
+    program, x = paired(64, form, "i16"), np.full((2, 4), 3000, np.int16)
+    assert int(Interpreter(program).run_values([x])[0][0, 0]) != 4 * 3000 * 64
+    with pytest.raises(LoweringError, match=f"'fc'.*found dot form .{form}. with sums of two products up to"):
+        lower_to_standard(program)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.contractions import Contraction, stored_zero
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_dtype, element_of
@@ -117,8 +117,13 @@ def pair_sums(ranges: Ranges, op: Contraction) -> Obligation | None:
     # Of computed weights, the magnitude of -128 is possible.
     greatest = 128 if weights is None else int(np.abs(weights.astype(np.int64)).max(initial=0))
     # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits; split weights halve them, rounded up.
-    pair = 2 * BYTE_MAX * (-(-greatest // 2) if form.split else greatest)
-    return Obligation(op, "sums of two products", Interval.of(-pair, pair), 16)
+    weight = 2 * (-(-greatest // 2) if form.split else greatest)
+    pair = Interval.of(-weight * BYTE_MAX, weight * BYTE_MAX)
+    if stored_zero(op.lhs, ranges.splat) is None:
+        # No instruction has the form for these numbers. The interpreter adds its offset to them as they are.
+        moved = ranges.of(op.lhs).hull + Interval.of(form.offset, form.offset)
+        pair = moved * Interval.of(-weight, weight)
+    return Obligation(op, "sums of two products", pair, 16)
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
