@@ -77,6 +77,22 @@ def test_memory_that_kernels_cannot_use_is_refused(old: str, new: str, message: 
         steps(edited)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "nest"', 'kind = "contraction"', "found a body that is no contraction"),
+        ("channel_dimension = 1", "channel_dimension = 3", "found a body that is no contraction: "),
+        ("native.channel_dimension = 1 : i64, ", "", "found a body that is no contraction: "),
+        ('kind = "nest"', 'kind = "product"', "found a body that is no product"),
+    ],
+)
+def test_layout_refuses_a_kernel_whose_body_does_not_fit_its_kind(old: str, new: str, message: str) -> None:
+    text = grouped()
+    assert old in text
+    with pytest.raises(CodegenError, match=message):
+        layout(parse_program(text.replace(old, new)))
+
+
 SPREAD = """
 func.func @main(%x: tensor<1x16x6x6xi8>, %w: tensor<8x31x1x1xi8>) -> tensor<1x8x6x6xi32> {
   %s = stablehlo.maximum %x, %x : tensor<1x16x6x6xi8>
@@ -153,7 +169,8 @@ def test_a_channel_dimension_that_no_image_has_is_refused_before_grouping() -> N
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()
     for text in (grouped(), laid_out()):
-        with pytest.raises(CodegenError, match=r"kernels for avx2 \(.*, at native.kernel in <text>:\d+:\d+"):
+        named = r"kernels for avx2 \(.*, at native.kernel in <text>:\d+:\d+|native.kernel: found a body that is no "
+        with pytest.raises(CodegenError, match=named):
             steps(text.replace('kind = "nest"', f'kind = "{kind}"'))
 
 

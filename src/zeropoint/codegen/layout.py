@@ -34,6 +34,7 @@ from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.patterns.products import product_of
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, transposed
+from zeropoint.errors import reading
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe, noting
 from zeropoint.ir.native import KernelOp
@@ -53,7 +54,8 @@ def layout(program: Program) -> Program:
     if is_laid_out(program) and any(isinstance(op, KernelOp) for op in program.entry.ops):
         raise CodegenError("found a program that has memrefs already, expected one from 'group'", program.main)
     laid = program.clone()
-    lay_out(laid, {})
+    with reading("kernels", CodegenError):  # of a text, which may have been edited
+        lay_out(laid, {})
     return laid
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
+from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.values import Values
+from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp, YieldOp
 from zeropoint.ir.program import Program
 
@@ -79,11 +81,17 @@ Rules = Mapping[type[Operation], Callable[[Values, Any], Match | Declined]]
 
 
 def found_in(program: Program, kernel: KernelOp, known: Found, rules: Rules) -> object:
-    """The data of the pattern that a kernel was made by, from `known` or else matched again in its body."""
+    """The data of the pattern that a kernel was made by, from `known` or else matched again in its body.
+
+    Raises CodegenError if no pattern matches: the text of the kernel was edited.
+    """
     block = kernel.body.block
     if block not in known:
         values = Values.inside(program, block)
-        match = next(rule(values, op) for kind, rule in rules.items() for op in block.ops if type(op) is kind)
-        assert isinstance(match, Match)
+        tried = (rule(values, op) for kind, rule in rules.items() for op in block.ops if type(op) is kind)
+        match = next(tried, Declined(f"expected one of {', '.join(kind.name for kind in rules)}"))
+        if not isinstance(match, Match):
+            why = "" if match.reason is None else f": {match.reason}"
+            raise CodegenError(f"{describe(kernel)}: found a body that is no {kernel.kind.data}{why}", kernel)
         known[block] = match.found
     return known[block]
