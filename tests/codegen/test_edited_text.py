@@ -165,7 +165,9 @@ def test_a_channel_dimension_that_no_image_has_is_refused_before_grouping() -> N
         steps(text)
 
 
-@pytest.mark.parametrize("kind", ["rows", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"])
+@pytest.mark.parametrize(
+    "kind", ["rows", "bytes", "contraction", "product", "fold", "sort", "fill", "quantize", "dequantize"]
+)
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()
     for text in (grouped(), laid_out()):

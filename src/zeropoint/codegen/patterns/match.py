@@ -80,10 +80,16 @@ Rules = Mapping[type[Operation], Callable[[Values, Any], Match | Declined]]
 """The patterns of a kind of kernel by the op they end with, in the order in which a body is searched."""
 
 
+def misfit(kernel: KernelOp, declined: Declined) -> CodegenError:
+    """The error for a kernel whose body its pattern does not match: the text of the kernel was edited."""
+    why = "" if declined.reason is None else f": {declined.reason}"
+    return CodegenError(f"{describe(kernel)}: found a body that is no {kernel.kind.data}{why}", kernel)
+
+
 def found_in(program: Program, kernel: KernelOp, known: Found, rules: Rules) -> object:
     """The data of the pattern that a kernel was made by, from `known` or else matched again in its body.
 
-    Raises CodegenError if no pattern matches: the text of the kernel was edited.
+    Raises CodegenError if no pattern matches.
     """
     block = kernel.body.block
     if block not in known:
@@ -91,7 +97,6 @@ def found_in(program: Program, kernel: KernelOp, known: Found, rules: Rules) -> 
         tried = (rule(values, op) for kind, rule in rules.items() for op in block.ops if type(op) is kind)
         match = next(tried, Declined(f"expected one of {', '.join(kind.name for kind in rules)}"))
         if not isinstance(match, Match):
-            why = "" if match.reason is None else f": {match.reason}"
-            raise CodegenError(f"{describe(kernel)}: found a body that is no {kernel.kind.data}{why}", kernel)
+            raise misfit(kernel, match)
         known[block] = match.found
     return known[block]

@@ -6,9 +6,12 @@ import math
 from dataclasses import replace
 
 from zeropoint.codegen.graph import View
+from zeropoint.codegen.patterns.boundary import match_bytes
+from zeropoint.codegen.patterns.match import Declined, misfit
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.expression import Expression, RowExpression
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS
+from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.tensors import shape_of
 
 
@@ -28,6 +31,11 @@ def _nest(body: Body, inputs: list[View], target: View) -> None:
 
 def schedule_bytes(body: Body) -> None:
     """Append a loop nest on 8-bit values. If all views have one layout, whole rows are computed, padding included."""
+    match = Declined("expected one fxpmath.table or fxpmath.weighted_sum")
+    if isinstance(body.root, TableOp | WeightedSumOp) and len(body.members) == 1:
+        match = match_bytes(body.values, body.root)
+    if isinstance(match, Declined):
+        raise misfit(body.kernel, match)
     found = rows_alike([*body.inputs, body.outputs[0]])
     if found is None or not body.values.fits(body.outputs[0]):
         return schedule_nest(body)
