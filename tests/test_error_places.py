@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import zeropoint as zp
 from zeropoint.cli import main
+from zeropoint.targets.logical_kernels import MOVEMENTS
 
 T, Q = "tensor<4xf32>", "tensor<4x!quant.uniform<i8:f32, 0.5>>"
 Q8 = "!quant.uniform<i8:f32, 0.5>"
@@ -131,3 +133,40 @@ def test_calibration_names_values_as_the_text_does_and_has_the_line_of_one_that_
     with pytest.raises(zp.Error, match=r"'y': found 32 values in 8 samples, all NaN or infinite") as caught:
         zp.quantize(text, -np.ones((8, 4), np.float32), effort="none")
     assert "elementwise_unary" not in str(caught.value)
+
+
+SHAPE = "tensor<1x4x4x4xf32>"
+STATED = '"quant.stats"(%VALUE) {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : (SHAPE) -> SHAPE'
+
+
+def _wrapping(kernel: str, body: str, result: str) -> str:
+    """A region of a kernel that reads two stated arguments; nothing reads the statistics of the third."""
+    lines = [
+        "func.func @main(%x: SHAPE, %y: SHAPE, %z: SHAPE) -> SHAPE {",
+        *(f"%{name}1 = {STATED.replace('VALUE', name)}" for name in "xyz"),
+        f'%0 = quant.region "{kernel}"(%a: SHAPE = %x1, %b: SHAPE = %y1) -> SHAPE {{',
+        *([body] if body else []),
+        f"quant.return {result} : SHAPE",
+        "}",
+        f"%1 = {STATED.replace('VALUE', '0')}",
+        "return %1 : SHAPE",
+        "}",
+    ]
+    return "\n".join(lines).replace("SHAPE", SHAPE)
+
+
+@pytest.mark.parametrize("kernel", sorted({"compare", "mean", *MOVEMENTS}))
+def test_a_region_whose_kernel_does_not_fit_its_body_is_refused_by_name(kernel: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.mlir"
+    file.write_text(_wrapping(kernel, "%r = stablehlo.tanh %a : SHAPE", "%r"))
+    ran = CliRunner().invoke(main, ["opt", str(file), "-p", "propagate,materialize"])
+    assert ran.exit_code == 2
+    assert re.search(rf"m.mlir:5:\d+: .*{kernel} '%0': found no stablehlo\.", ran.stderr), ran.stderr
+
+
+def test_statistics_of_arguments_survive_unfuse_whether_they_are_read_or_not(tmp_path: Path) -> None:
+    file = tmp_path / "m.mlir"
+    file.write_text(_wrapping("abs", "", "%a"))
+    ran = CliRunner().invoke(main, ["opt", str(file), "-p", "unfuse"])
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert "quant.region" not in ran.stdout

@@ -103,7 +103,9 @@ def reroute(program: Program) -> None:
     for op in list(program.entry.ops):
         if isinstance(op, STATES) and op.results[0].first_use is None:
             value = op.operands[0]
-            assert isinstance(value.owner, Operation)
+            owner = value.owner
             op.detach()
-            Rewriter.insert_op(op, InsertPoint.after(value.owner))
+            Rewriter.insert_op(
+                op, InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+            )
             value.replace_uses_with_if(op.results[0], lambda use, op=op: use.operation is not op)

@@ -16,26 +16,45 @@ from zeropoint.ir.locations import named_kernel
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
+    CompareOp,
+    ConcatenateOp,
     ConvolutionOp,
     DivideOp,
     DotGeneralOp,
     GatherOp,
     MultiplyOp,
+    PadOp,
     ReduceOp,
     ReduceWindowOp,
+    ReshapeOp,
+    ReverseOp,
+    SelectOp,
+    SliceOp,
     SubtractOp,
+    TransposeOp,
 )
 from zeropoint.solve.errors import PropagationError
-from zeropoint.targets.logical_kernels import CONTRACTIONS
+from zeropoint.targets.logical_kernels import CONTRACTIONS, REDUCTIONS
 
 Kinds = tuple[type[Operation], ...]
 _ARITHMETIC: Kinds = (AddOp, DivideOp, MultiplyOp, SubtractOp)
 NEEDED: Mapping[str, Kinds] = {
     **dict.fromkeys(CONTRACTIONS, (ConvolutionOp, DotGeneralOp)),
     **dict.fromkeys(("add", "divide", "multiply", "subtract"), _ARITHMETIC),
+    **dict.fromkeys(REDUCTIONS, (ReduceOp, ReduceWindowOp)),
+    "broadcast": (BroadcastInDimOp,),
+    "compare": (CompareOp,),
+    "concatenate": (ConcatenateOp,),
     "gather": (GatherOp,),
     "max_pool": (ReduceWindowOp,),
+    "pad": (PadOp,),
     "prelu": (MultiplyOp,),
+    "reshape": (ReshapeOp,),
+    "reverse": (ReverseOp,),
+    "select": (SelectOp,),
+    "slice": (SliceOp,),
+    "transpose": (TransposeOp,),
     **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
 }
 """Kernel -> ops of which its body has at least one."""
