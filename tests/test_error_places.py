@@ -155,7 +155,7 @@ def _wrapping(kernel: str, body: str, result: str) -> str:
     return "\n".join(lines).replace("SHAPE", SHAPE)
 
 
-@pytest.mark.parametrize("kernel", sorted({"compare", "mean", *MOVEMENTS}))
+@pytest.mark.parametrize("kernel", sorted({"mean", *MOVEMENTS} - {"reverse", "select"}))
 def test_a_region_whose_kernel_does_not_fit_its_body_is_refused_by_name(kernel: str, tmp_path: Path) -> None:
     file = tmp_path / "m.mlir"
     file.write_text(_wrapping(kernel, "%r = stablehlo.tanh %a : SHAPE", "%r"))
