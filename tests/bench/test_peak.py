@@ -27,14 +27,14 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("form", [*measured.FORMS, measured.CLOCK], ids=lambda form: form.name)
-def test_sums_of_a_form_are_numpys(form: measured.Form):
+def test_sums_of_a_form_are_numpys(form: measured.ProductForm):
     if not all(FEATURES.get(feature, False) for feature in form.features):
         pytest.skip(f"this CPU has no {form.features[0]}")
     assert measured.arithmetic(form) > 0  # raises where the sums differ
 
 
 def test_sums_that_differ_are_refused():
-    wrong = measured.Form("subtraction", "clock", (), "1 x i64", "subq $3, $0", 1, 1, register="r")
+    wrong = measured.ProductForm("subtraction", "clock", (), "1 x i64", "subq $3, $0", 1, 1, "flags", "r")
     with pytest.raises(ValueError, match="other sums than NumPy's from subtraction"):
         measured.arithmetic(wrong)
 

@@ -257,14 +257,17 @@ def has_rule(op: type[Operation]) -> bool:
 
 
 def imported() -> set[type[Operation]]:
-    """The ops that the ONNX importer makes: what its modules name, but for the ends of bodies."""
+    """The ops that the ONNX importer makes: what its modules name, but for the ends of bodies.
+
+    And but for `while`, which has no native form: only NonMaxSuppression of many boxes makes one (docs/onnx.md).
+    """
     found: set[type[Operation]] = set()
     for module in pkgutil.iter_modules(onnx.__path__):
         names = vars(importlib.import_module(f"{onnx.__name__}.{module.name}")).values()
         found |= {value for value in names if isinstance(value, type) and issubclass(value, Operation)}
     source = "".join(path.read_text() for path in Path(onnx.__path__[0]).glob("*.py"))
     found |= {op for op in hlo.StableHlo.operations if f"stablehlo.{op.__name__}" in source}
-    return {op for op in found if op in ops() and op is not hlo.ReturnOp}
+    return {op for op in found if op in ops() and op not in (hlo.ReturnOp, hlo.WhileOp)}
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str]]]:

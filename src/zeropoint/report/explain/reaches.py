@@ -27,7 +27,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ops_of, ranges_of
 from zeropoint.report.explain.read import ExplanationError
-from zeropoint.report.tables import text_table
+from zeropoint.report.tables import folded, text_table
 
 WIDTH = 140
 WEIGHT_MAX = 127
@@ -222,7 +222,7 @@ def _corrections(found: Sequence[Reach]) -> str:
     """A line that counts the contractions by where they correct zero points; nothing without zero points."""
     counts = Counter(reach.zero_points for reach in found if reach.zero_points)
     parts = [f"{words} the sum in {counts[form]}" for form, words in CORRECTED.items() if counts[form]]
-    return f"\ncontractions correct zero points {', '.join(parts)}" if parts else ""
+    return "\n" + folded(f"contractions correct zero points {', '.join(parts)}") if parts else ""
 
 
 def _counted(what: str, factors: Sequence[float]) -> str:
