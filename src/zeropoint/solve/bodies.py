@@ -43,11 +43,12 @@ NEEDED: Mapping[str, Kinds] = {
     **dict.fromkeys(CONTRACTIONS, (ConvolutionOp, DotGeneralOp)),
     **dict.fromkeys(("add", "divide", "multiply", "subtract"), _ARITHMETIC),
     **dict.fromkeys(REDUCTIONS, (ReduceOp, ReduceWindowOp)),
+    **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
+    "max_pool": (ReduceWindowOp,),
     "broadcast": (BroadcastInDimOp,),
     "compare": (CompareOp,),
     "concatenate": (ConcatenateOp,),
     "gather": (GatherOp,),
-    "max_pool": (ReduceWindowOp,),
     "pad": (PadOp,),
     "prelu": (MultiplyOp,),
     "reshape": (ReshapeOp,),
@@ -55,9 +56,8 @@ NEEDED: Mapping[str, Kinds] = {
     "select": (SelectOp,),
     "slice": (SliceOp,),
     "transpose": (TransposeOp,),
-    **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
 }
-"""Kernel -> ops of which its body has at least one."""
+"""Kernel -> ops of which its body has at least one. The rows of single reductions replace those of all."""
 
 
 def check_body(region: QuantizeRegionOp, kernels: Collection[str] = NEEDED) -> None:
