@@ -182,7 +182,8 @@ BAD_DATA = {
     "truncated.npz": "expected .npz data; write it again",
     "foreign.npz": "expected .npz data; write it again",
     "other_name.npz": "other_name.npz: found 'image'; expected 'x'; name each array after its input",
-    "other_shape.npz": "input 'x': found shape 5x4, expected nx6 or nx1x6 for n samples; reshape it",
+    "other_shape.npz": "input 'x': found shape 5x4, expected nx6 or nx1x6 for n samples; it has another number of "
+    "elements: resize, crop or pad it",
     "other_dtype.npz": "input 'x': found int32 data, expected float32; convert it",
     "text.npz": "input 'x': found <U1 data, expected float32",
     "no_samples.npz": "no_samples.npz: found no samples; expected at least one",

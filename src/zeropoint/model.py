@@ -138,6 +138,7 @@ class Model:
         self,
         path: str | Path,
         *,
+        name: str | None = None,
         reference: Any = None,
         data: Any = None,
         mask: str | None = None,
@@ -147,6 +148,7 @@ class Model:
     ) -> Path:
         """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
 
+        `name` is the title of the page; without one, the name of the file.
         With `data`, outputs and kernels are compared with the float model: `reference`, a Model or anything that
         `zp.load` accepts, or the one that this model was quantized from in this process; positions where the input
         `mask` is 0 do not count. `timing` compiles the program and times its kernels. `trials` measures recipe rules
@@ -159,7 +161,7 @@ class Model:
         from zeropoint.frontend.sources import load_alike
         from zeropoint.measure import Source, check_suffix, measured_report, stages_of, write_report
 
-        check_arguments(path=path, timing=timing, trials=trials, progress=progress)
+        check_arguments(path=path, name=name, timing=timing, trials=trials, progress=progress)
         path = Path(path)
         check_suffix(path)
         floats = reference.program if isinstance(reference, Model) else None
@@ -171,7 +173,7 @@ class Model:
             source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
             source = replace(source, mask=mask)
         shown = display(progress)
-        found = measured_report(self.program, path.stem, source, timing=timing, trials=trials, progress=shown)
+        found = measured_report(self.program, name or path.stem, source, timing=timing, trials=trials, progress=shown)
         write_report(found, path)
         return path
 

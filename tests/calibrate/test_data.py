@@ -268,7 +268,10 @@ def test_inputs_are_told_apart_by_position():
     [
         ((9, 8, 6, 3), [1, 3, 8, 6], "its channels are last, expected first: use .transpose(0, 3, 1, 2)"),
         ((9, 3, 8, 6), [1, 8, 6, 3], "its channels are first, expected last: use .transpose(0, 2, 3, 1)"),
-        ((9, 8, 6, 4), [1, 3, 8, 6], "reshape it"),
+        ((9, 8, 6, 4), [1, 3, 8, 6], "it has another number of elements: resize, crop or pad it"),
+        ((9, 3, 6, 8), [1, 3, 8, 6], "reshape it"),
+        ((9, 144), [1, 3, 8, 6], "reshape it"),
+        ((16, 3, 6, 8), [4, 3, 8, 6], "reshape it"),
     ],
 )
 def test_channels_in_the_wrong_place_are_to_be_transposed_and_not_reshaped(shape, expected, fix):
@@ -348,7 +351,7 @@ BAD = {
     "no axis": ({"x": np.float32(1)}, "input 'x': found shape () (a scalar), expected nx2x3 or nx1x2x3"),
     "one shape of many": (
         {"x_0": DATA[0], "x_1": DATA[:2]},
-        "sample 1: input 'x': found shape 2x2x3, expected 1x2x3; reshape it",
+        "sample 1: input 'x': found shape 2x2x3, expected 1x2x3; it has another number of elements: resize, crop",
     ),
     "integers": (
         {"x": DATA.astype(np.uint8)},

@@ -143,9 +143,12 @@ def test_a_model_reports_itself(tmp_path: Path) -> None:
     path = Model(made.integer, made).report(tmp_path / "digits.json", timing=False)
     record = json.loads(path.read_text())
     assert record["header"]["version"] == zeropoint.__version__
+    assert record["header"]["model"] == "digits"
     assert record["weights"]
     assert record["values"]
     assert {note["section"] for note in record["notes"]} == {"outputs", "noise", "times", "worst"}
+    path = Model(made.integer, made).report(path, name="Digits, 8 bits", timing=False, trials=False)
+    assert json.loads(path.read_text())["header"]["model"] == "Digits, 8 bits"
     with pytest.raises(ValueError, match=r"expected \.html or \.json"):
         Model(made.integer, made).report(tmp_path / "digits.txt", timing=False)
 

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.calibrate.columns import Column, DataError
+from zeropoint.ir.arguments import shape_fix
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 
@@ -74,9 +75,6 @@ class Fit:
             for _ in range(self.count):
                 taken = list(islice(rows, self.rows_per_sample))
                 yield np.stack(taken + taken[-1:] * (self.rows_per_sample - len(taken)))
-
-
-_RESHAPE = "reshape it"
 
 
 def fit_array(array: Array, port: Port, where: str) -> Array:
@@ -171,7 +169,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
         forms.insert(0, _show([batch, *expected[1:]]))
     raise DataError(
         f"{where}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
-        f"for n samples; {_fix(shape, expected)}"
+        f"for n samples; {_fix(shape, expected, of_many=True)}"
     )
 
 
@@ -181,8 +179,8 @@ def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None
     batches = [*shape[:1], *expected[1:]] if _has_batch_of_one(expected) else expected
-    fix = _fix(shape, batches)
-    return None if fix == _RESHAPE else f"found shape {_show(shape)}, expected {_show(expected)}; {fix}"
+    fix = _transpose(shape, batches)
+    return f"found shape {_show(shape)}, expected {_show(expected)}; {fix}" if fix else None
 
 
 def _has_batch_of_one(expected: Sequence[int]) -> bool:
@@ -195,8 +193,17 @@ def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
     )
 
 
-def _fix(shape: Sequence[int], expected: Sequence[int]) -> str:
-    """The fix for a shape: a transpose if the channels are on the other side, otherwise a reshape."""
+def _fix(shape: Sequence[int], expected: Sequence[int], *, of_many: bool = False) -> str:
+    """The fix for the shape of a sample, or of many samples: a transpose, a reshape or other data."""
+    if found := _transpose(shape, expected):
+        return found
+    if of_many:  # the leading dimension counts the samples: only what it counts is reshaped
+        shape, expected = shape[1:], expected[1:]
+    return shape_fix(shape, expected)
+
+
+def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
+    """The transpose that moves the channels to the other side, if the shape is then the expected one."""
     if len(shape) == len(expected) - 1 and _has_batch_of_one(expected):
         expected = expected[1:]
     for first in (0, 1):
@@ -208,7 +215,7 @@ def _fix(shape: Sequence[int], expected: Sequence[int]) -> str:
             if _equal([shape[axis] for axis in axes[first:]], expected[first:]):
                 wanted = "first" if name == "last" else "last"
                 return f"its channels are {name}, expected {wanted}: use .transpose{tuple(axes)}"
-    return _RESHAPE
+    return None
 
 
 def _show(shape: Sequence[int | str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -57,12 +58,19 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
     # A dynamic dimension takes any size.
     wanted = tuple(f if e in (DYNAMIC_INDEX, f) else e for e, f in zip(shape, value.shape, strict=False))
     if len(shape) != value.ndim or wanted != value.shape:
-        raise InputError(f"{name}: found shape {value.shape}, expected {found}; reshape it")
+        raise InputError(f"{name}: found shape {value.shape}, expected {found}; {shape_fix(value.shape, shape)}")
     if value.dtype != dtype:
         raise InputError(
             f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); convert it with .astype('{dtype}')"
         )
     return _of_bits(value)
+
+
+def shape_fix(shape: Sequence[int], expected: Sequence[int]) -> str:
+    """The fix for an array of another shape: a reshape if the numbers of elements are equal or one is dynamic."""
+    if any(size == DYNAMIC_INDEX for size in expected) or prod(shape) == prod(expected):
+        return "reshape it"
+    return "it has another number of elements: resize, crop or pad it"
 
 
 def _of_bits(value: Array) -> Array:
