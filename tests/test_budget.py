@@ -19,11 +19,11 @@ import zeropoint as zp
 from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import least_output_sqnr
-from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step, spend, widened
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep, spend, widened
 from zeropoint.budget_candidates import by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
-from zeropoint.correct import Parts
+from zeropoint.correct import SampleParts
 from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
@@ -44,8 +44,8 @@ PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<
   return %1 : tensor<4xf32>
 }
 """
-STEPS = [Step((f"conv{n}",), (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
-STEPS_16 = [Step(("",), (0, 1), "i16", 0.5, 0, 0)]
+STEPS = [WideningStep((f"conv{n}",), (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
+STEPS_16 = [WideningStep(("",), (0, 1), "i16", 0.5, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_what_is_no_budget_is_refused_with_its_text(text: str) -> None:
         Budget.parse(text)
 
 
-def ranked(taken: Sequence[Step]) -> Sequence[Step]:
+def ranked(taken: Sequence[WideningStep]) -> Sequence[WideningStep]:
     return STEPS[len(taken) :]
 
 
 def measured(counts: list[int], reached: Sequence[float]):
-    def measure(steps: Sequence[Step]) -> Figures:
+    def measure(steps: Sequence[WideningStep]) -> Figures:
         counts.append(len(steps))
         return Figures(reached[len(steps)], 1000 + 300 * len(steps))
 
@@ -105,7 +105,7 @@ def test_quality_beyond_the_size_is_refused_with_both() -> None:
 
 
 def test_the_steps_behind_a_prefix_are_ranked_again() -> None:
-    def rank(taken: Sequence[Step]) -> Sequence[Step]:
+    def rank(taken: Sequence[WideningStep]) -> Sequence[WideningStep]:
         left = [step for step in STEPS if step not in taken]
         return left[::-1] if taken else left
 
@@ -117,7 +117,7 @@ def test_only_what_reaches_the_minimum_in_the_search_is_verified_and_decides() -
     verified: list[int] = []
     on_all = [8.0, 9.0, 13.0, 13.5, 13.9, 15.0, 16.0, 17.0, 18.0, 19.0, 20.0]
 
-    def verify(steps: Sequence[Step]) -> float:
+    def verify(steps: Sequence[WideningStep]) -> float:
         verified.append(len(steps))
         return on_all[len(steps)]
 
@@ -201,7 +201,7 @@ def test_kernels_stay_float_until_the_quality_is_reached_and_the_program_says_wh
     assert f"  {made.spent.steps[0].name}: float; " in text
     assert "of the noise at the outputs" in text
     reference, found = Interpreter(network()), Interpreter(made.integer)
-    pairs = [(reference(one), found(one)) for one in Parts.of(data()).held]
+    pairs = [(reference(one), found(one)) for one in SampleParts.of(data()).held]
     assert least_output_sqnr(pairs) == pytest.approx(made.spent.after.quality, abs=0.01)
 
 
@@ -230,10 +230,10 @@ def test_a_size_is_kept() -> None:
 
 def test_the_summary_counts_each_kernel_once_by_its_last_width() -> None:
     steps = (
-        Step(("a",), (0,), "i16", 0.1, 0, 0),
-        Step(("b",), (1, 3), "i16", 0.1, 0, 0),
-        Step(("c",), (4,), "i16", 0.1, 0, 0),
-        Step(("a",), (0,), "float", 0.1, 0, 0),
+        WideningStep(("a",), (0,), "i16", 0.1, 0, 0),
+        WideningStep(("b",), (1, 3), "i16", 0.1, 0, 0),
+        WideningStep(("c",), (4,), "i16", 0.1, 0, 0),
+        WideningStep(("a",), (0,), "float", 0.1, 0, 0),
     )
     made = Spent(Budget(quality=60.0), steps, Figures(1.0, 0), Figures(2.0, 0), between={2: "d", 4: "c"})
     assert "with 2 i16 and 3 float kernels" in str(made)
@@ -250,7 +250,7 @@ def test_the_summary_counts_the_kernels_that_stay_float() -> None:
 
 def test_a_kernel_between_two_floats_stays_float() -> None:
     program = quantized("quality=1").calibrated
-    chosen = [Step(("",), (0, 2), "float", 0.5, 0, 0)]
+    chosen = [WideningStep(("",), (0, 2), "float", 0.5, 0, 0)]
     made = regions_of(widened(program, chosen, Budget(quality=1.0), target("cpu")))
     floats = [all(isinstance(spec, NoQuantizedType) for spec in region.output_specs) for region in made]
     assert floats == [True, True, True, False]
@@ -300,7 +300,7 @@ def test_a_budget_needs_data() -> None:
 def test_what_may_be_measured_next_is_announced_and_does_not_change_the_result() -> None:
     told: list[list[int]] = []
 
-    def ahead(lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+    def ahead(lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None:
         told.append([len(steps) for steps in lists])
 
     alone = spend(ranked, measured([], range(10, 21)), Budget(quality=16.0))
@@ -411,7 +411,7 @@ def test_weights_have_four_bits_where_eight_are_too_large() -> None:
     assert "i4 weights; the budget has no room for more" in str(explain(made.integer))
     assert not bytes_.spent.narrow
     reference, found = Interpreter(network()), Interpreter(made.integer)
-    pairs = [(reference(one), found(one)) for one in Parts.of(data()).held]
+    pairs = [(reference(one), found(one)) for one in SampleParts.of(data()).held]
     assert least_output_sqnr(pairs) == pytest.approx(made.spent.after.quality, abs=0.01)
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from zeropoint.calibrate import DataError
-from zeropoint.correct.effort import Parts
+from zeropoint.correct.effort import SampleParts
 from zeropoint.frontend import ModelError
 from zeropoint.interp import InputError
 from zeropoint.ir.tensors import Array
@@ -176,7 +176,7 @@ def test_every_figure_of_a_summary_is_the_least_output_that_compare_shows() -> N
     def least(part: list[Array]) -> float:
         return min(row.sqnr for row in zp.compare(TWO_OUTPUTS, model, np.stack(part)).outputs)
 
-    parts = Parts.of([{"x": row} for row in rows])
+    parts = SampleParts.of([{"x": row} for row in rows])
     held, fitted = ([sample["x"] for sample in part] for part in (parts.held, parts.fitted))
     assert (len(held), len(fitted)) == (6, 18)
     after = made.corrections.after

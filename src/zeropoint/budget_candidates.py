@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from zeropoint import budget
 from zeropoint.bit_widths import least_output_sqnr
-from zeropoint.budget import Budget, Figures, Step
+from zeropoint.budget import Budget, Figures, WideningStep
 from zeropoint.calibrate import Progress, silent
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.correct import Platform
@@ -77,7 +77,7 @@ class Candidates(Generic[M]):
     limits: Budget
     integer_io: bool
     progress: Progress = silent
-    latest: dict[tuple[Step, ...], M] = field(default_factory=lambda: {})
+    latest: dict[tuple[WideningStep, ...], M] = field(default_factory=lambda: {})
 
     @cached_property
     def engine(self) -> Engine:
@@ -89,7 +89,7 @@ class Candidates(Generic[M]):
         run: Runnable = self.engine.prepare(self.exact)
         return [run(sample) for sample in self.held]
 
-    def made(self, steps: Sequence[Step]) -> M:
+    def made(self, steps: Sequence[WideningStep]) -> M:
         """The quantization with these steps; only the latest one is kept."""
         key = tuple(steps)
         if key not in self.latest:
@@ -98,12 +98,12 @@ class Candidates(Generic[M]):
             self.latest[key] = made
         return self.latest[key]
 
-    def noise(self, steps: Sequence[Step]) -> list[Sensitivity]:
+    def noise(self, steps: Sequence[WideningStep]) -> list[Sensitivity]:
         """The noise that each kernel adds, with these steps."""
         made = self.made(steps)
         return sensitivities(made.propagated, made.decided, self.held, self.quantize.platform, self.progress)
 
-    def figures(self, steps: Sequence[Step]) -> Figures:
+    def figures(self, steps: Sequence[WideningStep]) -> Figures:
         """Quality, size and, if the budget has one, latency with these steps."""
         program = self.with_floats(self.made(steps))
         run = self.engine.prepare(program)
@@ -138,7 +138,7 @@ class _Job:
 class Task:
     """Steps to measure; with `ranked`, also the noise of the kernels, unless the figures meet the budget."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[WideningStep, ...]
     ranked: bool = False
 
 

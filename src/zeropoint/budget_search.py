@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from zeropoint import budget
-from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Step
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep
 from zeropoint.budget_candidates import Candidates, Made, Measure, Quantizer, Task, by_workers
 from zeropoint.calibrate import Progress, Work
 from zeropoint.correct.judge import without_specs
@@ -28,7 +28,7 @@ def journal_path(work: Work | None) -> Path | None:
 
 
 M = TypeVar("M", bound=Made)
-IN_BYTES = Step(("no 4-bit weights",), (), "i8", 0.0, 0, 0)
+IN_BYTES = WideningStep(("no 4-bit weights",), (), "i8", 0.0, 0, 0)
 """The step under which the journal records the figures of the program with all weights in 8 bits."""
 
 
@@ -64,7 +64,7 @@ class BudgetSearch(Generic[M]):
         )
         candidates = self._narrow_enough(candidates, journal)
 
-        def verify(chosen: Sequence[Step]) -> float:
+        def verify(chosen: Sequence[WideningStep]) -> float:
             judged = candidates.with_floats(candidates.made(chosen))
             samples = self.progress(self.every or (), "verify")
             return sqnr_on(exact, judged, samples, candidates.engine, work)
@@ -109,16 +109,16 @@ class _Search(Generic[M]):
     def __init__(self, candidates: Candidates[M], journal: SearchJournal, measure: Measure | None, count: int):
         self._candidates, self._journal = candidates, journal
         self._measure, self._count = measure, count
-        self._noise: dict[tuple[Step, ...], Sequence[Sensitivity]] = {}
+        self._noise: dict[tuple[WideningStep, ...], Sequence[Sensitivity]] = {}
 
-    def rank(self, taken: Sequence[Step]) -> list[Step]:
+    def rank(self, taken: Sequence[WideningStep]) -> list[WideningStep]:
         """The steps that are left, the most important first."""
         found = self._noise.get(tuple(taken))
         noise = self._candidates.noise(taken) if found is None else found
         of = self._candidates
         return budget.steps_of(of.calibrated, of.quantize.platform.target, noise, of.limits, taken)
 
-    def figures(self, chosen: Sequence[Step]) -> Figures:
+    def figures(self, chosen: Sequence[WideningStep]) -> Figures:
         """The figures with these steps."""
         figures = self._journal.get(chosen)
         if figures is None:
@@ -126,7 +126,7 @@ class _Search(Generic[M]):
             self._journal.add(chosen, figures)
         return figures
 
-    def ahead(self, lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+    def ahead(self, lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None:
         """Let the workers measure the first of these lists, unless it was measured, and as many others as they can.
 
         With `ranked`, the noise of its kernels as well, after which the steps that are left are ranked.

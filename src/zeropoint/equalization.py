@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress, Report, collect, state_ranges
 from zeropoint.calibrate.bounded import observe_bounded
-from zeropoint.correct import Equalized, Parts, Platform, some
+from zeropoint.correct import Equalized, Platform, SampleParts, some
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.equalize import equalize
 from zeropoint.correct.judge import Judge
@@ -39,7 +39,7 @@ class EqualizationTrial:
     """
 
     samples: Iterable[Mapping[str, Array]]
-    parts: Parts
+    parts: SampleParts
     platform: Platform
     observer: str
     settings: Mapping[str, object]

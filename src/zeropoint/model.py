@@ -159,7 +159,7 @@ class Model:
         not match the inputs, OptionError for another suffix, OSError.
         """
         from zeropoint.frontend.sources import load_alike
-        from zeropoint.measure import Source, check_suffix, measured_report, stages_of, write_report
+        from zeropoint.measure import ReportSources, check_suffix, measured_report, stages_of, write_report
 
         check_arguments(path=path, name=name, timing=timing, trials=trials, progress=progress)
         path = Path(path)
@@ -167,7 +167,7 @@ class Model:
         floats = reference.program if isinstance(reference, Model) else None
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
-        source = Source(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
             source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")

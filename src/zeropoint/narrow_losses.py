@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from zeropoint.bit_widths import Sample, least_output_sqnr
-from zeropoint.budget import Budget, Step, widened
+from zeropoint.budget import Budget, WideningStep, widened
 from zeropoint.budget.steps import region_names, wide_storage
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.errors import OptionError
@@ -46,20 +46,20 @@ class Widening:
         run = self.engine.prepare(self.program)
         return [run(sample) for sample in self.samples]
 
-    def sqnr(self, wide: Sequence[Step]) -> float:
+    def sqnr(self, wide: Sequence[WideningStep]) -> float:
         """The least SQNR of an output in dB."""
         chosen = widened(self.program, wide, Budget(floats=False), named_target(self.target))
         run = self.engine.prepare(self.decide(chosen))
         return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
 
-    def steps(self) -> dict[Key, Step]:
+    def steps(self) -> dict[Key, WideningStep]:
         """A step for every kernel that the target has in two widths. Raises OptionError if there is none."""
-        found: dict[Key, Step] = {}
+        found: dict[Key, WideningStep] = {}
         for index, (region, name) in enumerate(zip(regions_of(self.program), region_names(self.program), strict=True)):
             storage = wide_storage(region, named_target(self.target))
             if storage is not None:
                 key = name.partition("#")[0], region.logical_kernel.data
-                found[key] = Step((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
+                found[key] = WideningStep((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
         if not found:
             raise OptionError(
                 f"found exact (--exact) with target {self.target}, which has no kernel of the model in two widths, "
@@ -84,7 +84,7 @@ def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = sil
     return {key: best - found[key] for key in lists}
 
 
-_Task = tuple[Key, Sequence[Step]]
+_Task = tuple[Key, Sequence[WideningStep]]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _work(job: _Job, task: _Task) -> float | None:
 
 
 def _by_workers(
-    widening: Widening, lists: Mapping[Key, Sequence[Step]], workers: int, progress: Progress
+    widening: Widening, lists: Mapping[Key, Sequence[WideningStep]], workers: int, progress: Progress
 ) -> dict[Key, float]:
     with folder_for_workers(None) as folder:
         path = folder / "calibrated.mlir"

@@ -17,7 +17,7 @@ from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import Kept, Progress, Report, Work, silent, state_ranges
-from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
+from zeropoint.correct import EQUALIZE, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales
@@ -186,9 +186,9 @@ class _Finish:
         return made, best.program
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> SampleParts:
         """The samples that corrections are fitted on, and those that programs are judged on."""
-        return Parts.of(self.kept.in_order, list(self.validation))
+        return SampleParts.of(self.kept.in_order, list(self.validation))
 
     @property
     def platform(self) -> Platform:

@@ -13,7 +13,7 @@ import pytest
 
 from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.modules import Source
+from zeropoint.codegen.modules import ModuleSource
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime import native
 from zeropoint.codegen.runtime.native import NativeProgram
@@ -76,7 +76,7 @@ def unoptimized() -> Iterator[None]:
     """Programs are compiled as the debug build is, without its checks."""
 
     def without(
-        sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None, form: str, progress: Progress
+        sources: Mapping[str, ModuleSource], isa: InstructionSet, *, cache: Path | None, form: str, progress: Progress
     ) -> dict[str, bytes]:
         del form
         return objects_of(sources, isa, cache=cache, form="debug", progress=progress)

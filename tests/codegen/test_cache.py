@@ -25,7 +25,7 @@ from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.lowering import steps_of
-from zeropoint.codegen.modules import Source, kernels_of
+from zeropoint.codegen.modules import ModuleSource, kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.native import NativeProgram
 
@@ -36,8 +36,8 @@ def text(number: int) -> str:
     return f"define i32 @answer() {{\n  ret i32 {number}\n}}\n"
 
 
-def source(number: int) -> Source:
-    return Source(text(number), lambda: text(number))
+def source(number: int) -> ModuleSource:
+    return ModuleSource(text(number), lambda: text(number))
 
 
 def entries(cache: Path) -> list[Path]:
@@ -187,10 +187,10 @@ import sys
 from pathlib import Path
 from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.modules import Source
+from zeropoint.codegen.modules import ModuleSource
 from zeropoint.codegen.objects import objects_of
 written = [f"define i32 @answer() {{\\n  ret i32 {n}\\n}}\\n" for n in range(4)]
-texts = {str(n): Source(text, lambda text=text: text) for n, text in enumerate(written)}
+texts = {str(n): ModuleSource(text, lambda text=text: text) for n, text in enumerate(written)}
 for _ in range(20):
     made = objects_of(texts, INSTRUCTION_SETS["portable"], cache=Path(sys.argv[1]))
     for path in Path(sys.argv[1]).iterdir():

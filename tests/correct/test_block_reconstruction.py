@@ -13,15 +13,15 @@ from xdsl.ir import SSAValue
 from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.calibrate import silent
-from zeropoint.correct import Parts, Platform, correct
+from zeropoint.correct import Platform, SampleParts, correct
 from zeropoint.correct.block_reconstruction import NAME, Reconstruction
 from zeropoint.correct.block_walk import BlockStep, BlockWalk
-from zeropoint.correct.blocks import Block, blocks_of
+from zeropoint.correct.blocks import OpBlock, blocks_of
 from zeropoint.correct.contraction_gradients import differentiable
 from zeropoint.correct.contractions import give_biases
 from zeropoint.correct.geometry import geometry_of
 from zeropoint.correct.judge import Judge
-from zeropoint.correct.learned import Grid, LearnedBlock
+from zeropoint.correct.learned import LearnedBlock, RoundingGrid
 from zeropoint.correct.op_gradients import RULES, has_gradient
 from zeropoint.correct.walk import Walk
 from zeropoint.interp import Interpreter, ReferenceEngine
@@ -83,7 +83,7 @@ def kinds(parts: Sequence[object]) -> list[list[str]]:
     return [
         [op.logical_kernel.data for op in part.ops if isinstance(op, QuantizeRegionOp)]
         for part in parts
-        if isinstance(part, Block)
+        if isinstance(part, OpBlock)
     ]
 
 
@@ -96,9 +96,9 @@ def test_blocks_end_after_sums_and_where_no_clamp_cuts() -> None:
 def test_blocks_are_all_ops_in_order_and_only_their_result_is_read_outside(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")
     parts = blocks_of(program)
-    assert [op for part in parts for op in (part.ops if isinstance(part, Block) else [part])] == computing(program)
+    assert [op for part in parts for op in (part.ops if isinstance(part, OpBlock) else [part])] == computing(program)
     for part in parts:
-        if isinstance(part, Block):
+        if isinstance(part, OpBlock):
             inner = [result for op in part.ops for result in op.results if result is not part.result]
             assert all(use.operation in part.ops for result in inner for use in result.uses)
 
@@ -252,7 +252,7 @@ def test_a_grid_rounds_as_the_type_does_and_has_no_gradient_beyond_its_ends() ->
     region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
     (kind,) = region.output_specs.data
     values = np.linspace(-3, 9, 1001).astype(np.float32)
-    made, inside = Grid.of(kind, Bounds(0.0, 6.0)).round(values.copy())
+    made, inside = RoundingGrid.of(kind, Bounds(0.0, 6.0)).round(values.copy())
     stored = evaluate.quantize(np.clip(values, 0, 6), kind)  # pyright: ignore (uniform)
     np.testing.assert_allclose(made, evaluate.dequantize(stored, kind), atol=1e-5)  # pyright: ignore (uniform)
     assert not inside[values < 0].any()
@@ -304,7 +304,7 @@ def test_a_block_computes_what_its_kernels_compute() -> None:
 
 
 def test_learned_blocks_are_nearer_to_float_on_other_samples() -> None:
-    program, done = correct(propagated(), Parts.of(samples(24)), PLATFORM, effort="best", methods=[NAME])
+    program, done = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=[NAME])
     verify(program.module)
     verify(integer_program(materialize(program)).module)
     assert (done.kept, done.refined, done.refit) == (None, (NAME,), 24)
@@ -315,7 +315,7 @@ def test_learned_blocks_are_nearer_to_float_on_other_samples() -> None:
 
 def test_they_add_to_the_best_method_and_both_are_named() -> None:
     names = ["block_reconstruction", "empirical_bias"]
-    program, done = correct(propagated(), Parts.of(samples(24)), PLATFORM, effort="best", methods=names)
+    program, done = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=names)
     assert done.all_kept == ("empirical_bias", NAME)
     assert [attempt.method for attempt in done.attempts] == ["empirical_bias", NAME]
     assert done.attempts[1].held > done.attempts[0].held
@@ -329,7 +329,9 @@ def test_they_add_to_the_best_method_and_both_are_named() -> None:
 
 
 def test_the_same_samples_give_the_same_program() -> None:
-    programs = [correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])[0] for _ in "12"]
+    programs = [
+        correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])[0] for _ in "12"
+    ]
     assert str(programs[0].module) == str(programs[1].module)
     assert programs[0].weights.keys() == programs[1].weights.keys()
 
@@ -339,7 +341,7 @@ def test_blocks_that_learning_makes_worse_stay_as_they_were(monkeypatch: pytest.
 
     monkeypatch.setattr(module, "WEIGHT_RATE", 50.0)  # noise
     before = str(propagated().module)
-    program, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])
+    program, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])
     assert done.all_kept == ()
     assert done.after == done.before
     assert "block_reconstruction undone" in done.summary()

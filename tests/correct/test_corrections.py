@@ -17,7 +17,7 @@ from property_cases import some
 from zeropoint.calibrate import Progress, silent
 from zeropoint.cli.effort import EFFORTS
 from zeropoint.cli.quantization import quantize as quantize_command
-from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Parts, Platform, closed_form, correct
+from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform, SampleParts, closed_form, correct
 from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -88,7 +88,7 @@ def propagated() -> Program:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method: str) -> None:
-    program, done = correct(propagated(), Parts.of(samples(16)), PLATFORM, effort="best", methods=[method])
+    program, done = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="best", methods=[method])
     verify(program.module)
     verify(integer_program(materialize(program)).module)
     assert done.kept == method
@@ -101,18 +101,20 @@ def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_gives_the_same_program_every_time(method: str) -> None:
-    programs = [correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=[method])[0] for _ in "12"]
+    programs = [
+        correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=[method])[0] for _ in "12"
+    ]
     assert str(programs[0].module) == str(programs[1].module)
 
 
 def test_the_given_program_is_not_changed() -> None:
     before = str(propagated().module)
-    correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best")
+    correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best")
     assert str(propagated().module) == before
 
 
 def test_after_empirical_correction_means_agree_behind_the_bounds() -> None:
-    program, _ = correct(propagated(), Parts.of(samples(16)), PLATFORM, effort="balanced")
+    program, _ = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="balanced")
     gaps: list[float] = []
     exact = [Interpreter(network())(sample)["y0"] for sample in samples(16)]
     for made in (propagated(), program):
@@ -170,7 +172,7 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
         biased(program, 1.0)
 
     monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore (of the same class)
-    program, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="fast")
+    program, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="fast")
     assert done.kept is None
     assert done.after == done.before
     assert "analytic_bias undone" in done.summary()
@@ -181,8 +183,10 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
 
 def test_the_kept_least_squares_are_fitted_again_to_all_samples() -> None:
     listed = samples(16)
-    program, done = correct(propagated(), Parts.of(listed), PLATFORM, effort="best", methods=["closed_form"])
-    first, once = correct(propagated(), Parts.of(listed), PLATFORM, effort="best", methods=["closed_form"], refit=False)
+    program, done = correct(propagated(), SampleParts.of(listed), PLATFORM, effort="best", methods=["closed_form"])
+    first, once = correct(
+        propagated(), SampleParts.of(listed), PLATFORM, effort="best", methods=["closed_form"], refit=False
+    )
     assert (done.refit, once.refit) == (16, 0)
     assert (done.before, done.after, done.attempts) == (once.before, once.after, once.attempts)
     expected = propagated().clone()
@@ -201,7 +205,7 @@ def constants(program: Program) -> list[bytes]:
 
 def test_means_are_fitted_once_and_so_are_samples_that_judged_themselves() -> None:
     for count, methods, validation in ((16, "empirical_bias", 0), (3, "closed_form", 0), (8, "closed_form", 2)):
-        parts = Parts.of(samples(count), samples(validation, seed=1))
+        parts = SampleParts.of(samples(count), samples(validation, seed=1))
         assert correct(propagated(), parts, PLATFORM, effort="best", methods=[methods])[1].refit == 0
 
 
@@ -216,7 +220,7 @@ def test_a_second_fit_that_is_worse_on_the_samples_that_it_was_fitted_to_is_undo
             biased(program, 1.0)
 
     monkeypatch.setitem(METHODS, "closed_form", replace(given, run=spoil))  # pyright: ignore (a test's own entry)
-    _, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=["closed_form"])
+    _, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=["closed_form"])
     assert (done.kept, done.refit) == ("closed_form", 0)
 
 
@@ -230,7 +234,7 @@ def biased(program: Program, shift: float) -> None:
 
 
 def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
-    program, _ = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="balanced")
+    program, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="balanced")
     integer = integer_program(materialize(program))
     assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in explain(integer).overview()
     (value,) = [
@@ -241,7 +245,7 @@ def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
 
 def test_a_quarter_is_held_back() -> None:
     listed = samples(9)
-    parts = Parts.of(listed)
+    parts = SampleParts.of(listed)
     held = [number for number, sample in enumerate(listed) if any(sample is one for one in parts.held)]
     assert [number // 4 for number in held] == [0, 1]
     assert len(parts.fitted) == 7
@@ -250,19 +254,19 @@ def test_a_quarter_is_held_back() -> None:
 
 def test_kinds_of_samples_that_take_turns_are_all_held_back() -> None:
     listed = samples(64)
-    held = [number for number, sample in enumerate(listed) if any(sample is one for one in Parts.of(listed).held)]
+    held = [number for number, sample in enumerate(listed) if any(sample is one for one in SampleParts.of(listed).held)]
     assert {number % 2 for number in held} == {0, 1}
     assert {number % 4 for number in held} == {0, 1, 2, 3}
 
 
 def test_validation_data_is_used_instead() -> None:
-    parts = Parts.of(samples(9), samples(2, seed=1))
+    parts = SampleParts.of(samples(9), samples(2, seed=1))
     assert len(parts.fitted) == 9
     assert parts.judges == "2 samples of the validation data"
 
 
 def test_few_samples_are_fitted_and_judged_at_once() -> None:
-    parts = Parts.of(samples(3))
+    parts = SampleParts.of(samples(3))
     assert parts.fitted == parts.held
     assert parts.judges == "3 samples of the calibration data"
 

@@ -11,7 +11,7 @@ import pytest
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.interp import ExecutionError, Interpreter, UnsupportedError, execute
-from zeropoint.interp.processes import Grid
+from zeropoint.interp.processes import ProcessGrid
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
@@ -247,7 +247,7 @@ def test_a_group_outside_of_the_grid_is_an_error():
 
 def test_an_empty_infeed_is_an_error():
     with pytest.raises(ExecutionError, match="found an empty infeed"):
-        Grid(1, 1).feed()
+        ProcessGrid(1, 1).feed()
 
 
 PROGRAM = """builtin.module {

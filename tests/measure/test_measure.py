@@ -19,7 +19,7 @@ from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionLayout, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import with_shape
-from zeropoint.measure import ReportError, Source, measured_report, stages_of
+from zeropoint.measure import ReportError, ReportSources, measured_report, stages_of
 from zeropoint.measure.noise import observe
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, quantize
@@ -101,14 +101,14 @@ def test_nothing_is_missing_where_everything_is_known() -> None:
 
 
 def test_sections_without_a_source_say_what_they_need() -> None:
-    document = measured_report(quantized_digits().integer, "m", Source(), timing=False)
+    document = measured_report(quantized_digits().integer, "m", ReportSources(), timing=False)
     needs = {note.section: note.needs for note in document.notes}
     assert set(needs) == {"outputs", "noise", "values", "weights", "before", "times", "worst"}
     assert "--reference" in needs["outputs"]
 
 
 def test_values_come_from_the_data_if_calibration_is_not_known() -> None:
-    source = Source(reference=network(), data=images("test", 3), data_name="test.npz")
+    source = ReportSources(reference=network(), data=images("test", 3), data_name="test.npz")
     document = measured_report(quantized_digits().integer, "m", source, timing=False)
     assert {values.source for values in document.values.values()} == {"test.npz"}
     assert {note.section for note in document.notes} == {"weights", "times", "worst"}
@@ -149,19 +149,19 @@ def test_integer_inputs_are_compared_by_their_floats() -> None:
     document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False, trials=False)
     assert document.header.outputs[0].sqnr > 20
     assert set(document.noise) == {node.id for node in document.nodes if node.kind == "kernel"}
-    alone = measured_report(made.integer, "m", Source(reference=floats, data=samples), timing=False)
+    alone = measured_report(made.integer, "m", ReportSources(reference=floats, data=samples), timing=False)
     assert "--io float" in next(note.needs for note in alone.notes if note.section == "outputs")
 
 
 def test_a_float_program_and_another_reference_are_refused() -> None:
     with pytest.raises(ReportError, match="found a float program, expected an integer program"):
-        measured_report(network(), "digits.onnx", Source())
+        measured_report(network(), "digits.onnx", ReportSources())
     made = quantized_digits()
     with pytest.raises(ReportError, match="of quantized types, expected an integer program"):
-        measured_report(made.quantized, "m", Source())
+        measured_report(made.quantized, "m", ReportSources())
     with pytest.raises(ReportError, match=r"found quant\.region 'stem\.conv' of quantized types"):
-        measured_report(made.propagated, "m", Source())
+        measured_report(made.propagated, "m", ReportSources())
     other = replace(network(), module=network().module.clone())
     other.main.properties.pop("arg_attrs")
     with pytest.raises(ReportError, match="found inputs"):
-        measured_report(quantized_digits().integer, "m", Source(reference=other))
+        measured_report(quantized_digits().integer, "m", ReportSources(reference=other))

@@ -9,7 +9,7 @@ import pytest
 from digits import network, quantized_digits
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
-from zeropoint.report.document import Header, Parts, document, graph_of
+from zeropoint.report.document import Header, ReportParts, document, graph_of
 from zeropoint.report.document.reaches import bounds
 from zeropoint.report.document.reasons import reasons
 from zeropoint.report.document.texts import texts
@@ -149,7 +149,7 @@ def test_reasons_are_sentences() -> None:
 def test_the_document_is_json_and_the_same_each_time() -> None:
     def made() -> str:
         graph = graph_of(integer())
-        return document(integer(), graph, Header("m", "", "cpu", "fixed16"), Parts()).json()
+        return document(integer(), graph, Header("m", "", "cpu", "fixed16"), ReportParts()).json()
 
     record = json.loads(made())
     assert record["format"] == "zeropoint report 1"

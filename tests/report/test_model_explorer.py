@@ -8,14 +8,14 @@ from typing import Any
 import onnx
 
 from digits import DIGITS, quantized_digits
-from zeropoint.report.document import Header, Noise, Parts, Time, document, graph_of
+from zeropoint.report.document import Header, Noise, ReportParts, Time, document, graph_of
 from zeropoint.report.model_explorer import files
 
 
 def made(**parts: Any) -> dict[str, Any]:
     program = quantized_digits().integer
     graph = graph_of(program)
-    found = files(document(program, graph, Header("digits.mlir", "", "cpu", "fixed16"), Parts(**parts)), program)
+    found = files(document(program, graph, Header("digits.mlir", "", "cpu", "fixed16"), ReportParts(**parts)), program)
     return {name: json.loads(text) for name, text in found.items()}
 
 

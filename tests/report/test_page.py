@@ -19,7 +19,7 @@ from digits import DIGITS, quantized_digits
 from zeropoint.cli import main
 from zeropoint.ir.files import save_program
 from zeropoint.model import Model
-from zeropoint.report.document import Document, Header, Parts, document, graph_of
+from zeropoint.report.document import Document, Header, ReportParts, document, graph_of
 from zeropoint.report.page import page
 from zeropoint.report.page.html import LIBRARIES, SCRIPTS
 
@@ -28,7 +28,7 @@ FOLDER = Path(zeropoint.report.page.__file__).parent
 
 def made(name: str = "digits.mlir") -> Document:
     program = quantized_digits().integer
-    return document(program, graph_of(program), Header(name, "0", "cpu", "fixed16"), Parts())
+    return document(program, graph_of(program), Header(name, "0", "cpu", "fixed16"), ReportParts())
 
 
 @functools.cache

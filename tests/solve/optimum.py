@@ -28,7 +28,7 @@ from zeropoint.solve.classes import DEFAULT_RANGES, holds
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import take_constraints
 from zeropoint.solve.joins import settle_kernels
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
 from zeropoint.solve.termination import Port
@@ -67,7 +67,7 @@ class Candidate:
     derived: bool = False
 
 
-def _fits(node: Node, candidate: Candidate) -> bool:
+def _fits(node: PortNode, candidate: Candidate) -> bool:
     """Whether a node can have a type, its policies (an exposed value, its zero point and precision) included."""
     kind = candidate.type
     if kind.storage.type != node.storage.type or node.zero_point not in (None, kind.zero_point):

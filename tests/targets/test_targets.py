@@ -16,11 +16,11 @@ from zeropoint.targets import (
     FixedScale,
     Free,
     KernelRow,
+    KernelSignature,
     MultiplierAccumulatorScale,
     PortRule,
     Role,
     SameScale,
-    Signature,
     Target,
     TargetError,
     check_target,
@@ -91,55 +91,59 @@ def test_litert_subtracts_with_free_scales_and_quantizes_fully_connected_weights
 @pytest.mark.parametrize("kernel", ["arg_max", "hard_swish", "log_softmax", "prelu", "space_to_depth"])
 def test_litert_has_no_16_bit_kernel_for(kernel: str) -> None:
     table = target("litert")
-    assert table.row(kernel, Signature((I8,))) is not None
-    assert table.row(kernel, Signature((I16,))) is None
+    assert table.row(kernel, KernelSignature((I8,))) is not None
+    assert table.row(kernel, KernelSignature((I16,))) is None
 
 
 def test_rfc_target_key_the_signature_selects_the_first_row_that_fits() -> None:
     """RFC, target constraints: the key is kernel name and signature."""
     table = target("litert")
-    assert table.row("convolution", Signature((I8, None, None))).output.storage == I8
-    row = table.row("convolution", Signature((I16, None, None)))
+    assert table.row("convolution", KernelSignature((I8, None, None))).output.storage == I8
+    row = table.row("convolution", KernelSignature((I16, None, None)))
     assert row.output.storage == I16
     assert str(row.inputs[2].storage) == "i64<-549755813888:549755813887>"
-    assert table.row("convolution", Signature((U8, None, None))) is None
+    assert table.row("convolution", KernelSignature((U8, None, None))) is None
     assert table.row("nothing of the kind") is None
 
 
 def test_rfc_target_key_what_a_partial_signature_leaves_open_is_derived_from_the_first_match() -> None:
     """RFC, target constraints: the unspecified part is derived from the first matched signature."""
-    row = target("onnxruntime").row("convolution", Signature((None, U8, None)))
-    assert [str(s) for s in row.storages(Signature((None, U8, None))) or ()] == ["u8", "u8", "i32", "u8"]
+    row = target("onnxruntime").row("convolution", KernelSignature((None, U8, None)))
+    assert [str(s) for s in row.storages(KernelSignature((None, U8, None))) or ()] == ["u8", "u8", "i32", "u8"]
 
 
 def test_rfc_target_key_a_wildcard_takes_what_is_asked_and_else_its_default() -> None:
     """RFC, target constraints: a tuple can be a wildcard; a default value is used."""
     table = target("onnxruntime")
-    for signature, storage in ((Signature((None,)), U8), (Signature((I8,)), I8), (Signature((None,), I16), I16)):
+    for signature, storage in (
+        (KernelSignature((None,)), U8),
+        (KernelSignature((I8,)), I8),
+        (KernelSignature((None,), I16), I16),
+    ):
         row = table.row("reshape", signature)
         assert row.storages(signature) == (storage, storage)
-    assert table.row("reshape", Signature((I8,), U8)) is None  # both ports take one storage
+    assert table.row("reshape", KernelSignature((I8,), U8)) is None  # both ports take one storage
 
 
 def test_rfc_any_type_asks_for_sufficient_storage() -> None:
     """RFC, model constraints: AnyQuantizedType wants at least the bit width referred to."""
     table = target("litert")
-    assert table.row("add", Signature((AtLeast(9), None))).output.storage == I16
-    assert table.row("add", Signature((AtLeast(4), None))).output.storage == I8
-    assert table.row("add", Signature((AtLeast(17), None))) is None
-    row = target("onnxruntime").row("reshape", Signature((AtLeast(12),)))
-    assert [str(s) for s in row.storages(Signature((AtLeast(12),))) or ()] == ["u16", "u16"]
+    assert table.row("add", KernelSignature((AtLeast(9), None))).output.storage == I16
+    assert table.row("add", KernelSignature((AtLeast(4), None))).output.storage == I8
+    assert table.row("add", KernelSignature((AtLeast(17), None))) is None
+    row = target("onnxruntime").row("reshape", KernelSignature((AtLeast(12),)))
+    assert [str(s) for s in row.storages(KernelSignature((AtLeast(12),))) or ()] == ["u16", "u16"]
 
 
 def test_a_condition_on_bits_keeps_a_wildcard_from_other_widths() -> None:
-    assert target("onnxruntime").row("max_pool", Signature((I16,))) is None
-    assert target("onnxruntime").row("transpose", Signature((I16,))) is not None
+    assert target("onnxruntime").row("max_pool", KernelSignature((I16,))) is None
+    assert target("onnxruntime").row("transpose", KernelSignature((I16,))) is not None
 
 
 def test_a_part_of_the_storage_range_is_as_good() -> None:
     narrow = Storage.of("i8", -127)
-    assert target("cpu").row("add", Signature((narrow, I8))) is not None
-    assert target("cpu").row("convolution", Signature((I8, I8, None))) is None  # weights are narrow there
+    assert target("cpu").row("add", KernelSignature((narrow, I8))) is not None
+    assert target("cpu").row("convolution", KernelSignature((I8, I8, None))) is None  # weights are narrow there
 
 
 def test_a_preference_puts_rows_in_front_and_keeps_the_others() -> None:

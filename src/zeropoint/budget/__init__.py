@@ -28,7 +28,7 @@ from zeropoint.budget.journal import SearchJournal
 from zeropoint.budget.search import Missed, Spent, record, spend
 from zeropoint.budget.steps import (
     FLOAT,
-    Step,
+    WideningStep,
     between,
     kernel_key,
     narrow,
@@ -45,7 +45,7 @@ __all__ = [
     "Missed",
     "SearchJournal",
     "Spent",
-    "Step",
+    "WideningStep",
     "between",
     "kernel_key",
     "narrow",

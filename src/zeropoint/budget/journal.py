@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.budget.budget import BudgetError, Figures
-from zeropoint.budget.steps import Step
+from zeropoint.budget.steps import WideningStep
 from zeropoint.errors import check_regular, json_object
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
@@ -56,11 +56,11 @@ class SearchJournal:
         whole = "".join(f"{json.dumps(record)}\n" for record in (records[0], *map(_record, self._found.items())))
         path.write_text(whole, encoding="utf-8")  # without a torn line, which the next one would be added to
 
-    def get(self, steps: Sequence[Step]) -> Figures | None:
+    def get(self, steps: Sequence[WideningStep]) -> Figures | None:
         """The figures of these steps, if they were measured."""
         return self._found.get(_names(steps))
 
-    def add(self, steps: Sequence[Step], figures: Figures) -> None:
+    def add(self, steps: Sequence[WideningStep], figures: Figures) -> None:
         """Write a measurement. Raises OSError."""
         self._found[_names(steps)] = figures
         if self._path is not None:
@@ -73,7 +73,7 @@ class SearchJournal:
             self._path.unlink(missing_ok=True)
 
 
-def _names(steps: Sequence[Step]) -> tuple[str, ...]:
+def _names(steps: Sequence[WideningStep]) -> tuple[str, ...]:
     return tuple(f"{step.name} {','.join(map(str, step.regions))} {step.width}" for step in steps)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
-from zeropoint.budget.steps import AROUND, FLOAT, NIBBLE, Step, final
+from zeropoint.budget.steps import AROUND, FLOAT, NIBBLE, WideningStep, final
 from zeropoint.ir.annotations import BUDGET, Fact, state_facts
 from zeropoint.ir.program import Program
 
@@ -24,7 +24,7 @@ class Spent:
     """
 
     budget: Budget
-    steps: tuple[Step, ...]
+    steps: tuple[WideningStep, ...]
     before: Figures
     after: Figures
     tried: Mapping[int, Figures] = field(default_factory=dict[int, Figures])
@@ -34,7 +34,7 @@ class Spent:
     narrow: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
-    def taken(self) -> dict[int, Step]:
+    def taken(self) -> dict[int, WideningStep]:
         """The step that decides each kernel, by its position."""
         return {index: step for index, step in final(self.steps).items() if index not in self.between}
 
@@ -68,9 +68,9 @@ class Missed(BudgetError):
         self.best = best
 
 
-Rank = Callable[[Sequence[Step]], Sequence[Step]]
+Rank = Callable[[Sequence[WideningStep]], Sequence[WideningStep]]
 """Maps the steps taken to the remaining steps, the most important first."""
-Verify = Callable[[Sequence[Step]], float]
+Verify = Callable[[Sequence[WideningStep]], float]
 """Maps the steps taken to the least SQNR of an output in dB, on all samples."""
 
 
@@ -80,10 +80,10 @@ class Ahead(Protocol):
     With `ranked`, the others may be ranked again after the first one.
     """
 
-    def __call__(self, lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None: ...
+    def __call__(self, lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None: ...
 
 
-def _alone(lists: Iterable[Sequence[Step]], *, ranked: bool = False) -> None:
+def _alone(lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None:
     """Lists are measured one after the other."""
 
 
@@ -101,8 +101,8 @@ class _Prefixes:
     kernels had hidden shows once they are wide.
     """
 
-    steps: Sequence[Step]
-    measure: Callable[[Sequence[Step]], Figures]
+    steps: Sequence[WideningStep]
+    measure: Callable[[Sequence[WideningStep]], Figures]
     rank: Rank
     budget: Budget
     verify: Verify | None = None
@@ -219,7 +219,7 @@ def _halves(low: int, high: int) -> Iterator[int]:
 
 def spend(
     rank: Rank,
-    measure: Callable[[Sequence[Step]], Figures],
+    measure: Callable[[Sequence[WideningStep]], Figures],
     budget: Budget,
     verify: Verify | None = None,
     ahead: Ahead = _alone,

@@ -41,7 +41,7 @@ FLOAT_BYTES = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class WideningStep:
     """One widening: the regions of a kernel (by index among the regions) get `width`: `i8` weights, `i16`, or `float`.
 
     `names` has the unique name of each region. An op of the original model may have become several kernels of a kind,
@@ -84,7 +84,7 @@ def takes_nibbles(region: QuantizeRegionOp, target: Target) -> bool:
     return not stated and any(rule.role is Role.WEIGHT and rule.storage.type == NIBBLE_STORAGE.type for rule in rules)
 
 
-def narrow(program: Program, steps: Iterable[Step], budget: Budget, target: Target) -> dict[int, str]:
+def narrow(program: Program, steps: Iterable[WideningStep], budget: Budget, target: Target) -> dict[int, str]:
     """The kernels of a calibrated program that have 4-bit weights with these steps: position, name."""
     taken, names = final(steps), region_names(program)
     regions = enumerate(regions_of(program) if budget.nibbles else ())
@@ -119,8 +119,8 @@ class KernelNoise(Protocol):
 
 
 def steps_of(
-    program: Program, target: Target, found: Iterable[KernelNoise], budget: Budget, taken: Collection[Step] = ()
-) -> list[Step]:
+    program: Program, target: Target, found: Iterable[KernelNoise], budget: Budget, taken: Collection[WideningStep] = ()
+) -> list[WideningStep]:
     """The steps for the kernels of a calibrated program, the most important first, without those taken already.
 
     Kernels that add no noise have no step. Steps from 4-bit weights come first, those to float last; a budget without
@@ -138,14 +138,14 @@ def steps_of(
         if noise.get(kernel_key(region), 0.0) > 0:
             indices_of.setdefault(kernel_key(region), []).append(index)
     total, names = sum(noise.values()), region_names(program)
-    bytes_: list[Step] = []
-    wider: list[Step] = []
-    floats: list[Step] = []
+    bytes_: list[WideningStep] = []
+    wider: list[WideningStep] = []
+    floats: list[WideningStep] = []
     for key, indices in indices_of.items():
         members = [regions[index] for index in indices]
         weights = sum(_weights(region, program) for region in members)
         products = sum(map(multiplications_of, members))
-        step = Step(
+        step = WideningStep(
             tuple(names[index] for index in indices), tuple(indices), FLOAT, noise[key] / total, weights, products
         )
         floats.append(step)
@@ -165,8 +165,8 @@ def _weights(region: QuantizeRegionOp, program: Program) -> int:
     return sum(array.size for array in arrays if array is not None)
 
 
-def _ranked(steps: Iterable[Step], budget: Budget) -> list[Step]:
-    def gain(step: Step) -> float:
+def _ranked(steps: Iterable[WideningStep], budget: Budget) -> list[WideningStep]:
+    def gain(step: WideningStep) -> float:
         # Only what the budget limits is a cost; without limits, the noise alone decides the order.
         bytes_ = FLOAT_BYTES * step.weights if budget.size is not None else 0
         products = step.products if budget.latency is not None else 0
@@ -176,7 +176,7 @@ def _ranked(steps: Iterable[Step], budget: Budget) -> list[Step]:
     return sorted(steps, key=lambda step: (-gain(step), step.regions))
 
 
-def widened(program: Program, steps: Sequence[Step], budget: Budget, target: Target) -> Program:
+def widened(program: Program, steps: Sequence[WideningStep], budget: Budget, target: Target) -> Program:
     """The calibrated program with the demands of the steps: `!quant.any` of the wider storage, or `!quant.none`.
 
     A kernel that is widened reads floats, such as the program's inputs, in its wider storage too, if the target has it.
@@ -227,19 +227,19 @@ def _is_quantized_here(value: SSAValue) -> bool:
     return not isinstance(maker, QuantizeRegionOp) and not (isinstance(maker, Operation) and _is_constant(maker))
 
 
-def final(steps: Iterable[Step]) -> dict[int, Step]:
+def final(steps: Iterable[WideningStep]) -> dict[int, WideningStep]:
     """The step that decides each region, by the region's position: a later step replaces an earlier one."""
     return {index: step for step in steps for index in step.regions}
 
 
-def between(program: Program, steps: Iterable[Step]) -> dict[int, str]:
+def between(program: Program, steps: Iterable[WideningStep]) -> dict[int, str]:
     """The kernels of a calibrated program that stay float only because all kernels around them do: position, name."""
     regions, names = regions_of(program), region_names(program)
     found = set(_between(regions, steps))
     return {index: names[index] for index, region in enumerate(regions) if region in found}
 
 
-def _between(regions: Sequence[QuantizeRegionOp], steps: Iterable[Step]) -> list[QuantizeRegionOp]:
+def _between(regions: Sequence[QuantizeRegionOp], steps: Iterable[WideningStep]) -> list[QuantizeRegionOp]:
     chosen = {regions[index] for index, step in final(steps).items() if step.width == FLOAT}
     return [region for region in regions if region not in chosen and _is_between(region, chosen)]
 

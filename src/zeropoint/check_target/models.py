@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
-from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale, Signature, port_text
+from zeropoint.targets import DATA, FixedScale, KernelRow, KernelSignature, Role, SameScale, port_text
 
 OPSET, IR_VERSION = 21, 10
 """The first opset that quantizes to 16 bits, and the IR version of its files."""
@@ -290,6 +290,6 @@ def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:
     asked = (
         [Storage.of(f"{sign}{width}") for width in rule.widths for sign in "ui"] if rule.wildcard else [rule.storage]
     )
-    found = [row.storages(Signature((None,) * first + (storage,) + (None,) * 3)) for storage in asked]
+    found = [row.storages(KernelSignature((None,) * first + (storage,) + (None,) * 3)) for storage in asked]
     assert None not in found
     return [storages for storages in found if storages is not None]

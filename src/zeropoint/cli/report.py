@@ -85,7 +85,7 @@ def report(
     from zeropoint.frontend.sources import load_alike
     from zeropoint.measure import (
         SUFFIXES,
-        Source,
+        ReportSources,
         measured_report,
         saved_stages,
         stages_of,
@@ -105,7 +105,7 @@ def report(
     made = exported_program(model)
     program = load_model(model) if made is None else made.integer
     check_loops(program)
-    source = Source() if made is None else stages_of(made)
+    source = ReportSources() if made is None else stages_of(made)
     source = source if stages is None else saved_stages(stages)
     if reference is not None:
         source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))

@@ -25,7 +25,7 @@ from zeropoint.codegen.sharing import SharedDriver
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """A module to be compiled: `key` identifies everything that its text depends on, `text` generates it."""
 
     key: str
@@ -36,7 +36,7 @@ class Source:
 class Kernels:
     """`sources` of the distinct kernels by function name; `names` has the function name of every step."""
 
-    sources: dict[str, Source]
+    sources: dict[str, ModuleSource]
     names: list[str]
 
     @property
@@ -48,7 +48,7 @@ class Kernels:
 def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
     """The modules of the kernels of a graph; `checked` for the debug build, which checks every memory access."""
     found: dict[Kernel, str] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, ModuleSource] = {}
     for step in graph.steps:
         if step.kernel in found:
             continue
@@ -59,7 +59,7 @@ def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
     return Kernels(sources, [found[step.kernel] for step in graph.steps])
 
 
-def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: bool) -> Source:
+def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: bool) -> ModuleSource:
     @functools.cache
     def text() -> str:
         module = CheckedModule() if checked else Module()
@@ -68,12 +68,12 @@ def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: 
 
     code = _code()
     build = "checked " if checked else ""
-    return Source(text() if code is None else f"{build}{code} {isa.name} {name} {said}", text)
+    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {name} {said}", text)
 
 
 def driver_of(
     graph: Graph, kernels: Kernels, run: str, entries: str, *, checked: bool = False, shared: bool = False
-) -> dict[str, Source]:
+) -> dict[str, ModuleSource]:
     """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions.
 
     With `shared`, threads compute shares that others have not begun (`sharing.py`); else each computes its own.
@@ -90,12 +90,12 @@ def driver_of(
     driver.emit(module)
     whole = str(module) + waiting(driver.support + entries, triple)
     parts = {f"driver{number}": _generated(partial(part, number)) for number in range(len(driver.parts))}
-    return {**parts, "driver": Source(whole, lambda: whole)}
+    return {**parts, "driver": ModuleSource(whole, lambda: whole)}
 
 
-def _generated(text: Callable[[], str]) -> Source:
+def _generated(text: Callable[[], str]) -> ModuleSource:
     """A module whose text is generated again when it is compiled: the texts of thousands of steps are large."""
-    return Source(hashlib.sha256(text().encode()).hexdigest(), text)
+    return ModuleSource(hashlib.sha256(text().encode()).hexdigest(), text)
 
 
 @functools.cache

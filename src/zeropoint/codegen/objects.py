@@ -16,7 +16,7 @@ from zeropoint.codegen.cache import Cache
 from zeropoint.codegen.llvm.compiling import compiled, compiled_apart
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import llvm_version, triple_of
-from zeropoint.codegen.modules import Source
+from zeropoint.codegen.modules import ModuleSource
 from zeropoint.progress import Progress, silent
 
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
@@ -26,7 +26,7 @@ BATCH = 32_000_000
 
 
 def objects_of(
-    sources: Mapping[str, Source],
+    sources: Mapping[str, ModuleSource],
     isa: InstructionSet,
     *,
     cache: Path | None = None,
@@ -55,7 +55,7 @@ def objects_of(
     return {name: found[name] for name in sources}
 
 
-def _batches(names: Sequence[str], sources: Mapping[str, Source]) -> Iterator[tuple[list[str], list[str]]]:
+def _batches(names: Sequence[str], sources: Mapping[str, ModuleSource]) -> Iterator[tuple[list[str], list[str]]]:
     """Names and texts of modules to be compiled together; a batch has about `BATCH` characters of text."""
     batch: list[str] = []
     texts: list[str] = []

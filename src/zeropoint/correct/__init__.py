@@ -1,6 +1,15 @@
 """Corrections: adjust constants of quantized kernels to bring outputs closer to float; judged on held-back samples."""
 
-from zeropoint.correct.effort import Attempt, Corrections, EffortFigures, Equalized, Parts, check_methods, correct, some
+from zeropoint.correct.effort import (
+    Attempt,
+    Corrections,
+    EffortFigures,
+    Equalized,
+    SampleParts,
+    check_methods,
+    correct,
+    some,
+)
 from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform
 
 __all__ = [
@@ -12,8 +21,8 @@ __all__ = [
     "Corrections",
     "EffortFigures",
     "Equalized",
-    "Parts",
     "Platform",
+    "SampleParts",
     "check_methods",
     "correct",
     "some",

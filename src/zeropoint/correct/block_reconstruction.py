@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.block_walk import BlockStep, BlockWalk
-from zeropoint.correct.blocks import Block
+from zeropoint.correct.blocks import OpBlock
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.learned import LearnedBlock
 from zeropoint.interp import Engine, kept_positions
@@ -81,7 +81,7 @@ class Reconstruction:
     target: Target
     changed: int = 0
     tried: int = 0
-    learned: dict[Block, LearnedBlock] = field(default_factory=dict[Block, LearnedBlock])
+    learned: dict[OpBlock, LearnedBlock] = field(default_factory=dict[OpBlock, LearnedBlock])
 
     def run(
         self, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress, mask: str | None = None
@@ -95,7 +95,7 @@ class Reconstruction:
         walk.run(samples, progress)
         return self.changed
 
-    def _wanted(self, block: Block) -> bool:
+    def _wanted(self, block: OpBlock) -> bool:
         made = LearnedBlock.of(block, self.program, self.target)
         if made is not None:
             self.learned[block] = made

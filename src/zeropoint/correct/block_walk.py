@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
-from zeropoint.correct.blocks import Block, blocks_of
+from zeropoint.correct.blocks import OpBlock, blocks_of
 from zeropoint.correct.walk import Walk, WalkValue
 from zeropoint.interp import masks_of
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers
@@ -26,14 +26,14 @@ from zeropoint.ir.tensors import Array
 class BlockStep:
     """A block of quantized kernels that is about to run: its inputs, and its float results by sample."""
 
-    block: Block
+    block: OpBlock
     inputs: Mapping[SSAValue, WalkValue]
     exact: list[Array]
     masks: Sequence[Array] | None = None
     """Where each sample is not padded (bool); None if nothing is."""
 
 
-Wanted = Callable[[Block], bool]
+Wanted = Callable[[OpBlock], bool]
 BlockVisitor = Callable[[BlockStep], bool]
 """May change the kernels of a block; returns whether the walk goes on."""
 
@@ -60,8 +60,8 @@ class BlockWalk(Walk):
         self.exact_ops = dict(pairs)
         with np.errstate(all="ignore"):  # non-finite samples give non-finite values
             for part in progress(blocks_of(self.program), "blocks"):
-                ops = part.ops if isinstance(part, Block) else [part]
-                if isinstance(part, Block) and self.wanted(part):
+                ops = part.ops if isinstance(part, OpBlock) else [part]
+                if isinstance(part, OpBlock) and self.wanted(part):
                     if not self._block(part, len(samples)):
                         return
                 else:
@@ -75,7 +75,7 @@ class BlockWalk(Walk):
         for value in values:
             self.values.pop(value, None)
 
-    def _block(self, block: Block, count: int) -> bool:
+    def _block(self, block: OpBlock, count: int) -> bool:
         exact = self._exact(block, count)
         inputs = {value: self.values[value] for value in block.inputs}
         for op in block.ops:
@@ -99,7 +99,7 @@ class BlockWalk(Walk):
         self.values[block.result] = WalkValue(exact, made.stored, made.kind)
         return True
 
-    def _exact(self, block: Block, count: int) -> list[Array]:
+    def _exact(self, block: OpBlock, count: int) -> list[Array]:
         """The result of the float network."""
         found = {value: self.values[value].exact for value in block.inputs}
         last = _last_inside(block)
@@ -111,7 +111,7 @@ class BlockWalk(Walk):
         return found[block.result]
 
 
-def _last_inside(block: Block) -> dict[Operation, list[SSAValue]]:
+def _last_inside(block: OpBlock) -> dict[Operation, list[SSAValue]]:
     """Maps each op of a block to the values of the block whose last use it is, without the block's result."""
     last = {value: op for op in block.ops for value in activations(op)}
     found: dict[Operation, list[SSAValue]] = {}

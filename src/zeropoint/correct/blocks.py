@@ -21,7 +21,7 @@ MOST = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class OpBlock:
     """Consecutive ops; `result` is the only value of theirs that is read outside."""
 
     ops: Sequence[Operation]
@@ -35,9 +35,9 @@ class Block:
         return [value for value in read if value not in inside]
 
 
-def blocks_of(program: Program) -> list[Block | Operation]:
+def blocks_of(program: Program) -> list[OpBlock | Operation]:
     """The blocks of a program in order. An op that is in none, because it has no single result, stands for itself."""
-    ops, found = computing(program), list[Block | Operation]()
+    ops, found = computing(program), list[OpBlock | Operation]()
     start = 0
     while start < len(ops):
         block = _longest(ops, start)
@@ -46,9 +46,9 @@ def blocks_of(program: Program) -> list[Block | Operation]:
     return found
 
 
-def _longest(ops: Sequence[Operation], start: int) -> Block | None:
+def _longest(ops: Sequence[Operation], start: int) -> OpBlock | None:
     """The longest block from an op with a good end; with any end if there is none."""
-    best: Block | None = None
+    best: OpBlock | None = None
     good, contractions = False, 0
     for end in range(start + 1, len(ops) + 1):
         contractions += _is_contraction(ops[end - 1])
@@ -56,7 +56,7 @@ def _longest(ops: Sequence[Operation], start: int) -> Block | None:
             break
         result = _only_result(ops[start:end])
         if result is not None and (is_good := _is_good_end(ops[end - 1], result)) >= good:
-            best, good = Block(ops[start:end], result), is_good
+            best, good = OpBlock(ops[start:end], result), is_good
     return best
 
 

@@ -21,7 +21,7 @@ from zeropoint.correct.empirical_bias import balanced_bias, correct_bias
 from zeropoint.correct.least_squares import EquationRows, best_ridge, mean_diagonal, moments, solved, with_diagonal
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.correct.rows import Chosen, exact_results, exact_rows, products, quantized_rows
-from zeropoint.correct.walk import Step
+from zeropoint.correct.walk import WalkStep
 from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
@@ -30,7 +30,7 @@ MOST_TERMS = 4608
 corrected."""
 
 
-def reconstruct(kernel: ContractionKernel, step: Step) -> str:
+def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system is not solvable. Returns a description."""
     chosen = Chosen.of(kernel, step)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
@@ -52,7 +52,7 @@ def reconstruct(kernel: ContractionKernel, step: Step) -> str:
 
 
 def _real_weights(
-    kernel: ContractionKernel, step: Step, chosen: Chosen, quantized: Array, own: Array
+    kernel: ContractionKernel, step: WalkStep, chosen: Chosen, quantized: Array, own: Array
 ) -> tuple[Array, str]:
     """The weights before they are rounded, and how they were found. Raises LinAlgError if rows are not finite."""
     before, how = kernel.float_weight, "no least squares"

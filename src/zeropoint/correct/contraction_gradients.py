@@ -50,7 +50,7 @@ def differentiable(geometry: Geometry) -> Differentiable | None:
         return Product(geometry)
     if not isinstance(geometry, ConvolutionGeometry) or any(min(pair) < 0 for pair in geometry.convolution.padding):
         return None
-    return Windows(geometry)
+    return WindowedContraction(geometry)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowedContraction:
     """A convolution."""
 
     geometry: ConvolutionGeometry

@@ -33,7 +33,7 @@ from zeropoint.numerics.dot_forms import without_saturation
 from zeropoint.solve.equalizable import own_array
 from zeropoint.solve.operands import product_scales
 from zeropoint.solve.weights import bias_type, sum_limit, weight_type
-from zeropoint.targets import Custom, Role, Signature, Target
+from zeropoint.targets import Custom, KernelSignature, Role, Target
 
 F32_STEP = 1 << 7
 """Bound on the rounding error of an integer of up to 2^31 stored as f32 in a float program."""
@@ -250,7 +250,7 @@ def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
 def _in_pairs(region: QuantizeRegionOp, target: Target) -> bool:
     """Whether the row of the region's storages adds the products of adjacent terms in 16 bits first."""
     storages = [spec.storage for spec in region.input_specs.data if isinstance(spec, UniformQuantizedType)]
-    row = target.row(region.logical_kernel.data, Signature(tuple(storages)))
+    row = target.row(region.logical_kernel.data, KernelSignature(tuple(storages)))
     return row is not None and row.pair_bits is not None
 
 

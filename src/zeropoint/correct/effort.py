@@ -43,7 +43,7 @@ FAR = 20.0
 
 
 @dataclass(frozen=True)
-class Parts:
+class SampleParts:
     """The samples that corrections are fitted on, and those they are judged on; `apart` if the two are disjoint."""
 
     fitted: Samples
@@ -54,21 +54,21 @@ class Parts:
     """Both parts, in the order of the data; empty if none of the data is held back."""
 
     @staticmethod
-    def of(samples: Samples, validation: Samples = ()) -> Parts:
+    def of(samples: Samples, validation: Samples = ()) -> SampleParts:
         """Hold back one of every four samples, unless there is validation data. Fewer than four are in both parts.
 
         The choice among four is random, and the same for the same number of samples. Every fourth sample could be all
         of one kind, if the kinds take turns in the data.
         """
         if validation:
-            return Parts(samples, validation, validation=True)
+            return SampleParts(samples, validation, validation=True)
         if len(samples) < PARTS:
-            return Parts(samples, samples, apart=False)
+            return SampleParts(samples, samples, apart=False)
         starts = range(0, len(samples) - PARTS + 1, PARTS)
         # Seeded by the number of samples, so that the same data always gives the same program.
         chosen = np.random.default_rng(len(samples)).integers(0, PARTS, len(starts))
         held = {start + int(offset) for start, offset in zip(starts, chosen, strict=True)}
-        return Parts(
+        return SampleParts(
             [sample for number, sample in enumerate(samples) if number not in held],
             [samples[number] for number in sorted(held)],
             every=samples,
@@ -209,7 +209,7 @@ def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]
 
 def correct(
     program: Program,
-    parts: Parts,
+    parts: SampleParts,
     platform: Platform,
     *,
     effort: str,
@@ -262,7 +262,7 @@ class _Trial:
     """Fits the methods to one part of the samples and judges them on the other."""
 
     program: Program
-    parts: Parts
+    parts: SampleParts
     platform: Platform
     progress: Progress
     judge: Judge

@@ -17,7 +17,7 @@ import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
 from zeropoint.correct.rows import Chosen, exact_results, products, quantized_rows
-from zeropoint.correct.walk import Step
+from zeropoint.correct.walk import WalkStep
 from zeropoint.ir.tensors import Array
 
 ITERATIONS = 4
@@ -26,7 +26,7 @@ LEAST_INSIDE = 0.02
 LEAST_SLOPE = 0.05
 
 
-def correct_bias(kernel: ContractionKernel, step: Step) -> str:
+def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace the bias of a kernel. Returns a description."""
     chosen = Chosen.of(kernel, step)
     sums = products(quantized_rows(kernel, step.inputs[0], chosen), kernel.quantized_weight())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
-from zeropoint.correct.blocks import Block
+from zeropoint.correct.blocks import OpBlock
 from zeropoint.correct.contraction_gradients import Differentiable, differentiable
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.op_gradients import RULES, Pullback, has_gradient
@@ -35,7 +35,7 @@ INSIDE = 0.499
 
 
 @dataclass(frozen=True)
-class Grid:
+class RoundingGrid:
     """The numbers of a quantized type as reals, cut by clamps before it; step 0 for values that are not rounded."""
 
     low: float
@@ -43,14 +43,14 @@ class Grid:
     step: float = 0.0
 
     @staticmethod
-    def of(kind: object, bounds: Bounds | None = None) -> Grid:
+    def of(kind: object, bounds: Bounds | None = None) -> RoundingGrid:
         """The grid of the type of a result, after its kernel's clamps."""
         bounds = bounds or Bounds()
         if not isinstance(kind, UniformQuantizedType) or not kind.is_per_layer or kind.storage.type.width > FINEST:
-            return Grid(bounds.low, bounds.high)
+            return RoundingGrid(bounds.low, bounds.high)
         ends = [(end - kind.zero_point) * kind.scale for end in (kind.storage.minimum, kind.storage.maximum)]
         low, high = (float(np.clip(end, bounds.low, bounds.high)) for end in ends)
-        return Grid(low, high, kind.scale)
+        return RoundingGrid(low, high, kind.scale)
 
     def round(self, values: Array) -> tuple[Array, Array]:
         """The values cut and rounded, and which were not cut. `values` is overwritten."""
@@ -89,7 +89,7 @@ class LearnedKernel:
         point = int(kind.zero_points.reshape(-1)[0])
         self._ends = kind.storage.minimum - point, kind.storage.maximum - point
         self._scales = np.array(self.kernel.weight_scales, np.float32)
-        self._grid = Grid.of(self.kernel.region.output_specs.data[0], self.kernel.bounds)
+        self._grid = RoundingGrid.of(self.kernel.region.output_specs.data[0], self.kernel.bounds)
         self._shape = shape_of(self.kernel.op.result)
 
     @property
@@ -146,7 +146,7 @@ class PlainKernel:
 
     region: QuantizeRegionOp
     weights: Weights
-    grid: Grid
+    grid: RoundingGrid
 
     @staticmethod
     def of(region: QuantizeRegionOp, weights: Weights) -> PlainKernel | None:
@@ -154,7 +154,7 @@ class PlainKernel:
         ops = list(region.body.block.ops)[:-1]
         if len(region.results) != 1 or not all(isinstance(op, ConstantOp) or has_gradient(op) for op in ops):
             return None
-        return PlainKernel(region, weights, Grid.of(region.output_specs.data[0]))
+        return PlainKernel(region, weights, RoundingGrid.of(region.output_specs.data[0]))
 
     def begin(self) -> None:
         """Nothing is learned here."""
@@ -205,11 +205,11 @@ def _pull(steps: Sequence[tuple[SSAValue, Sequence[SSAValue], Pullback]], errors
 class LearnedBlock:
     """A block with gradients; `kernels` beside its ops."""
 
-    block: Block
+    block: OpBlock
     kernels: Sequence[LearnedKernel | PlainKernel]
 
     @staticmethod
-    def of(block: Block, program: Program, target: Target) -> LearnedBlock | None:
+    def of(block: OpBlock, program: Program, target: Target) -> LearnedBlock | None:
         """The block with its current constants; None if there is nothing to learn or some op has no gradient."""
         kernels: list[LearnedKernel | PlainKernel] = []
         for op in block.ops:

@@ -10,7 +10,7 @@ from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
-from zeropoint.correct.walk import Step, fitting, walk
+from zeropoint.correct.walk import WalkStep, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
@@ -19,7 +19,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.targets import Target
 
 Samples = Sequence[Mapping[str, Array]]
-Correction = Callable[[ContractionKernel, Step], str]
+Correction = Callable[[ContractionKernel, WalkStep], str]
 """Changes the constants of a kernel in place and returns a description."""
 
 
@@ -69,7 +69,7 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
     def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
         used = fitting(program, samples)
 
-        def visit(step: Step) -> None:
+        def visit(step: WalkStep) -> None:
             kernel = contraction_kernel(step.region, program.weights, platform.target)
             if kernel is not None:
                 text = correction(kernel)(kernel, step)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.walk import Step, WalkValue
+from zeropoint.correct.walk import WalkStep, WalkValue
 from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array
 
@@ -29,7 +29,7 @@ class Chosen:
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(kernel: ContractionKernel, step: Step) -> Chosen:
+    def of(kernel: ContractionKernel, step: WalkStep) -> Chosen:
         """About `POSITIONS` random positions that are not padding, fewer if rows are long. Seeded, so the same in every
         run."""
         count, matrix, shape = len(step.exact), kernel.float_weight, step.exact[0].shape
@@ -72,7 +72,7 @@ def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     return real
 
 
-def exact_results(kernel: ContractionKernel, step: Step, chosen: Chosen) -> Array:
+def exact_results(kernel: ContractionKernel, step: WalkStep, chosen: Chosen) -> Array:
     """The results of the float kernel, after its clamps, (positions, channels), f32."""
     return np.concatenate([kernel.geometry.results(step.exact[n], positions) for n, positions in chosen])
 

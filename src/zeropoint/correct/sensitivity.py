@@ -29,7 +29,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.methods import Platform, Samples
-from zeropoint.correct.walk import Step, Walk, WalkValue, fitting
+from zeropoint.correct.walk import Walk, WalkStep, WalkValue, fitting
 from zeropoint.interp import masks_of, unpadded
 from zeropoint.ir.annotations import unique_name
 from zeropoint.ir.locations import location_text
@@ -96,7 +96,7 @@ def sensitivities(
     found: list[Sensitivity] = []
     gains: dict[QuantizeRegionOp, float] = {}
 
-    def follow(step: Step, result: WalkValue) -> None:
+    def follow(step: WalkStep, result: WalkValue) -> None:
         run, sums = engine.prepare(step.alone), _Sums()
         for sample, exact in enumerate(step.exact):
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}

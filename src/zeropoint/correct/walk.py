@@ -47,7 +47,7 @@ class WalkValue:
 
 
 @dataclass(eq=False)
-class Step:
+class WalkStep:
     """A quantized kernel that is about to run: its inputs, and its float results by sample."""
 
     region: QuantizeRegionOp
@@ -59,11 +59,11 @@ class Step:
     """Where each sample is not padded (bool); None if nothing is."""
 
 
-Visitor = Callable[[Step], None]
-Follower = Callable[[Step, WalkValue], None]
+Visitor = Callable[[WalkStep], None]
+Follower = Callable[[WalkStep, WalkValue], None]
 
 
-def ignore(step: Step, value: WalkValue) -> None:
+def ignore(step: WalkStep, value: WalkValue) -> None:
     """The default follower: it does nothing."""
 
 
@@ -114,7 +114,7 @@ class Walk:
         exact = self._all(alone, [value.exact for value in inputs], count)
         if isinstance(op, QuantizeRegionOp) and is_quantized(op):
             inputs = self._as_read(op, inputs)
-            step = Step(op, inputs, exact[0], alone, self.masks)
+            step = WalkStep(op, inputs, exact[0], alone, self.masks)
             self.visitor(step)
             # After the visitor, which may have changed the kernel's constants: the ones behind see its corrected
             # results.

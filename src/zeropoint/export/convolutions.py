@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, shape_of
@@ -19,7 +19,7 @@ from zeropoint.ir.tensors import Array, shape_of
 class ConvolutionForm:
     """A convolution over two spatial dimensions; 1-D ones get a leading dimension of size 1."""
 
-    kernel: Kernel
+    kernel: ExportKernel
     op: ConvolutionOp
 
     @property

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.ir.stablehlo import ConstantOp
 
 
 def inline(
-    kernel: Kernel, stands_for: Callable[[SSAValue, SSAValue], None], float_op: Callable[[Operation], None]
+    kernel: ExportKernel, stands_for: Callable[[SSAValue, SSAValue], None], float_op: Callable[[Operation], None]
 ) -> None:
     """Emit the ops by `float_op`. `stands_for` aliases a value to another one: arguments to operands, results to what
     the body returns.

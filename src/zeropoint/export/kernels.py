@@ -18,7 +18,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ExportKernel:
     """A `quant.region`. `inputs` are the float values at its ports, `specs` the types that propagation gave them."""
 
     region: QuantizeRegionOp

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.elementwise import function_match
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.functions import is_function
 from zeropoint.ir.inlining import check_calls, copy_body
 from zeropoint.ir.program import Program
@@ -68,7 +68,7 @@ class Expanded:
     ops: frozenset[Operation]
 
 
-def composite_match(composite: Expanded, graph: Graph) -> Match | None:
+def composite_match(composite: Expanded, graph: FloatGraph) -> RegionMatch | None:
     """The match of a composite's ops: a function of one value if they compute one, else the composite's own name.
 
     None if the ops do not compute every result.
@@ -84,13 +84,13 @@ def composite_match(composite: Expanded, graph: Graph) -> Match | None:
     if not covered or not all(result.owner in ops for result in composite.results):
         return None
     if composite.own:
-        return Match(composite.kernel, covered, composite.inputs, results=composite.results)
+        return RegionMatch(composite.kernel, covered, composite.inputs, results=composite.results)
     if tuple(covered[-1].results) != composite.results:
         return None
     source = composite.inputs[0]
     if len(composite.inputs) == 1 and all(is_function(op) or graph.splat(op.results[0]) is not None for op in covered):
         return function_match(covered, source, graph)
-    return Match(composite.kernel, covered, composite.inputs)
+    return RegionMatch(composite.kernel, covered, composite.inputs)
 
 
 def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
 from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -25,7 +25,7 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
     return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
 
 
-def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
+def _hides(bias: SSAValue, total: AddOp, graph: FloatGraph) -> bool:
     """Whether a bias hides channels from the softmax or the caller that reads the sum.
 
     If it stays outside the kernel, `bound_masks` bounds it or `hidden_results` keeps it float.
@@ -45,7 +45,7 @@ def _hides(bias: SSAValue, total: AddOp, graph: Graph) -> bool:
     return isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in ("softmax", "log_softmax")
 
 
-def match_contraction(op: Operation, graph: Graph) -> Match | None:
+def match_contraction(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`convolution | dot_general` with a constant, then `add` of a per-channel constant, then clamps."""
     if not isinstance(op, ConvolutionOp | DotGeneralOp) or not graph.is_float(op.result):
         return None
@@ -64,14 +64,14 @@ def match_contraction(op: Operation, graph: Graph) -> Match | None:
             # A broadcast that others read stays outside, and is copied into the region.
             ops += [other.owner, user] if graph.only_user(other) is user else [user]
             inputs.append(bias)
-    return Match(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))
+    return RegionMatch(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))
 
 
-def match_batch_matmul(op: Operation, graph: Graph) -> Match | None:
+def match_batch_matmul(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`dot_general` of two activations."""
     if not isinstance(op, DotGeneralOp) or not graph.is_float(op.result):
         return None
-    return Match("batch_matmul", (op,), (op.lhs, op.rhs))
+    return RegionMatch("batch_matmul", (op,), (op.lhs, op.rhs))
 
 
 PATTERNS = (match_contraction, match_batch_matmul)

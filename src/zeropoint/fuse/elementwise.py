@@ -8,7 +8,7 @@ from typing import TypeGuard
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from zeropoint.fuse.functions import POINTS, function_kernel
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -42,7 +42,7 @@ NOT_NEGATIVE = (ComparisonDirection.GE, ComparisonDirection.GT)
 """The comparisons with 0 after which `select` takes x itself; at 0 both branches are 0."""
 
 
-def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
+def _one_activation(slice_ops: set[Operation], graph: FloatGraph) -> SSAValue | None:
     """The only non-constant value from outside that the ops read; None if there are several."""
     sources = {
         operand
@@ -54,7 +54,7 @@ def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
     return sources.pop() if len(sources) == 1 else None
 
 
-def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> set[Operation]:
+def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: FloatGraph) -> set[Operation]:
     """The elementwise producers of the `latest` ops all of whose uses are in the slice already.
 
     It is enough to look at the latest ops, because the last use of a new candidate must have just joined.
@@ -72,7 +72,7 @@ def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> 
     return found
 
 
-def _is_free(producer: Operation | Block, graph: Graph) -> TypeGuard[Operation]:
+def _is_free(producer: Operation | Block, graph: FloatGraph) -> TypeGuard[Operation]:
     """Whether the producer of an operand may join a slice."""
     return is_function(producer) and producer not in graph.covered
 
@@ -80,7 +80,7 @@ def _is_free(producer: Operation | Block, graph: Graph) -> TypeGuard[Operation]:
 class _Sources:
     """The non-constant values from outside that a growing slice reads."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: FloatGraph):
         self._graph = graph
         self._found: set[SSAValue] = set()
         self._kept: set[SSAValue] = set()
@@ -104,7 +104,7 @@ class _Sources:
         return len(self._kept) > 1
 
 
-def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
+def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: FloatGraph) -> bool:
     """Whether the ops only clamp the result of a binary op, whose kernel then absorbs them (residual add, relu)."""
     made = source.owner
     if not isinstance(made, Operation) or type(made) not in BINARY or made in graph.covered:
@@ -113,7 +113,7 @@ def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> 
     return slice_ops <= set(clamps)
 
 
-def match_unary(op: Operation, graph: Graph) -> Match | None:
+def match_unary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
     if not is_function(op) or not graph.is_float(op.results[0]):
         return None
@@ -153,7 +153,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     return single if single is not None and single.kernel in graph.kernels else whole
 
 
-def _at_end(ops: Sequence[Operation], graph: Graph) -> Match | None:
+def _at_end(ops: Sequence[Operation], graph: FloatGraph) -> RegionMatch | None:
     """The function of several ops that end a longer one, if the target has a kernel for it."""
     source = _one_activation(set(ops), graph) if len(ops) > 1 else None
     if source is None or not graph.is_float(source) or shape_of(source) != shape_of(ops[0].results[0]):
@@ -164,15 +164,15 @@ def _at_end(ops: Sequence[Operation], graph: Graph) -> Match | None:
     return match if match.kernel in graph.kernels else None
 
 
-def _one_bound(op: Operation, graph: Graph) -> Match | None:
+def _one_bound(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """A maximum or minimum with a number that no preceding kernel absorbs; None for other binary ops."""
     source = _one_activation({op}, graph)
     if not isinstance(op, MaximumOp | MinimumOp) or source is None or op.lhs is op.rhs:
         return None
-    return Match(BINARY[type(op)], (op,), (source,))
+    return RegionMatch(BINARY[type(op)], (op,), (source,))
 
 
-def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:
+def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: FloatGraph) -> RegionMatch:
     """The match of a function of one value: the kernel with the op's name if the target has it, otherwise the generic
     kernel.
 
@@ -181,10 +181,10 @@ def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -
     values = evaluate_chain(ops[-1].results[0], source, POINTS.astype(element_dtype(element_of(source))), graph.weights)
     name = function_kernel(values)
     kernel = GENERIC if name is None or (name not in graph.kernels and GENERIC in graph.kernels) else name
-    return Match(kernel, ops, (source,), name or GENERIC)
+    return RegionMatch(kernel, ops, (source,), name or GENERIC)
 
 
-def match_binary(op: Operation, graph: Graph) -> Match | None:
+def match_binary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """One binary op on tensors, then clamps; a constant operand has its own port."""
     kernel = BINARY.get(type(op))
     if kernel is None or not isinstance(op, BinaryOp) or not graph.is_float(op.result):
@@ -193,10 +193,10 @@ def match_binary(op: Operation, graph: Graph) -> Match | None:
         return None  # a clamp, which the preceding kernel absorbs
     inputs, broadcasts = _operands(op, graph)
     own = [broadcast for broadcast in broadcasts if graph.only_user(broadcast.results[0]) is op]
-    return Match(kernel, graph.with_clamps([*own, op]), inputs)
+    return RegionMatch(kernel, graph.with_clamps([*own, op]), inputs)
 
 
-def match_prelu(op: Operation, graph: Graph) -> Match | None:
+def match_prelu(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`select(x >= 0, x, x * slope)` with a constant slope per channel, if the target has the kernel.
 
     Its ports are x and the slope. One slope for all elements is a function of one value instead (`leaky_relu`).
@@ -214,17 +214,17 @@ def match_prelu(op: Operation, graph: Graph) -> Match | None:
     if isinstance(producer := slope.owner, BroadcastInDimOp) and graph.only_user(slope) is product:
         ops.append(producer)
         slope = producer.operand
-    return None if graph.array(slope) is None else Match("prelu", graph.in_order([*ops, op]), (value, slope))
+    return None if graph.array(slope) is None else RegionMatch("prelu", graph.in_order([*ops, op]), (value, slope))
 
 
-def _tests_sign(test: Operation | Block, value: SSAValue, graph: Graph) -> TypeGuard[CompareOp]:
+def _tests_sign(test: Operation | Block, value: SSAValue, graph: FloatGraph) -> TypeGuard[CompareOp]:
     """Whether an op is a comparison of `value` with 0 that is true for positive elements."""
     if not isinstance(test, CompareOp) or test.comparison_direction.data not in NOT_NEGATIVE:
         return False
     return test.lhs is value and graph.splat(test.rhs) == 0.0
 
 
-def match_compare(op: Operation, graph: Graph) -> Match | None:
+def match_compare(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`compare` of two values, of which one may be constant, if the target compares values of two scales."""
     rows = graph.kernels.get("compare", ())
     takes_constants = any(rule.role is Role.CONSTANT for row in rows for rule in row.inputs)
@@ -234,10 +234,10 @@ def match_compare(op: Operation, graph: Graph) -> Match | None:
     if all(graph.array(value) is not None for value in inputs):
         return None
     own = [broadcast for broadcast in broadcasts if graph.only_user(broadcast.results[0]) is op]
-    return Match("compare", (*own, op), inputs)
+    return RegionMatch("compare", (*own, op), inputs)
 
 
-def _operands(op: Operation, graph: Graph) -> tuple[tuple[SSAValue, ...], list[Operation]]:
+def _operands(op: Operation, graph: FloatGraph) -> tuple[tuple[SSAValue, ...], list[Operation]]:
     """The operands of an op, each once, without the broadcasts of constants; and these broadcasts."""
     broadcasts: list[Operation] = []
     inputs: list[SSAValue] = []

@@ -27,7 +27,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.fuse.composites import composite_match, expand_composites
 from zeropoint.fuse.elementwise import GENERIC
 from zeropoint.fuse.lists import ROUNDS
-from zeropoint.fuse.match import Graph, Match, Pattern
+from zeropoint.fuse.match import FloatGraph, Pattern, RegionMatch
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
 from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION
@@ -50,7 +50,7 @@ def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAVa
     block.add_op(value.op.clone(mapping))
 
 
-def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
+def _ports(match: RegionMatch, block: Block) -> dict[SSAValue, list[SSAValue]]:
     """The block arguments of each input. In `dot_general(x, x)`, x has two ports, which may differ in type.
 
     Uses take the ports in order; further uses read the last one.
@@ -61,7 +61,7 @@ def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
     return ports
 
 
-def _body(match: Match, stated: Statements) -> Block:
+def _body(match: RegionMatch, stated: Statements) -> Block:
     """The body of a region: copies of the matched ops, of the constants that they read, and of inner annotations."""
     block = Block(arg_types=[value.type for value in match.inputs])
     ports = _ports(match, block)
@@ -83,7 +83,7 @@ def _body(match: Match, stated: Statements) -> Block:
     return block
 
 
-def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
+def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
     """Replace the ops of a match by a region, inserted at the last of them."""
     root = match.ops[-1]
     region = QuantizeRegionOp(
@@ -110,7 +110,7 @@ def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
     return region
 
 
-def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) -> None:
+def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: FloatGraph) -> None:
     for op in ops:
         if op in graph.covered:
             continue
@@ -121,7 +121,7 @@ def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) 
                 break
 
 
-def _take(match: Match, graph: Graph) -> None:
+def _take(match: RegionMatch, graph: FloatGraph) -> None:
     graph.covered.update(match.ops)
     region = wrap(match, graph.stated)
     graph.covered.add(region)
@@ -142,7 +142,9 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     split_clamps(program, target.by_kernel)
     stated = lift_statements(program)
     ops = list(program.entry.ops)
-    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated)
+    graph = FloatGraph(
+        program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated
+    )
     graph.covered.update(op for op in ops if FLOAT_REASON in op.attributes)
     # From the end: a region replaces results, which later composites may read.
     for composite in reversed(composites):

@@ -26,7 +26,7 @@ from zeropoint.targets import KernelRow
 
 
 @dataclass(frozen=True)
-class Match:
+class RegionMatch:
     """Ops that one logical kernel covers.
 
     `ops` are in program order. `results` are the values that the region returns; empty for those of the last op.
@@ -47,7 +47,7 @@ class Match:
 
 
 @dataclass
-class Graph:
+class FloatGraph:
     """The float program as patterns see it: uses, constants, and the ops covered so far."""
 
     weights: Weights
@@ -116,4 +116,4 @@ class Graph:
         return tuple(ops)
 
 
-Pattern = Callable[[Operation, Graph], Match | None]
+Pattern = Callable[[Operation, FloatGraph], RegionMatch | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConcatenateOp,
@@ -26,36 +26,36 @@ KERNELS: dict[type[Operation], str] = {
 }
 
 
-def match_movement(op: Operation, graph: Graph) -> Match | None:
+def match_movement(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`broadcast_in_dim`, `reshape`, `reverse`, `slice`, `transpose` of an activation."""
     kernel = KERNELS.get(type(op))
     if kernel is None or not graph.is_float(op.results[0]) or graph.array(op.operands[0]) is not None:
         return None
-    return Match(kernel, (op,), (op.operands[0],))
+    return RegionMatch(kernel, (op,), (op.operands[0],))
 
 
-def match_pad(op: Operation, graph: Graph) -> Match | None:
+def match_pad(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`pad` with a constant."""
     if not isinstance(op, PadOp) or not graph.is_float(op.result) or graph.splat(op.padding_value) is None:
         return None
-    return Match("pad", (op,), (op.operand,))
+    return RegionMatch("pad", (op,), (op.operand,))
 
 
-def match_concatenate(op: Operation, graph: Graph) -> Match | None:
+def match_concatenate(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`concatenate`; constant operands are ports like the others."""
     if not isinstance(op, ConcatenateOp) or not graph.is_float(op.result):
         return None
-    return Match("concatenate", (op,), tuple(dict.fromkeys(op.inputs)))
+    return RegionMatch("concatenate", (op,), tuple(dict.fromkeys(op.inputs)))
 
 
-def match_gather(op: Operation, graph: Graph) -> Match | None:
+def match_gather(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`gather`: rows of a table, which may be constant, by computed indices."""
     if not isinstance(op, GatherOp) or not graph.is_float(op.result):
         return None
-    return Match("gather", (op,), (op.operand, op.start_indices))
+    return RegionMatch("gather", (op,), (op.operand, op.start_indices))
 
 
-def match_select(op: Operation, graph: Graph) -> Match | None:
+def match_select(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`select` of two activations, if the target has the kernel.
 
     A constant is left to `bound-masks` and to floats: stored with the other value's scale, a mask of -1e9 would be the
@@ -66,10 +66,10 @@ def match_select(op: Operation, graph: Graph) -> Match | None:
     values = (op.on_true, op.on_false)
     if op.on_true is op.on_false or any(_is_constant(value, graph) for value in values):
         return None
-    return Match("select", (op,), (op.pred, *values))
+    return RegionMatch("select", (op,), (op.pred, *values))
 
 
-def _is_constant(value: SSAValue, graph: Graph) -> bool:
+def _is_constant(value: SSAValue, graph: FloatGraph) -> bool:
     """Whether a value is a constant, or a broadcast one."""
     op = value.owner
     inner = op.operand if isinstance(op, BroadcastInDimOp) else value

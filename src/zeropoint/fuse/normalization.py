@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -30,7 +30,7 @@ Way = list[Operation]
 """The ops of a match on the path from one value to another."""
 
 
-def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
+def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way]:
     """The source of `value` through broadcasts, reshapes and maximum(-inf, x), and the ops in between."""
     way: Way = []
     while True:
@@ -46,7 +46,7 @@ def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
             return value, way
 
 
-def _reduced(value: SSAValue, body: type[Operation], graph: Graph) -> tuple[SSAValue, Way] | None:
+def _reduced(value: SSAValue, body: type[Operation], graph: FloatGraph) -> tuple[SSAValue, Way] | None:
     """The input of the reduction with `body` that `value` broadcasts, and the ops in between; None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -55,7 +55,7 @@ def _reduced(value: SSAValue, body: type[Operation], graph: Graph) -> tuple[SSAV
     return None
 
 
-def _exponentials(shifted: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
+def _exponentials(shifted: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way] | None:
     """The x of `shifted` = x - max(x), and its ops; None otherwise."""
     owner = shifted.owner
     if not isinstance(owner, SubtractOp):
@@ -64,7 +64,9 @@ def _exponentials(shifted: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | Non
     return (owner.lhs, [owner, *greatest[1]]) if greatest is not None and greatest[0] is owner.lhs else None
 
 
-def _match(kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], graph: Graph) -> Match | None:
+def _match(
+    kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], graph: FloatGraph
+) -> RegionMatch | None:
     """The match, or None if an intermediate value has other users or another kernel covers an op."""
     covered = graph.in_order(set(ops))
     inside = set(covered)
@@ -72,10 +74,10 @@ def _match(kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], 
         # A value inside the kernel has no type of its own that another reader could see.
         if any(use.operation not in inside for result in op.results for use in result.uses):
             return None
-    return None if inside & graph.covered else Match(kernel, covered, inputs)
+    return None if inside & graph.covered else RegionMatch(kernel, covered, inputs)
 
 
-def match_softmax(op: Operation, graph: Graph) -> Match | None:
+def match_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """e / sum(e) where e = exp(x - max(x))."""
     if not isinstance(op, DivideOp) or not isinstance(exponential := op.lhs.owner, ExponentialOp):
         return None
@@ -87,7 +89,7 @@ def match_softmax(op: Operation, graph: Graph) -> Match | None:
     return _match("softmax", (op, *total[1], exponential, *source[1], *mask), ports, graph)
 
 
-def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ...]]:
+def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[Way, tuple[SSAValue, ...]]:
     """The addition of a computed, broadcast mask before a softmax, the scale before that, and the ports of the match.
 
     A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores. So
@@ -115,7 +117,7 @@ def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ..
     return way, ports
 
 
-def _unscaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
+def _unscaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way]:
     """The x of `value` = x * c or x / c with a positive number c, and the op; else `value` and no ops."""
     op = value.owner
     if isinstance(op, MultiplyOp | DivideOp) and graph.only_user(value) is not None:
@@ -125,7 +127,7 @@ def _unscaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
     return value, []
 
 
-def match_log_softmax(op: Operation, graph: Graph) -> Match | None:
+def match_log_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """s - log(sum(exp(s))) where s = x - max(x)."""
     if not isinstance(op, SubtractOp):
         return None
@@ -139,7 +141,7 @@ def match_log_softmax(op: Operation, graph: Graph) -> Match | None:
     return _match("log_softmax", (op, *source[1], *way, log, *total[1], exponential), (source[0],), graph)
 
 
-def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
+def _mean(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way] | None:
     """The x of `value` = mean(x), or its broadcast: a sum divided by the count or multiplied by its reciprocal."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -155,7 +157,7 @@ def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
     return (total[0], [*way, owner, *total[1]]) if abs(divisor / count - 1) < 1e-5 else None
 
 
-def _square(value: SSAValue, graph: Graph) -> tuple[SSAValue, Operation] | None:
+def _square(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Operation] | None:
     """The x of `value` = x * x or power(x, 2), and the op; None otherwise."""
     owner = value.owner
     if isinstance(owner, MultiplyOp) and owner.lhs is owner.rhs:
@@ -165,7 +167,7 @@ def _square(value: SSAValue, graph: Graph) -> tuple[SSAValue, Operation] | None:
     return None
 
 
-def _variance(value: SSAValue, centred: SubtractOp, graph: Graph) -> Way | None:
+def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> Way | None:
     """The ops of a variance of x: mean((x - mean)^2), or max(mean(x^2) - mean^2, 0); None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -193,7 +195,7 @@ def _variance(value: SSAValue, centred: SubtractOp, graph: Graph) -> Way | None:
     return [*way, *squares[1], square[1], again, *mean[1]] if mean is not None and mean[0] is centred.lhs else None
 
 
-def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Graph) -> Way | None:
+def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: FloatGraph) -> Way | None:
     """The ops of sqrt(variance + epsilon), or of its inverse."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -214,7 +216,7 @@ def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Graph
     return None if variance is None else [*way, *variance]
 
 
-def _scaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way]:
+def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, Way]:
     """For `value` = v * constant: v, the constant and the ops; otherwise `value` itself, None and no ops."""
     product, way = _behind(value, graph)
     if isinstance(owner := product.owner, MultiplyOp):
@@ -226,7 +228,7 @@ def _scaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, SSAValue | None, W
     return value, None, []
 
 
-def _normalized(op: Operation, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way] | None:
+def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, Way] | None:
     """The x of (x - mean(x)) / deviation(x), a scale if there is one, and the ops; None otherwise.
 
     The deviation is a divisor, or its inverse is a factor, which may be multiplied by the scale first.
@@ -250,7 +252,7 @@ def _normalized(op: Operation, graph: Graph) -> tuple[SSAValue, SSAValue | None,
     return None
 
 
-def _affine_step(value: SSAValue, kind: type[Operation], graph: Graph) -> tuple[Operation, SSAValue, Way] | None:
+def _affine_step(value: SSAValue, kind: type[Operation], graph: FloatGraph) -> tuple[Operation, SSAValue, Way] | None:
     """The only user of `value` if it is a `kind` with a constant: that op, the constant, and the ops; else None."""
     user = graph.only_user(value)
     if not isinstance(user, kind):
@@ -263,7 +265,7 @@ def _affine_step(value: SSAValue, kind: type[Operation], graph: Graph) -> tuple[
     return user, constant, [user, *own]
 
 
-def match_layer_norm(op: Operation, graph: Graph) -> Match | None:
+def match_layer_norm(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """(x - mean) / sqrt(variance + epsilon), then optionally `multiply` by a constant and `add` of a constant."""
     found = _normalized(op, graph)
     if found is None:

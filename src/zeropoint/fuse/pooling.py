@@ -6,7 +6,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.fuse.positions import comparisons_with_operand
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -33,7 +33,7 @@ EXTREMES: dict[type[Operation], tuple[str, float]] = {
 GREATEST_COUNT = 1 << 14
 
 
-def _divided(value: SSAValue, graph: Graph) -> Operation | None:
+def _divided(value: SSAValue, graph: FloatGraph) -> Operation | None:
     """The only user of `value` if it divides by counts or multiplies by their reciprocals; None otherwise."""
     user = graph.only_user(value)
     if not isinstance(user, DivideOp | MultiplyOp) or user.lhs is not value:
@@ -47,28 +47,28 @@ def _divided(value: SSAValue, graph: Graph) -> Operation | None:
     return user if low <= array.min() and array.max() <= high else None
 
 
-def _starts_at_zero(op: ReduceOp | ReduceWindowOp, graph: Graph) -> bool:
+def _starts_at_zero(op: ReduceOp | ReduceWindowOp, graph: FloatGraph) -> bool:
     return len(op.inputs) == 1 and graph.is_float(op.inputs[0]) and graph.splat(op.init_values[0]) == 0
 
 
-def match_max_pool(op: Operation, graph: Graph) -> Match | None:
+def match_max_pool(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`reduce_window` with `maximum` and an initial value of -inf."""
     if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not MaximumOp or len(op.inputs) != 1:
         return None
-    return Match("max_pool", (op,), (op.inputs[0],)) if graph.splat(op.init_values[0]) == float("-inf") else None
+    return RegionMatch("max_pool", (op,), (op.inputs[0],)) if graph.splat(op.init_values[0]) == float("-inf") else None
 
 
-def match_average_pool(op: Operation, graph: Graph) -> Match | None:
+def match_average_pool(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`reduce_window` with `add`, then `divide` by the count of each window; without the division, a `sum`."""
     if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
     division = _divided(op.results[0], graph)
     if division is None:
-        return Match("sum", (op,), (op.inputs[0],))
-    return Match("average_pool", (op, division), (op.inputs[0],))
+        return RegionMatch("sum", (op,), (op.inputs[0],))
+    return RegionMatch("average_pool", (op, division), (op.inputs[0],))
 
 
-def match_mean(op: Operation, graph: Graph) -> Match | None:
+def match_mean(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`reduce` with `add`, optionally `reshape` or `broadcast_in_dim` that restores dimensions of size 1, `divide`."""
     if not isinstance(op, ReduceOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
@@ -78,11 +78,11 @@ def match_mean(op: Operation, graph: Graph) -> Match | None:
         ops.append(user)
     division = _divided(ops[-1].results[0], graph)
     if division is None or graph.splat(division.operands[1]) is None:
-        return Match("sum", (op,), (op.inputs[0],))
-    return Match("mean", (*ops, division), (op.inputs[0],))
+        return RegionMatch("sum", (op,), (op.inputs[0],))
+    return RegionMatch("mean", (*ops, division), (op.inputs[0],))
 
 
-def match_extreme(op: Operation, graph: Graph) -> Match | None:
+def match_extreme(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`reduce` with `maximum` or `minimum`, for example a global max pool."""
     if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or not graph.is_float(op.inputs[0]):
         return None
@@ -92,7 +92,7 @@ def match_extreme(op: Operation, graph: Graph) -> Match | None:
     # A rounded extreme equals no element of an operand that stays float.
     if any(comparisons_with_operand(op)):
         return None
-    return Match(found[0], (op,), (op.inputs[0],))
+    return RegionMatch(found[0], (op,), (op.inputs[0],))
 
 
 def _same_size(op: ReshapeOp | BroadcastInDimOp) -> bool:

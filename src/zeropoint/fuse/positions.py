@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     CompareOp,
@@ -26,7 +26,7 @@ KERNELS: dict[type[Operation], str] = {MaximumOp: "arg_max", MinimumOp: "arg_min
 """By the body of the reduction of the values."""
 
 
-def match_position(op: Operation, graph: Graph) -> Match | None:
+def match_position(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """The first position whose element equals the extreme along one dimension, if the target has the kernel.
 
     The ops: `reduce` with `maximum` or `minimum`, `broadcast_in_dim`, `compare` EQ with the operand, `select` of `iota`
@@ -42,10 +42,10 @@ def match_position(op: Operation, graph: Graph) -> Match | None:
     between = _between(comparison, op)
     if after is None or any(graph.only_user(inner.results[0]) is None for inner in (op, *between)):
         return None
-    return Match(kernel, graph.in_order((op, *between, comparison, *after)), (op.inputs[0],))
+    return RegionMatch(kernel, graph.in_order((op, *between, comparison, *after)), (op.inputs[0],))
 
 
-def _first_position(comparison: CompareOp, axis: int, graph: Graph) -> tuple[Operation, ...] | None:
+def _first_position(comparison: CompareOp, axis: int, graph: FloatGraph) -> tuple[Operation, ...] | None:
     """The ops that find the first position where a comparison holds: `iota`, `select`, `reduce`."""
     chosen = graph.only_user(comparison.result)
     if not isinstance(chosen, SelectOp) or chosen.pred is not comparison.result:

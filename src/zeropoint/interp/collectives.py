@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.interp.binding import Kernel, Scope
 from zeropoint.interp.processes import (
     CURRENT,
-    Grid,
+    ProcessGrid,
     ProcessId,
     cross_partition,
     cross_replica,
@@ -48,7 +48,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
-Across = Callable[[Sequence[Sequence[int]], ProcessId, Grid], list[ProcessId] | None]
+Across = Callable[[Sequence[Sequence[int]], ProcessId, ProcessGrid], list[ProcessId] | None]
 """Maps replica groups to the group of a process; None if it is in no group."""
 Exchange = Callable[[Any], tuple[list[Any], int] | None]
 """Exchanges a value for the group's values and the process's position; None for a process in no group."""
@@ -65,7 +65,7 @@ def _exchange(op: Any, across: Across) -> Exchange:
     return exchange
 
 
-def _all_ids(across: Across, grid: Grid) -> list[int]:
+def _all_ids(across: Across, grid: ProcessGrid) -> list[int]:
     """All ids that groups may list. Without groups, all ids form one group."""
     if across is flattened_ids:
         return list(range(grid.replicas * grid.partitions))
@@ -245,7 +245,7 @@ def run_parallel(op: RunParallelOp, scope: Scope) -> Kernel:
     queue = [scope.function(name) for name in op.queue]
 
     def run(*operands: Array) -> tuple[Array, ...]:
-        grid = Grid(len(op.grid), len(op.grid[0]), deque(make([])[0] for make in queue))
+        grid = ProcessGrid(len(op.grid), len(op.grid[0]), deque(make([])[0] for make in queue))
         starts = np.cumsum([0, *counts])
         work = [
             (process, partial(function, operands[start : start + count]))

@@ -23,7 +23,7 @@ ProcessId = tuple[int, int]
 
 
 @dataclass
-class Grid:
+class ProcessGrid:
     """The processes of one run, and their communication."""
 
     replicas: int
@@ -132,24 +132,24 @@ class Grid:
         return results
 
 
-CURRENT: ContextVar[tuple[Grid, ProcessId]] = ContextVar("process", default=(Grid(1, 1), (0, 0)))
+CURRENT: ContextVar[tuple[ProcessGrid, ProcessId]] = ContextVar("process", default=(ProcessGrid(1, 1), (0, 0)))
 """The grid and the current process. A program outside of `run_parallel` is the only process of its grid."""
 
 
-def cross_replica(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
+def cross_replica(groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid) -> list[ProcessId] | None:
     """The group of a process if groups list replica ids, separately per partition; None if it is in no group."""
     replica, partition = process
     return next(([(other, partition) for other in group] for group in groups if replica in group), None)
 
 
-def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
+def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid) -> list[ProcessId] | None:
     """The group of a process if groups list partition ids, separately per replica."""
     replica, partition = process
     return next(([(replica, other) for other in group] for group in groups if partition in group), None)
 
 
 def cross_replica_and_partition(
-    groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid
+    groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid
 ) -> list[ProcessId] | None:
     """The group of a process if groups list replica ids, each with all its partitions."""
     replica, _ = process
@@ -159,7 +159,7 @@ def cross_replica_and_partition(
     return [(other, partition) for partition in range(grid.partitions) for other in found]
 
 
-def flattened_ids(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
+def flattened_ids(groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid) -> list[ProcessId] | None:
     """The group of a process if groups list process ids, numbered replica by replica."""
     number = process[0] * grid.partitions + process[1]
     found = next((group for group in groups if number in group), None)

@@ -13,12 +13,12 @@ from zeropoint.interp import quantized
 from zeropoint.interp.affine import Affine, affine, is_quantized, quantization
 from zeropoint.interp.binding import Binary, Function, Scope, Unary
 from zeropoint.ir.fxpmath import (
+    ClampedRealOp,
     RealAddEwOp,
     RealDivEwOp,
     RealMatMulBiasOp,
     RealMatMulOp,
     RealMulEwOp,
-    RealOp,
     RealSubEwOp,
     RealUnaryEwOp,
 )
@@ -35,7 +35,7 @@ from zeropoint.numerics.requantize import requantize
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 
-def _clamped(op: RealOp, scope: Scope, function: Function) -> Function:
+def _clamped(op: ClampedRealOp, scope: Scope, function: Function) -> Function:
     """`function`, then the clamp: of floats in their type, of storage integers by the quantized bounds."""
     kind = element_of(op.results[0])
     low, high = (None if bound is None else np.asarray(bound) for bound in op.bounds)
@@ -68,7 +68,7 @@ def subtract(op: RealSubEwOp, scope: Scope) -> Function:
     return _sum(op, scope, -1)
 
 
-def _sum(op: RealOp, scope: Scope, sign: int) -> Function:
+def _sum(op: ClampedRealOp, scope: Scope, sign: int) -> Function:
     kinds = _kinds(op)
     if kinds is None:
         return _clamped(op, scope, functions.BINARY["add" if sign > 0 else "subtract"])

@@ -27,10 +27,10 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.fxpmath import (
+    ClampedRealOp,
     RealAddEwOp,
     RealDivEwOp,
     RealMulEwOp,
-    RealOp,
     RealSubEwOp,
     RealUnaryEwOp,
     RoundingDivideByPotOp,
@@ -60,7 +60,7 @@ def kind_of(value: SSAValue) -> UniformQuantizedType:
     return found
 
 
-def _bounds(lowering: Lowering, op: RealOp) -> tuple[int, int]:
+def _bounds(lowering: Lowering, op: ClampedRealOp) -> tuple[int, int]:
     """The clamp in signed storage integers, inside the storage range."""
     kind, given = kind_of(op.result), stored_element(op.result)
     assert given is not None
@@ -72,7 +72,7 @@ def _bounds(lowering: Lowering, op: RealOp) -> tuple[int, int]:
     return low if stored[0] is None else stored[0], high if stored[1] is None else stored[1]
 
 
-def clamped_result(lowering: Lowering, op: RealOp, value: SSAValue) -> SSAValue:
+def clamped_result(lowering: Lowering, op: ClampedRealOp, value: SSAValue) -> SSAValue:
     """The storage integers inside the clamp. `fold-bounds` folds it into a requantization."""
     low, high = _bounds(lowering, op)
     kind = kind_of(op.result)
@@ -112,7 +112,7 @@ def lower_real_product(lowering: Lowering, op: RealMulEwOp) -> SSAValue:
     return clamped_result(lowering, op, _product(lowering, (op.lhs, op.rhs), op))
 
 
-def _product(lowering: Lowering, operands: tuple[SSAValue, SSAValue], op: RealOp) -> SSAValue:
+def _product(lowering: Lowering, operands: tuple[SSAValue, SSAValue], op: ClampedRealOp) -> SSAValue:
     result = kind_of(op.result)
     ratio = kind_of(operands[0]).scale * kind_of(operands[1]).scale / result.scale
     return product_of(lowering, operands, result, None if power_of_two(ratio) is None else RequantizeBehaviour.POT)

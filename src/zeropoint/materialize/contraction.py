@@ -26,7 +26,7 @@ from zeropoint.ir.quant.channel_scales import channel_scales, transposed_blocks
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReshapeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 from zeropoint.materialize.elementwise import encased
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 
@@ -51,7 +51,7 @@ def _same_scales(like: UniformQuantizedType, storage: Storage) -> UniformQuantiz
     return UniformQuantizedType.per_layer(storage, like.scale)
 
 
-def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int) -> None:
+def _centred_constant(kernel: MaterializedKernel, value: SSAValue, stored: Array, width: int) -> None:
     """Replace a constant by one with its zero points subtracted, in storage of at least `width` bits."""
     quantized = kernel.type_of(value)
     points = quantized.zero_points
@@ -65,7 +65,7 @@ def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int
     made.location = named  # of the constant, which the file of weights is named after
 
 
-def _widened(kernel: Kernel, value: SSAValue) -> None:
+def _widened(kernel: MaterializedKernel, value: SSAValue) -> None:
     """Replace an 8-bit activation by i16 at the same scale, with its zero point subtracted."""
     quantized = kernel.type_of(value)
     wide = UniformQuantizedType.per_layer(Storage.of("i16"), quantized.scale)
@@ -73,7 +73,7 @@ def _widened(kernel: Kernel, value: SSAValue) -> None:
     kernel.values[value] = kernel.insert(UniformQuantizeOp(narrow, with_element(narrow, wide)), kernel.region).result
 
 
-def _share_storage(kernel: Kernel, op: Contraction) -> bool:
+def _share_storage(kernel: MaterializedKernel, op: Contraction) -> bool:
     """Give both operands the same storage width and the right one zero point 0; False if that needs over 16 bits."""
     width = kernel.type_of(op.lhs).storage.type.width
     rhs = kernel.type_of(op.rhs)
@@ -90,7 +90,7 @@ def _share_storage(kernel: Kernel, op: Contraction) -> bool:
     return True
 
 
-def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
+def _passes_32_bits(kernel: MaterializedKernel, op: Contraction) -> bool:
     """Whether a sum of products plus the bias can exceed 32 bits, given the stored weights."""
     stored, given = constant_array(kernel.values[op.rhs], kernel.weights), kernel.type_of(op.lhs)
     axis = weight_channel_axis(op)
@@ -103,7 +103,7 @@ def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
     return int(np.maximum(raw, centred + bias).max(initial=0)) > ACCUMULATOR.maximum
 
 
-def _greatest(kernel: Kernel, op: AddOp) -> int:
+def _greatest(kernel: MaterializedKernel, op: AddOp) -> int:
     """The greatest magnitude of the constant operands of an addition, broadcast or not."""
     found = 0
     for operand in op.operands:
@@ -115,7 +115,7 @@ def _greatest(kernel: Kernel, op: AddOp) -> int:
     return found
 
 
-def _in_blocks(kernel: Kernel, op: Contraction, accumulator: UniformQuantizedType) -> SSAValue:
+def _in_blocks(kernel: MaterializedKernel, op: Contraction, accumulator: UniformQuantizedType) -> SSAValue:
     """The sums of products with weights in blocks, as a `real_matmul` of the rows of all leading dimensions."""
     axis, given = weight_channel_axis(op), kernel.values[op.lhs]
     shape, result = shape_of(given), shape_of(op.result)
@@ -134,7 +134,7 @@ def _in_blocks(kernel: Kernel, op: Contraction, accumulator: UniformQuantizedTyp
     return value
 
 
-def _turned(kernel: Kernel, op: Contraction) -> SSAValue:
+def _turned(kernel: MaterializedKernel, op: Contraction) -> SSAValue:
     """The weights in blocks with the terms first."""
     kind, value = kernel.type_of(op.rhs), kernel.values[op.rhs]
     cast = value.owner
@@ -148,7 +148,7 @@ def _turned(kernel: Kernel, op: Contraction) -> SSAValue:
     return kernel.insert(StorageCastOp(held, with_element(held, turned)), op).result
 
 
-def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
+def _summed(kernel: MaterializedKernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
     """The op on accumulators; with `long`, they are marked as 64-bit."""
     value = kernel.retyped(op, accumulator)
     if long and isinstance(value.owner, Operation):
@@ -156,7 +156,7 @@ def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *,
     return value
 
 
-def contraction(kernel: Kernel) -> SSAValue:
+def contraction(kernel: MaterializedKernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
 
     For 16-bit activations without constant weights, sums may exceed 32 bits, so the op itself requantizes them. With

@@ -39,12 +39,12 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.ranges import asymmetric
 from zeropoint.solve.composed import EXTREMES, MOVEMENTS, sources, why_not_derived
 
 
-def derived(kernel: Kernel) -> list[SSAValue] | str:
+def derived(kernel: MaterializedKernel) -> list[SSAValue] | str:
     """The results of a kernel on quantized values; the reason if an op has no integer form or a port is not 8-bit."""
     plan = _Plan.of(kernel)
     return plan if isinstance(plan, str) else _Emission(kernel, plan).results()
@@ -72,7 +72,7 @@ class _Plan:
     steps: tuple[Operation, ...]
 
     @staticmethod
-    def of(kernel: Kernel) -> _Plan | str:
+    def of(kernel: MaterializedKernel) -> _Plan | str:
         """The plan of a kernel; the reason if it has an op of another kind."""
         reason = why_not_derived(kernel.region, kernel.weights)
         found = sources(kernel.region, kernel.weights)
@@ -88,7 +88,7 @@ class _Plan:
 
 
 def _without_bounds(
-    kernel: Kernel, value: SSAValue, steps: list[Operation]
+    kernel: MaterializedKernel, value: SSAValue, steps: list[Operation]
 ) -> tuple[SSAValue, Bounds, list[Operation]]:
     """Split off the final clamps: the value before them, their bounds, and the ops before them."""
     ending: list[Operation] = []
@@ -108,7 +108,7 @@ def _without_bounds(
 class _Emission:
     """Emits a plan. `real` maps body values inside chains of functions to emitted float values."""
 
-    kernel: Kernel
+    kernel: MaterializedKernel
     plan: _Plan
     real: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 

@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated, stored_input
 
 TABLE_WIDTH = 8
@@ -38,7 +38,7 @@ WIDE_TABLE_WIDTH = 16
 """The same for profiles with integer kernels: 65,536 entries."""
 
 
-def binary(kernel: Kernel) -> SSAValue:
+def binary(kernel: MaterializedKernel) -> SSAValue:
     """`add | subtract | multiply | divide` on quantized operands, `clamp`."""
     bounds = Bounds()
     value: SSAValue | None = None
@@ -53,19 +53,21 @@ def binary(kernel: Kernel) -> SSAValue:
     return kernel.bounded(value, bounds, kernel.region)
 
 
-def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
+def encased(kernel: MaterializedKernel, reason: str | None = None) -> SSAValue:
     """The only result of `encased_results`."""
     (result,) = encased_results(kernel, reason)
     return result
 
 
-def tabulated(kernel: Kernel) -> SSAValue:
+def tabulated(kernel: MaterializedKernel) -> SSAValue:
     """`encased` with tables of up to 16 bits."""
     (result,) = encased_results(kernel, table_width=WIDE_TABLE_WIDTH)
     return result
 
 
-def encased_results(kernel: Kernel, reason: str | None = None, *, table_width: int = TABLE_WIDTH) -> list[SSAValue]:
+def encased_results(
+    kernel: MaterializedKernel, reason: str | None = None, *, table_width: int = TABLE_WIDTH
+) -> list[SSAValue]:
     """`uniform_dequantize` of every quantized operand, the float ops unchanged, `uniform_quantize` of the results.
 
     This is the meaning of any kernel. It is emitted for kernels that have an integer form only in the target's runtime.
@@ -88,13 +90,13 @@ def encased_results(kernel: Kernel, reason: str | None = None, *, table_width: i
     return [_quantized(kernel, values[value], kind) for value, kind in kernel.returned]
 
 
-def _quantized(kernel: Kernel, value: SSAValue, kind: UniformQuantizedType | None) -> SSAValue:
+def _quantized(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType | None) -> SSAValue:
     if kind is None:
         return value
     return kernel.insert(UniformQuantizeOp(value, with_element(value, kind)), kernel.region).result
 
 
-def why_float(kernel: Kernel, table_width: int = TABLE_WIDTH) -> str | None:
+def why_float(kernel: MaterializedKernel, table_width: int = TABLE_WIDTH) -> str | None:
     """The reason why the ops of a kernel stay float; None for a function of one value of few bits, which becomes a
     table."""
     name = kernel.region.logical_kernel.data
@@ -109,7 +111,7 @@ def why_float(kernel: Kernel, table_width: int = TABLE_WIDTH) -> str | None:
     return None
 
 
-def ordered(kernel: Kernel) -> SSAValue:
+def ordered(kernel: MaterializedKernel) -> SSAValue:
     """`maximum | minimum` on storage for values of one type; with a number, `uniform_quantize` and `clamp`."""
     bounds = Bounds()
     value: SSAValue | None = None
@@ -123,7 +125,7 @@ def ordered(kernel: Kernel) -> SSAValue:
     return kernel.bounded(_requantized(kernel) if value is None else value, bounds, kernel.region)
 
 
-def _requantized(kernel: Kernel) -> SSAValue:
+def _requantized(kernel: MaterializedKernel) -> SSAValue:
     """The first operand in the type of the result."""
     value = kernel.values[kernel.arguments[0]]
     if element_of(value) == kernel.output_type:
@@ -131,12 +133,12 @@ def _requantized(kernel: Kernel) -> SSAValue:
     return kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region).result
 
 
-def clamped(low: float, high: float) -> Callable[[Kernel], SSAValue]:
+def clamped(low: float, high: float) -> Callable[[MaterializedKernel], SSAValue]:
     """A kernel that clamps to numbers. Fusion names it by the function's values, so its ops may be any."""
     return lambda kernel: kernel.bounded(_requantized(kernel), Bounds(low, high), kernel.region)
 
 
-def compare(kernel: Kernel) -> SSAValue:
+def compare(kernel: MaterializedKernel) -> SSAValue:
     """`compare` of quantized operands."""
     for op in kernel.body:
         if isinstance(op, BroadcastInDimOp):
@@ -146,7 +148,7 @@ def compare(kernel: Kernel) -> SSAValue:
     return kernel.insert(CompareOp(lhs, rhs, op.comparison_direction.data), op).result
 
 
-def prelu(kernel: Kernel) -> SSAValue:
+def prelu(kernel: MaterializedKernel) -> SSAValue:
     """`select` by the sign of x between x requantized and its product with the slope: each result is rounded once.
 
     Source: TFLite's reference kernel (prelu.h), which multiplies either x - z by s_x / s_y, or the product of x - z and
@@ -169,7 +171,7 @@ def prelu(kernel: Kernel) -> SSAValue:
     return kernel.insert(SelectOp(positive, same, product), kernel.region).result
 
 
-def rescale(kernel: Kernel) -> SSAValue:
+def rescale(kernel: MaterializedKernel) -> SSAValue:
     """`uniform_quantize` of the quantized value: a requantization."""
     value = kernel.values[kernel.arguments[0]]
     op = kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region)

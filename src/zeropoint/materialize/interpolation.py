@@ -27,12 +27,12 @@ from zeropoint.ir.fxpmath import InterpolateOp
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
 from zeropoint.materialize.elementwise import tabulated as in_table
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import expressed, is_plain, stored_input
 from zeropoint.numerics.interpolation import BITS, tabulated
 
 
-def function(kernel: Kernel) -> SSAValue:
+def function(kernel: MaterializedKernel) -> SSAValue:
     """An interpolated table for a signed 16-bit value with one scale; else, or if it jumps, a whole one."""
     given = kernel.values[kernel.arguments[0]]
     if not _is_of_words(kernel, given):
@@ -47,7 +47,7 @@ def function(kernel: Kernel) -> SSAValue:
     return expressed(kernel, kernel.insert(made, kernel.region).result)
 
 
-def _is_of_words(kernel: Kernel, given: SSAValue) -> bool:
+def _is_of_words(kernel: MaterializedKernel, given: SSAValue) -> bool:
     """Whether the kernel is a function of one 16-bit value, with a result of 8 or 16 bits."""
     kind = element_of(given)
     one = isinstance(kind, UniformQuantizedType) and kind.storage.type.width == BITS and len(kernel.arguments) == 1
@@ -55,7 +55,7 @@ def _is_of_words(kernel: Kernel, given: SSAValue) -> bool:
     return one and is_plain(kernel) and all(computes)
 
 
-def _image(kernel: Kernel, given: UniformQuantizedType) -> Array:
+def _image(kernel: MaterializedKernel, given: UniformQuantizedType) -> Array:
     """The real results for every stored integer, and for the one behind the greatest."""
     (argument,) = kernel.arguments
     dtype = element_dtype(element_of(argument))
@@ -65,5 +65,5 @@ def _image(kernel: Kernel, given: UniformQuantizedType) -> Array:
         return evaluate_chain(kernel.returned[0][0], argument, domain, kernel.weights)
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {"gelu": function}
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"gelu": function}
 """By logical kernel. Other functions of 16 bits have whole tables, which are exact, but do not stay in a fast cache."""

@@ -23,7 +23,7 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 @dataclass
-class Kernel:
+class MaterializedKernel:
     """A region being rewritten to quantized ops, which are inserted before it.
 
     `values` maps values of the region's body (its arguments and op results) to the emitted quantized values.

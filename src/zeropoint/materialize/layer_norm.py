@@ -28,7 +28,7 @@ from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.materialize.elementwise import encased
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.layer_norm import LINE, NEWTON_STEPS, ChannelMaps, LayerNorm
@@ -44,7 +44,7 @@ class _Form:
     beta: Array
 
 
-def layer_norm(kernel: Kernel) -> SSAValue:
+def layer_norm(kernel: MaterializedKernel) -> SSAValue:
     """Layer normalization of signed 8- or 16-bit values."""
     form = _form(kernel)
     if form is None:
@@ -107,7 +107,7 @@ def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
     return y
 
 
-def _form(kernel: Kernel) -> _Form | None:
+def _form(kernel: MaterializedKernel) -> _Form | None:
     """The function that the body computes; None if there is no integer form."""
     source, *others = kernel.arguments
     axes = {array_values(op.dimensions) for op in kernel.body if isinstance(op, hlo.ReduceOp)}
@@ -125,7 +125,7 @@ def _form(kernel: Kernel) -> _Form | None:
     return _Form(axis, _epsilon(kernel), found[hlo.MultiplyOp], found[hlo.AddOp])
 
 
-def _constant(kernel: Kernel, argument: BlockArgument) -> tuple[Operation | None, Array | None]:
+def _constant(kernel: MaterializedKernel, argument: BlockArgument) -> tuple[Operation | None, Array | None]:
     """The op that computes with a constant argument, and the constant as that op reads it; None where there is none."""
     value: SSAValue = argument
     array: Array | None = constant_array(kernel.region.inputs[argument.index], kernel.weights)
@@ -154,7 +154,7 @@ def _row(array: Array, axis: int, shape: tuple[int, ...]) -> Array | None:
     return first[0] if (first == first[0]).all() else None
 
 
-def _epsilon(kernel: Kernel) -> float:
+def _epsilon(kernel: MaterializedKernel) -> float:
     """The number that is added to the variance, before the root; 0 if there is none."""
     for op in kernel.body:
         if isinstance(op, hlo.RsqrtOp | hlo.SqrtOp):
@@ -167,5 +167,5 @@ def _epsilon(kernel: Kernel) -> float:
     return 0.0
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {"layer_norm": layer_norm}
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"layer_norm": layer_norm}
 """By logical kernel."""

@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, paddi
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import binary, encased
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import softmax
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -68,7 +68,7 @@ from zeropoint.numerics.requantize import accumulator_limit
 from zeropoint.numerics.rounding import INT32_MAX
 
 
-def mean(kernel: Kernel) -> SSAValue:
+def mean(kernel: MaterializedKernel) -> SSAValue:
     """Sum of centred integers (q - z), requantized; the division by the count is folded into the multiplier."""
     division = division_of(kernel)
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
@@ -84,7 +84,7 @@ def mean(kernel: Kernel) -> SSAValue:
     return expressed(kernel, requantized(kernel, reduced(kernel), multiplier))
 
 
-def average_pool(kernel: Kernel) -> SSAValue:
+def average_pool(kernel: MaterializedKernel) -> SSAValue:
     """Sum of stored integers divided by the count, rounded half away from zero.
 
     If padding is included in the count, it holds the zero point.
@@ -113,7 +113,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     return expressed(kernel, kernel.insert(narrow, kernel.region).result)
 
 
-def _padded_sums(kernel: Kernel, op: ReduceWindowOp, zero_point: int) -> SSAValue:
+def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int) -> SSAValue:
     value = kernel.values[kernel.arguments[0]]
     pairs = padding_values(op.padding, len(shape_of(value)))
     filled = kernel.constant(np.array(zero_point, np.int32))
@@ -128,7 +128,7 @@ def _padded_sums(kernel: Kernel, op: ReduceWindowOp, zero_point: int) -> SSAValu
     return kernel.insert(sums, op).results[0]
 
 
-def _away(kernel: Kernel, total: SSAValue, half: SSAValue) -> SSAValue:
+def _away(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAValue:
     """total + half if total > 0, else total - half: a truncating division then rounds half away from zero."""
     positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
     more = kernel.insert(AddOp(total, half), kernel.region).result
@@ -136,7 +136,7 @@ def _away(kernel: Kernel, total: SSAValue, half: SSAValue) -> SSAValue:
     return kernel.insert(SelectOp(positive, more, less), kernel.region).result
 
 
-def function(kernel: Kernel) -> SSAValue:
+def function(kernel: MaterializedKernel) -> SSAValue:
     """A function of one value, with the entries of the runtime's own table."""
     given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
     if not isinstance(given, UniformQuantizedType) or not is_plain(kernel):
@@ -152,7 +152,7 @@ def function(kernel: Kernel) -> SSAValue:
     return expressed(kernel, kernel.insert(TableOp(stored, table, stored.type), kernel.region).result)
 
 
-def _function_of_words(kernel: Kernel, given: UniformQuantizedType) -> SSAValue:
+def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) -> SSAValue:
     """A function of a 16-bit value: the runtime interpolates, or has a result of its own for every integer."""
     wanted = kernel.output_type
     if given.zero_point or wanted.zero_point or wanted.storage != given.storage:
@@ -168,7 +168,7 @@ def _function_of_words(kernel: Kernel, given: UniformQuantizedType) -> SSAValue:
     return expressed(kernel, kernel.insert(made, kernel.region).results[0])
 
 
-def divide(kernel: Kernel) -> SSAValue:
+def divide(kernel: MaterializedKernel) -> SSAValue:
     """A quotient of 8-bit values: a table of the runtime's 65,536 quotients at 256 a + b + 128.
 
     Scales that the runtime cannot divide by are divided in float, as the exporter writes them.
@@ -191,13 +191,13 @@ def divide(kernel: Kernel) -> SSAValue:
     return kernel.bounded(expressed(kernel, found), bounds, kernel.region)
 
 
-def _source_type(kernel: Kernel, value: SSAValue) -> UniformQuantizedType:
+def _source_type(kernel: MaterializedKernel, value: SSAValue) -> UniformQuantizedType:
     """The type of an operand, or of what it is the broadcast of."""
     op = value.owner
     return kernel.type_of(op.operand if isinstance(op, BroadcastInDimOp) else value)
 
 
-def _pair(kernel: Kernel, first: SSAValue, second: SSAValue) -> SSAValue:
+def _pair(kernel: MaterializedKernel, first: SSAValue, second: SSAValue) -> SSAValue:
     """256 a + b + 128 of two 8-bit values, in i16: no sum overflows."""
     a, b = (
         kernel.insert(StorageCastOp(value, with_element(value, i8)), kernel.region).result for value in (first, second)
@@ -208,11 +208,11 @@ def _pair(kernel: Kernel, first: SSAValue, second: SSAValue) -> SSAValue:
     return kernel.insert(AddOp(high, low), kernel.region).result
 
 
-def _name(kernel: Kernel) -> str:
+def _name(kernel: MaterializedKernel) -> str:
     return kernel.region.logical_kernel.data
 
 
-def value_at(kernel: Kernel) -> Callable[[float], float]:
+def value_at(kernel: MaterializedKernel) -> Callable[[float], float]:
     """The function that the kernel's body computes, on a float."""
     returned = kernel.region.body.block.last_op
     assert isinstance(returned, Operation)
@@ -226,7 +226,7 @@ def value_at(kernel: Kernel) -> Callable[[float], float]:
 
 POWERS_OF_TWO = ("logistic", "tanh")
 """Functions whose 8-bit results have such scales: a multiplication by the reciprocal is exact, as StableHLO divides."""
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "abs": function,
     "average_pool": average_pool,
     "divide": divide,

@@ -29,7 +29,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
@@ -42,7 +42,7 @@ MOST_TERMS = 1 << 15
 """Of a row, so that the sum of exponentials has at most 30 bits."""
 
 
-def softmax(kernel: Kernel) -> SSAValue:
+def softmax(kernel: MaterializedKernel) -> SSAValue:
     """Softmax of 16-bit scores over one dimension; any other follows StableHLO."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, given = array_values(op.dimensions), element_of(kernel.values[kernel.arguments[0]])

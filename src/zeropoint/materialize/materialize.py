@@ -68,7 +68,7 @@ from zeropoint.materialize import (
 )
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, in_element, quantized_before, take_over_casts
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
@@ -76,7 +76,7 @@ from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve import check_body, drop_inside, is_quantized
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **contraction.KERNELS,
     **elementwise.KERNELS,
     **movement.KERNELS,
@@ -85,7 +85,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
 }
 """By logical kernel; any other kernel, and one with several results, is emitted op by op (`_any_kernel`)."""
 
-OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
+OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[MaterializedKernel], SSAValue]]] = {
     KernelBehaviour.REAL: {**KERNELS, **reduction.BY_SHIFTS},
     KernelBehaviour.INTEGER: {
         **KERNELS,
@@ -103,7 +103,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
 """The kernels for each kernel behaviour of a profile."""
 
 
-def _any_kernel(kernel: Kernel) -> list[SSAValue]:
+def _any_kernel(kernel: MaterializedKernel) -> list[SSAValue]:
     """A kernel of several ports with derived intermediate types; else the float ops between casts (`encased`)."""
     found = derived(kernel) if len(kernel.arguments) > 1 or len(kernel.region.outputs) > 1 else None
     if isinstance(found, list):
@@ -176,7 +176,7 @@ class _Materialization:
         check_body(region)
         drop_inside(region)
         builder = Builder(InsertPoint.before(region))
-        kernel = Kernel(region, builder, self.weights)
+        kernel = MaterializedKernel(region, builder, self.weights)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value

@@ -7,10 +7,10 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.stablehlo import ConstantOp, GatherOp, PadOp, SelectOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 
 
-def movement(kernel: Kernel) -> SSAValue:
+def movement(kernel: MaterializedKernel) -> SSAValue:
     """The same op on quantized operands; a padding value becomes its storage integer."""
     op = next(op for op in kernel.body if not isinstance(op, ConstantOp) and op.operands[0] in kernel.values)
     quantized = kernel.output_type
@@ -23,7 +23,7 @@ def movement(kernel: Kernel) -> SSAValue:
     return kernel.retyped(op, quantized)
 
 
-def _rescale(kernel: Kernel, operand: SSAValue) -> None:
+def _rescale(kernel: MaterializedKernel, operand: SSAValue) -> None:
     """Give an operand of a join the type of the result."""
     value = kernel.values[operand]
     if element_of(value) != kernel.output_type:
@@ -31,7 +31,7 @@ def _rescale(kernel: Kernel, operand: SSAValue) -> None:
         kernel.values[operand] = kernel.insert(changed, kernel.region).result
 
 
-def select(kernel: Kernel) -> SSAValue:
+def select(kernel: MaterializedKernel) -> SSAValue:
     """`select` on quantized values; the condition is not quantized."""
     op = next(op for op in kernel.body if isinstance(op, SelectOp))
     for operand in (op.on_true, op.on_false):
@@ -39,7 +39,7 @@ def select(kernel: Kernel) -> SSAValue:
     return kernel.retyped(op, kernel.output_type)
 
 
-def gather(kernel: Kernel) -> SSAValue:
+def gather(kernel: MaterializedKernel) -> SSAValue:
     """The op on a quantized table, with unchanged indices."""
     op = next(op for op in kernel.body if isinstance(op, GatherOp))
     _rescale(kernel, op.operand)

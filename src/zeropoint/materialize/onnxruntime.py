@@ -33,7 +33,7 @@ from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.stablehlo.dimensions import GatherDimensions
 from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
 from zeropoint.materialize import elementwise, movement, reduction
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import counts_of, division_of, repeated
 from zeropoint.numerics.onnxruntime import mean_factor, product_factor, softmax_factor, softmax_table, sum_factors
 from zeropoint.numerics.rounding import INT32_MAX
@@ -47,7 +47,7 @@ TABLE_ENTRIES = 256
 class _Arithmetic:
     """Emits ops before a kernel's region."""
 
-    kernel: Kernel
+    kernel: MaterializedKernel
 
     def made(self, op: Operation) -> SSAValue:
         """Insert an op; a float op gets the reason."""
@@ -105,7 +105,7 @@ class _Arithmetic:
         return self.to(self.plus(product, float(addend)), f32)
 
 
-def _is_plain(kernel: Kernel) -> bool:
+def _is_plain(kernel: MaterializedKernel) -> bool:
     """Whether all operands and the result are 8-bit with one scale."""
     kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
     return all(
@@ -114,21 +114,21 @@ def _is_plain(kernel: Kernel) -> bool:
     )
 
 
-def _operands(kernel: Kernel, op: Operation) -> list[SSAValue]:
+def _operands(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
     for other in kernel.body:
         if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, kernel.type_of(other.operand))
     return [kernel.values[operand] for operand in op.operands]
 
 
-def _bounded(kernel: Kernel, value: SSAValue) -> SSAValue:
+def _bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     bounds = Bounds()
     for op in kernel.body:
         bounds.then(op, kernel.weights)
     return kernel.bounded(value, bounds, kernel.region)
 
 
-def _is_one_number(kernel: Kernel, value: SSAValue, other: SSAValue) -> bool:
+def _is_one_number(kernel: MaterializedKernel, value: SSAValue, other: SSAValue) -> bool:
     """Whether `value` is broadcast along the innermost dimension in which either operand has several elements."""
     shapes = [_spread(kernel, operand) for operand in (value, other)]
     for first, second in zip(*map(reversed, shapes), strict=True):
@@ -137,12 +137,12 @@ def _is_one_number(kernel: Kernel, value: SSAValue, other: SSAValue) -> bool:
     return False
 
 
-def _spread(kernel: Kernel, value: SSAValue) -> Sequence[int]:
+def _spread(kernel: MaterializedKernel, value: SSAValue) -> Sequence[int]:
     op = value.owner
     return op.aligned_shape if isinstance(op, hlo.BroadcastInDimOp) else shape_of(value)
 
 
-def add(kernel: Kernel) -> SSAValue:
+def add(kernel: MaterializedKernel) -> SSAValue:
     """Two fused multiply-adds on stored integers; a broadcast left operand is added first."""
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
     if not _is_plain(kernel):
@@ -158,7 +158,7 @@ def add(kernel: Kernel) -> SSAValue:
     return _bounded(kernel, run.rounded(total, kernel.output_type.zero_point))
 
 
-def multiply(kernel: Kernel) -> SSAValue:
+def multiply(kernel: MaterializedKernel) -> SSAValue:
     """The exact product times one f32 factor; the zero point is added before rounding."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
     if not _is_plain(kernel):
@@ -172,7 +172,7 @@ def multiply(kernel: Kernel) -> SSAValue:
     return _bounded(kernel, run.rounded(run.plus(scaled, point), point))
 
 
-def average_pool(kernel: Kernel) -> SSAValue:
+def average_pool(kernel: MaterializedKernel) -> SSAValue:
     """Dequantized values summed in f32 in window order, divided by the count, then by the output scale."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceWindowOp))
     division = division_of(kernel)
@@ -192,7 +192,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     return run.rounded(run.plus(scaled, wanted.zero_point), wanted.zero_point)
 
 
-def mean(kernel: Kernel) -> SSAValue:
+def mean(kernel: MaterializedKernel) -> SSAValue:
     """The sum of centred integers times one f32 factor."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
@@ -211,7 +211,7 @@ def mean(kernel: Kernel) -> SSAValue:
     return run.rounded(run.times(run.to(total, f32), mean_factor(given.affine, kernel.output_type.affine, terms)))
 
 
-def softmax(kernel: Kernel) -> SSAValue:
+def softmax(kernel: MaterializedKernel) -> SSAValue:
     """Exponentials from a table, summed in order in f32, divided by the sum in f64, as since onnxruntime 1.32.
 
     On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so that both have the kernel of u8.
@@ -255,14 +255,14 @@ def _others(rank: int, axis: int) -> list[int]:
     return [i for i in range(rank) if i != axis]
 
 
-def rescale(kernel: Kernel) -> SSAValue:
+def rescale(kernel: MaterializedKernel) -> SSAValue:
     """DequantizeLinear, then QuantizeLinear."""
     value = kernel.values[kernel.arguments[0]]
     real = kernel.insert(hlo.UniformDequantizeOp(value), kernel.region).result
     return kernel.insert(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
 
 
-def joined(kernel: Kernel) -> SSAValue:
+def joined(kernel: MaterializedKernel) -> SSAValue:
     """A concatenation or selection; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
     run = _Arithmetic(kernel)
     for argument in kernel.arguments:
@@ -274,7 +274,7 @@ def joined(kernel: Kernel) -> SSAValue:
     return movement.KERNELS[kernel.region.logical_kernel.data](kernel)
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "add": add,
     "average_pool": average_pool,
     "concatenate": joined,

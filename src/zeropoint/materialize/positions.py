@@ -7,10 +7,10 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.stablehlo import BroadcastInDimOp, CompareOp, MaximumOp, ReduceOp, ReshapeOp
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of
-from zeropoint.materialize.kernel import Kernel, quantized_body
+from zeropoint.materialize.kernel import MaterializedKernel, quantized_body
 
 
-def position(kernel: Kernel) -> SSAValue:
+def position(kernel: MaterializedKernel) -> SSAValue:
     """The ops of the body on quantized values up to the comparison, and unchanged on positions after it."""
     (argument,) = kernel.arguments
     quantized = kernel.type_of(argument)
@@ -31,7 +31,7 @@ def position(kernel: Kernel) -> SSAValue:
     return kernel.values[kernel.returned[0][0]]
 
 
-def _is_quantized(kernel: Kernel, value: SSAValue) -> bool:
+def _is_quantized(kernel: MaterializedKernel, value: SSAValue) -> bool:
     found = kernel.values.get(value)
     return found is not None and element_of(found) == kernel.type_of(kernel.arguments[0])
 

@@ -25,7 +25,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.materialize.elementwise import encased
-from zeropoint.materialize.kernel import Kernel, quantized_body
+from zeropoint.materialize.kernel import MaterializedKernel, quantized_body
 from zeropoint.numerics.ranges import held_scale
 
 SUM = Storage.of("i32")
@@ -34,7 +34,7 @@ RECIPROCAL_BITS = 22
 BYTE_REACH = 255
 
 
-def max_pool(kernel: Kernel) -> SSAValue:
+def max_pool(kernel: MaterializedKernel) -> SSAValue:
     """`reduce_window` with `maximum` on storage; the smallest stored value represents -inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     quantized = kernel.output_type
@@ -42,7 +42,7 @@ def max_pool(kernel: Kernel) -> SSAValue:
     return kernel.retyped(op, quantized, quantized_body(MaximumOp, quantized))
 
 
-def extreme(kernel: Kernel) -> SSAValue:
+def extreme(kernel: MaterializedKernel) -> SSAValue:
     """`reduce` with `maximum` or `minimum` on storage; the end of the storage range represents -inf or inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     quantized, body = kernel.output_type, body_op(op.body)
@@ -52,7 +52,7 @@ def extreme(kernel: Kernel) -> SSAValue:
     return kernel.retyped(op, quantized, quantized_body(body, quantized))
 
 
-def _widened(kernel: Kernel) -> UniformQuantizedType:
+def _widened(kernel: MaterializedKernel) -> UniformQuantizedType:
     """Convert the input to i32 at the same scale with zero point 0, which is exact. Returns the new type."""
     argument = kernel.arguments[0]
     wide = UniformQuantizedType.per_layer(SUM, kernel.type_of(argument).scale)
@@ -62,7 +62,7 @@ def _widened(kernel: Kernel) -> UniformQuantizedType:
 
 
 def _times_reciprocal(
-    kernel: Kernel, value: SSAValue, op: Operation, wide: UniformQuantizedType, *, shifts: bool
+    kernel: MaterializedKernel, value: SSAValue, op: Operation, wide: UniformQuantizedType, *, shifts: bool
 ) -> tuple[SSAValue, UniformQuantizedType]:
     """`value / count` as an exact product in i32: by 1 at scale 1/count, or by round(2^22 / count) at scale 2^-22.
 
@@ -94,7 +94,7 @@ def _terms(op: ReduceOp | ReduceWindowOp) -> int:
     return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
 
 
-def _fits(kernel: Kernel, *, shifts: bool) -> bool:
+def _fits(kernel: MaterializedKernel, *, shifts: bool) -> bool:
     """Whether neither sums nor their products with a reciprocal exceed i32.
 
     A factor of 22 fractional bits leaves room for 8-bit values only (`RECIPROCAL_BITS`).
@@ -108,7 +108,7 @@ def _fits(kernel: Kernel, *, shifts: bool) -> bool:
     return True
 
 
-def summed(kernel: Kernel, *, shifts: bool = False) -> SSAValue:
+def summed(kernel: MaterializedKernel, *, shifts: bool = False) -> SSAValue:
     """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
     if not _fits(kernel, shifts=shifts):
         return encased(kernel, "sums that pass 32 bits, or 16-bit ones of several counts, have no integer form")
@@ -126,7 +126,7 @@ def summed(kernel: Kernel, *, shifts: bool = False) -> SSAValue:
     return kernel.insert(narrowed, kernel.region).result
 
 
-def summed_by_shifts(kernel: Kernel) -> SSAValue:
+def summed_by_shifts(kernel: MaterializedKernel) -> SSAValue:
     """`summed`; if input and output have power-of-two scales, its requantization is a shift for every count."""
     scales = kernel.type_of(kernel.arguments[0]).scale, kernel.output_type.scale
     return summed(kernel, shifts=all(held_scale(scale, "power_of_two") == scale for scale in scales))

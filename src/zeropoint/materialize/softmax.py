@@ -31,7 +31,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.requantize import WIDE_STORAGE_LIMIT, Multiplier, RequantizeBehaviour
 from zeropoint.numerics.softmax import COEFFICIENTS, FRACTION, GREATEST_SCORE, MOST_TERMS, Softmax
@@ -42,7 +42,7 @@ MASKED = GREATEST_SCORE >> 1
 """A requantized mask saturates at plus and minus this number: far beyond the difference of two 16-bit scores."""
 
 
-def softmax(kernel: Kernel) -> SSAValue:
+def softmax(kernel: MaterializedKernel) -> SSAValue:
     """Softmax of 8- or 16-bit scores, which may be scaled and masked first."""
     found = _scores(kernel)
     if isinstance(found, str):
@@ -85,7 +85,7 @@ Scores = tuple[SSAValue, int, float]
 """The i32 scores, their axis, their scale."""
 
 
-def _scores(kernel: Kernel) -> Scores | str:
+def _scores(kernel: MaterializedKernel) -> Scores | str:
     """The scores that the exponentials read, or the reason why there is no integer form."""
     reduction = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, wanted = array_values(reduction.dimensions), kernel.output_type
@@ -112,7 +112,7 @@ def _is_plain(kind: object) -> bool:
     )
 
 
-def _sum(kernel: Kernel, value: SSAValue, axis: int) -> Scores | str:
+def _sum(kernel: MaterializedKernel, value: SSAValue, axis: int) -> Scores | str:
     """The scores behind `value`: the first argument, times positive numbers, plus a mask."""
     run, mask = Words(kernel), None
     if isinstance(value.owner, hlo.AddOp):
@@ -126,7 +126,7 @@ def _sum(kernel: Kernel, value: SSAValue, axis: int) -> Scores | str:
     return (scores if mask is None else run.add(scores, _masked(run, mask, scale))), axis, scale
 
 
-def _scaled(value: SSAValue, kernel: Kernel) -> tuple[SSAValue, float]:
+def _scaled(value: SSAValue, kernel: MaterializedKernel) -> tuple[SSAValue, float]:
     """The x of x * c or x / c for positive numbers c, and the whole factor."""
     factor = 1.0
     while isinstance(op := value.owner, hlo.MultiplyOp | hlo.DivideOp):
@@ -169,5 +169,5 @@ def _masked(run: Words, mask: SSAValue, scale: float) -> SSAValue:
     return run.insert(hlo.BroadcastInDimOp(scaled, with_element(shape, i32), dimensions))
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {"softmax": softmax}
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"softmax": softmax}
 """By logical kernel."""

@@ -23,12 +23,12 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.requantize import Multiplier
 
 
-def stored_input(kernel: Kernel) -> SSAValue:
+def stored_input(kernel: MaterializedKernel) -> SSAValue:
     """The storage integers of the kernel's input."""
     value = kernel.values[kernel.arguments[0]]
     element = element_of(value)
@@ -37,12 +37,12 @@ def stored_input(kernel: Kernel) -> SSAValue:
     return kernel.insert(cast, kernel.region).result
 
 
-def expressed(kernel: Kernel, stored: SSAValue) -> SSAValue:
+def expressed(kernel: MaterializedKernel, stored: SSAValue) -> SSAValue:
     """The kernel's result from its storage integers."""
     return kernel.insert(StorageCastOp(stored, with_element(stored, kernel.output_type)), kernel.region).result
 
 
-def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
+def repeated(kernel: MaterializedKernel, number: int | Array, like: SSAValue) -> SSAValue:
     """A number or array as a constant of the type of `like`, broadcast if its shape differs."""
     array = np.asarray(number, element_dtype(element_of(like)))
     made = kernel.constant(array)
@@ -51,7 +51,7 @@ def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
     return kernel.insert(BroadcastInDimOp(made, with_element(like, element_of(like)), []), kernel.region).result
 
 
-def is_plain(kernel: Kernel) -> bool:
+def is_plain(kernel: MaterializedKernel) -> bool:
     """Whether input and output are signed 8- or 16-bit with one scale."""
     kinds = (element_of(kernel.values[kernel.arguments[0]]), kernel.output_type)
     return all(
@@ -63,12 +63,12 @@ def is_plain(kernel: Kernel) -> bool:
     )
 
 
-def division_of(kernel: Kernel) -> DivideOp | MultiplyOp | None:
+def division_of(kernel: MaterializedKernel) -> DivideOp | MultiplyOp | None:
     """The op that divides the sums of the body, or None."""
     return next((op for op in kernel.body if isinstance(op, DivideOp | MultiplyOp)), None)
 
 
-def counts_of(kernel: Kernel, op: DivideOp | MultiplyOp) -> Array | None:
+def counts_of(kernel: MaterializedKernel, op: DivideOp | MultiplyOp) -> Array | None:
     """The counts that sums are divided by (int64); None if they are not constant integers."""
     number = splat_value(op.operands[1], kernel.weights)
     numbers = constant_array(op.operands[1], kernel.weights) if number is None else np.array(number)
@@ -78,13 +78,13 @@ def counts_of(kernel: Kernel, op: DivideOp | MultiplyOp) -> Array | None:
     return np.rint(counts).astype(np.int64) if np.allclose(counts, np.rint(counts), rtol=1e-6) else None
 
 
-def widened(kernel: Kernel) -> SSAValue:
+def widened(kernel: MaterializedKernel) -> SSAValue:
     """The storage integers of the kernel's input, in i32."""
     stored = stored_input(kernel)
     return kernel.insert(ConvertOp(stored, with_element(stored, i32)), kernel.region).result
 
 
-def reduced(kernel: Kernel) -> SSAValue:
+def reduced(kernel: MaterializedKernel) -> SSAValue:
     """The sums of the body in i32, from the i32 values of its input, before the division."""
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:
@@ -96,7 +96,7 @@ def reduced(kernel: Kernel) -> SSAValue:
     return value
 
 
-def centred(kernel: Kernel) -> SSAValue:
+def centred(kernel: MaterializedKernel) -> SSAValue:
     """The input's storage integers minus its zero point, in i32."""
     wide = widened(kernel)
     point = kernel.type_of(kernel.arguments[0]).zero_point
@@ -116,7 +116,9 @@ def window_counts(op: ReduceWindowOp) -> IntArray:
     return counts
 
 
-def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier, axis: int | None = None) -> SSAValue:
+def requantized(
+    kernel: MaterializedKernel, total: SSAValue, multiplier: Multiplier, axis: int | None = None
+) -> SSAValue:
     """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier.
 
     A multiplier of several elements has one for each position along `axis`.

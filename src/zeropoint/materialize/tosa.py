@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.stablehlo import ReduceWindowOp, ReshapeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of, with_shape
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
@@ -42,7 +42,7 @@ from zeropoint.numerics.multiplier import tosa_reciprocal
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 
-def average_pool(kernel: Kernel) -> SSAValue:
+def average_pool(kernel: MaterializedKernel) -> SSAValue:
     """Sums of centred integers times the reciprocal of the count, which may differ by position."""
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
@@ -59,7 +59,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     return expressed(kernel, _divided(kernel, reduced(kernel), np.broadcast_to(counts, held.shape)))
 
 
-def _divided(kernel: Kernel, total: SSAValue, counts: Array) -> SSAValue:
+def _divided(kernel: MaterializedKernel, total: SSAValue, counts: Array) -> SSAValue:
     """Sums divided by their counts; different ones are along one dimension; the other dimensions are merged into it."""
     if (counts == counts.reshape(-1)[0]).all():
         multiplier = Multiplier(RequantizeBehaviour.FIXED32, *tosa_reciprocal(counts.reshape(-1)[0]))
@@ -75,5 +75,5 @@ def _divided(kernel: Kernel, total: SSAValue, counts: Array) -> SSAValue:
     return kernel.insert(ReshapeOp(made, with_shape(made, shape)), kernel.region).result
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {"average_pool": average_pool}
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"average_pool": average_pool}
 """By logical kernel; `materialize` has the default for the others."""

@@ -12,7 +12,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element, with_shape
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated
 from zeropoint.numerics.arrays import IntArray
 
@@ -23,7 +23,7 @@ Number = SSAValue | int
 class Words:
     """Emits integer ops before a kernel's region. A Python integer as an operand is broadcast to the other's shape."""
 
-    kernel: Kernel
+    kernel: MaterializedKernel
 
     def insert(self, op: Operation) -> SSAValue:
         """Insert an op; its only result."""

@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo import ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.materialize import elementwise, litert
-from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
@@ -47,7 +47,7 @@ DELEGATED = frozenset(
 UNDELEGATED_PROFILE = "fixed32-double"
 
 
-def mean(kernel: Kernel) -> SSAValue:
+def mean(kernel: MaterializedKernel) -> SSAValue:
     """Sum of centred integers, times fl32(fl32(s_in / s_out) / count); for `sum` the count is 1."""
     op = next((op for op in kernel.body if isinstance(op, ReduceOp)), None)
     if op is None or not is_plain(kernel):
@@ -70,7 +70,7 @@ def mean(kernel: Kernel) -> SSAValue:
     )
 
 
-def rescale(kernel: Kernel) -> SSAValue:
+def rescale(kernel: MaterializedKernel) -> SSAValue:
     """A rescale in 8.8 fixed point."""
     if not is_plain(kernel):
         return elementwise.rescale(kernel)
@@ -85,7 +85,7 @@ def rescale(kernel: Kernel) -> SSAValue:
     return value
 
 
-def leaky_relu(kernel: Kernel) -> SSAValue:
+def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
     """A table of x * factor, with one 8.8 fixed-point factor per sign."""
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     if not is_plain(kernel) or given.storage.type.width != 8 or wanted.storage.type.width != 8:
@@ -96,7 +96,7 @@ def leaky_relu(kernel: Kernel) -> SSAValue:
     return expressed(kernel, kernel.insert(made, kernel.region).result)
 
 
-KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "leaky_relu": leaky_relu,
     "mean": mean,
     "rescale": rescale,

@@ -28,7 +28,7 @@ from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import NoiseSums
-from zeropoint.report.document import Graph, Noise
+from zeropoint.report.document import Noise, ReportGraph
 from zeropoint.report.document.graph import Occurrence, occurrences
 from zeropoint.report.layers import observed_at
 
@@ -64,7 +64,7 @@ def _key(occurrence: Occurrence) -> str:
     return f"{occurrence[0]}#{occurrence[1]}"
 
 
-def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: Graph, runs: int) -> list[_Step]:
+def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: ReportGraph, runs: int) -> list[_Step]:
     """The float kernels of the nodes; a kernel is left out if it reads a value that has no name."""
     keys: dict[SSAValue, str] = {op.results[0]: _key(occurrence) for occurrence, op in ops.items()}
     keys |= {value: port.name for value, port in zip(fused.entry.args, fused.inputs, strict=True)}
@@ -77,7 +77,7 @@ def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: Graph, ru
     return found
 
 
-def _matched(fused: Program, graph: Graph) -> dict[Occurrence, Operation]:
+def _matched(fused: Program, graph: ReportGraph) -> dict[Occurrence, Operation]:
     """The float op of every node: by name and number if there are as many of that name in both programs.
 
     A float island of several ops ends in the last float op of its name.
@@ -97,7 +97,7 @@ def _matched(fused: Program, graph: Graph) -> dict[Occurrence, Operation]:
 def observe(
     fused: Program,
     program: Program,
-    graph: Graph,
+    graph: ReportGraph,
     samples: Sequence[Sample],
     spread: bool,
     progress: Progress,

@@ -32,7 +32,7 @@ from zeropoint.measure.values import calibrated_values, observed_values
 from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import constant_bytes, is_edge
-from zeropoint.report.document import Document, Graph, Header, Parts, SectionNote, document, graph_of
+from zeropoint.report.document import Document, Header, ReportGraph, ReportParts, SectionNote, document, graph_of
 from zeropoint.version import __version__
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class ReportError(Error, ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSources:
     """The sources of a report besides the integer program. Every part may be missing.
 
     `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
@@ -85,10 +85,10 @@ def stages_of(
     data: Iterable[Sample] | None = None,
     data_name: str = "data",
     mask: str | None = None,
-) -> Source:
+) -> ReportSources:
     """The source of a program that was quantized in this process."""
     seen = made.calibration
-    return Source(
+    return ReportSources(
         reference,
         made.fused,
         made.calibrated,
@@ -103,7 +103,7 @@ def stages_of(
     )
 
 
-def saved_stages(folder: Path) -> Source:
+def saved_stages(folder: Path) -> ReportSources:
     """The source of a program whose stages were saved by `quantize --save-stages`.
 
     Raises ReportError if the folder lacks one of them, and what the loader raises.
@@ -113,13 +113,13 @@ def saved_stages(folder: Path) -> Source:
     if missing:
         raise ReportError(f"{folder}: found no {missing[0]}, expected a folder that quantize --save-stages wrote")
     fused, calibrated, propagated, quantized = (load_model(folder / name) for name in names)
-    return Source(None, fused, calibrated, propagated, quantized)
+    return ReportSources(None, fused, calibrated, propagated, quantized)
 
 
 def measured_report(
     program: Program,
     name: str,
-    source: Source,
+    source: ReportSources,
     *,
     timing: bool = True,
     trials: bool = True,
@@ -173,7 +173,7 @@ def _target(program: Program) -> str:
     return attribute.data if isinstance(attribute, StringAttr) else "unknown"
 
 
-def _with_fused(program: Program, source: Source) -> Source:
+def _with_fused(program: Program, source: ReportSources) -> ReportSources:
     """The source with the float program in kernels, and checked against the integer program."""
     if source.reference is not None:
         _check_ports("inputs", source.reference.inputs, program.inputs)
@@ -194,12 +194,18 @@ class _Measured:
     """The sections that are measured, one after the other."""
 
     def __init__(
-        self, program: Program, graph: Graph, source: Source, header: Header, timing: bool, progress: Progress
+        self,
+        program: Program,
+        graph: ReportGraph,
+        source: ReportSources,
+        header: Header,
+        timing: bool,
+        progress: Progress,
     ):
         self.program, self.graph, self.source, self.header = program, graph, source, header
         self.timing, self.progress = timing, progress
         self.kept = Kept(INSIDE)
-        self.found = Parts(fused=source.fused, propagated=source.propagated)
+        self.found = ReportParts(fused=source.fused, propagated=source.propagated)
         self.missing: dict[str, str] = {}
         if source.distributions:
             self.found = replace(self.found, values=calibrated_values(graph, source.distributions))
@@ -272,7 +278,7 @@ class _Measured:
         worst = tried.run(worst_nodes(self.graph, self.found.noise), self.progress)
         self.found = replace(self.found, worst=worst, worst_samples=len(samples))
 
-    def parts(self) -> Parts:
+    def parts(self) -> ReportParts:
         """All sections, and what the missing ones need."""
         present = {
             "outputs": bool(self.header.outputs),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import Progress, silent
-from zeropoint.report.document import Graph, Time
+from zeropoint.report.document import ReportGraph, Time
 
 _NAME = re.compile(r"'(.*)'$")
 """The name of an op of the model in the name of a step: `fxpmath.requantize 'conv1'`."""
@@ -31,7 +31,7 @@ class Timed:
     peak: float | None
 
 
-def times(program: Program, graph: Graph, sample: Mapping[str, Array], progress: Progress = silent) -> Timed:
+def times(program: Program, graph: ReportGraph, sample: Mapping[str, Array], progress: Progress = silent) -> Timed:
     """Compile the program for this processor and time its kernels on one thread.
 
     Raises CodegenError if an op has no native form.

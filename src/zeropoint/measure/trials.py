@@ -27,8 +27,8 @@ from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.tensors import Array
 from zeropoint.passes import DECIDING_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
 from zeropoint.recipe import apply_recipe, recipe_of
-from zeropoint.report.document import Graph, Noise, RuleTrial, Worst
-from zeropoint.report.document.graph import Node
+from zeropoint.report.document import Noise, ReportGraph, RuleTrial, Worst
+from zeropoint.report.document.graph import ReportNode
 from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]
@@ -41,7 +41,7 @@ OTHER_OBSERVERS = ("minmax", "mse")
 WIDE = 16
 
 
-def worst_nodes(graph: Graph, noise: Mapping[str, Noise], count: int = WORST) -> list[Node]:
+def worst_nodes(graph: ReportGraph, noise: Mapping[str, Noise], count: int = WORST) -> list[ReportNode]:
     """The integer kernels that add most noise, the worst first."""
     kernels = [node for node in graph.nodes if node.kind == "kernel" and node.id in noise]
     ranked = sorted(kernels, key=lambda node: -noise[node.id].added)
@@ -61,7 +61,7 @@ class Trials:
     distributions: Mapping[str, Distribution]
     mask: str | None = None
 
-    def run(self, nodes: Sequence[Node], progress: Progress) -> list[Worst]:
+    def run(self, nodes: Sequence[ReportNode], progress: Progress) -> list[Worst]:
         """Every rule for every node, the best first."""
         engine = self._engine
         reference = engine.prepare(self.calibrated)
@@ -77,7 +77,7 @@ class Trials:
     def _engine(self) -> Engine:
         return masked(QuickestEngine(len(self.samples)), self.mask)
 
-    def _rules(self, node: Node) -> Iterator[tuple[str, Callable[[], Program]]]:
+    def _rules(self, node: ReportNode) -> Iterator[tuple[str, Callable[[], Program]]]:
         """The rules for a node: the setting as a user writes it, and the calibrated program under it."""
         rows = named_target(str(self.settings["target"])).by_kernel.get(node.kernel, ())
         widths = {width for row in rows for width in row.output.widths}
@@ -91,11 +91,11 @@ class Trials:
                     yield f"observer: {observer}", partial(_with_range, self.calibrated, node.name, ranges[observer])
         yield "quantize: false", lambda: self._demanded(node, {"quantize": False})
 
-    def _demanded(self, node: Node, setting: Mapping[str, object]) -> Program:
+    def _demanded(self, node: ReportNode, setting: Mapping[str, object]) -> Program:
         return apply_recipe(self.calibrated, recipe_of([{"name": node.name, **setting}]))
 
     def _trial(
-        self, node: Node, rule: tuple[str, Callable[[], Program]], before: float, expected: Sequence[Sample]
+        self, node: ReportNode, rule: tuple[str, Callable[[], Program]], before: float, expected: Sequence[Sample]
     ) -> RuleTrial:
         setting, made = rule
         written = f"- {{name: {json.dumps(node.name)}, {setting}}}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.report.document import Graph, Histogram, NodeValues
+from zeropoint.report.document import Histogram, NodeValues, ReportGraph
 from zeropoint.report.document.graph import ShownParameters
 
 BINS = 64
@@ -17,7 +17,7 @@ CASTS = frozenset(op.name for op in (StorageCastOp, UniformQuantizeOp, UniformDe
 """The ops between floats and integers."""
 
 
-def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -> dict[str, NodeValues]:
+def calibrated_values(graph: ReportGraph, distributions: Mapping[str, Distribution]) -> dict[str, NodeValues]:
     """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value.
 
     Kernels that share their name are left out: the keys do not tell them apart. Casts at the edges, which have the name
@@ -32,7 +32,9 @@ def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -
     }
 
 
-def observed_values(graph: Graph, distributions: Mapping[str, Distribution], source: str) -> dict[str, NodeValues]:
+def observed_values(
+    graph: ReportGraph, distributions: Mapping[str, Distribution], source: str
+) -> dict[str, NodeValues]:
     """The values that the float program had on the data of the report, by node."""
     chosen = {node.id: node.parameters for node in graph.nodes}
     return {node: values_of(found, source, chosen[node]) for node, found in distributions.items()}

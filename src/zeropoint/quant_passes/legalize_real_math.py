@@ -96,7 +96,7 @@ LEGALIZATIONS: Mapping[type[Operation], Callable[[Add, Any, Weights], SSAValue]]
 }
 
 
-def _clamped(add: Add, op: fxp.RealOp, value: SSAValue, weights: Weights) -> SSAValue:
+def _clamped(add: Add, op: fxp.ClampedRealOp, value: SSAValue, weights: Weights) -> SSAValue:
     for bound, kind in zip(op.bounds, (hlo.MaximumOp, hlo.MinimumOp), strict=True):
         value = value if bound is None else add(kind(value, _splat(add, bound, value, weights)))
     return value
@@ -104,11 +104,11 @@ def _clamped(add: Add, op: fxp.RealOp, value: SSAValue, weights: Weights) -> SSA
 
 def legalize_real_math(program: Program) -> Program:
     """Expand every real math op on floats; the program itself if there is none."""
-    if not any(isinstance(op, fxp.RealOp) and is_real(op) for op in program.module.walk()):
+    if not any(isinstance(op, fxp.ClampedRealOp) and is_real(op) for op in program.module.walk()):
         return program
     program = program.clone()
     for op in list(program.module.walk()):
-        if not isinstance(op, fxp.RealOp) or not is_real(op):
+        if not isinstance(op, fxp.ClampedRealOp) or not is_real(op):
             continue
         builder = Builder(InsertPoint.before(op))
 

@@ -22,7 +22,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.noise import decibels
-from zeropoint.report.document import Document, Graph, Node, graph_of
+from zeropoint.report.document import Document, ReportGraph, ReportNode, graph_of
 
 GOOD, MIDDLE, BAD = "#eef2f7", "#fbc77a", "#d8432b"
 
@@ -100,7 +100,7 @@ def _collection(document: Document, program: Program) -> dict[str, Any]:
     return {"label": document.header.model, "graphs": [{"id": "integer program", "nodes": nodes}]}
 
 
-def _ids(graph: Graph) -> Iterator[tuple[Operation, str]]:
+def _ids(graph: ReportGraph) -> Iterator[tuple[Operation, str]]:
     """The id of every op: the node's name for the last one of a node, if that is free."""
     taken: set[str] = {node.id for node in graph.nodes}
     for node in graph.nodes:
@@ -110,7 +110,7 @@ def _ids(graph: Graph) -> Iterator[tuple[Operation, str]]:
             yield op, name
 
 
-def _entries(node: Node, graph: Graph, ids: Mapping[Operation, str]) -> Iterator[dict[str, Any]]:
+def _entries(node: ReportNode, graph: ReportGraph, ids: Mapping[Operation, str]) -> Iterator[dict[str, Any]]:
     """The entries of a node: one per op, or one for an input or output."""
     ops = graph.ops.get(node.id, [])
     if not ops:
@@ -125,7 +125,7 @@ def _entries(node: Node, graph: Graph, ids: Mapping[Operation, str]) -> Iterator
         yield _entry(ids[op], label, group, edges, attributes, _type(op.results[0]) if op.results else "")
 
 
-def _last(node: str, graph: Graph, ids: Mapping[Operation, str]) -> str:
+def _last(node: str, graph: ReportGraph, ids: Mapping[Operation, str]) -> str:
     """The id of the entry that makes a node's result."""
     return ids[graph.ops[node][-1]] if node in graph.ops else node
 

@@ -31,9 +31,9 @@ from zeropoint.targets import (
     Custom,
     FixedScale,
     KernelRow,
+    KernelSignature,
     Role,
     SameScale,
-    Signature,
     Target,
 )
 
@@ -160,13 +160,13 @@ def _gives_accumulators(region: QuantizeRegionOp, types: dict[int, UniformQuanti
     return not output.zero_points.any() and np.array_equal(output.scales, products)
 
 
-def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> Signature:
+def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> KernelSignature:
     def storage(index: int) -> Storage | None:
         found = types.get(index)
         return None if found is None else found.storage
 
     output, *more = (storage(~i) for i in range(len(region.outputs)))
-    return Signature(tuple(storage(i) for i in range(len(region.inputs))), output, tuple(more))
+    return KernelSignature(tuple(storage(i) for i in range(len(region.inputs))), output, tuple(more))
 
 
 def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> KernelRow | None:

@@ -32,7 +32,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.operands import contraction_in, operand_type
 from zeropoint.targets import Custom, KernelRow, Role
 
@@ -51,7 +51,7 @@ def open_type(value: SSAValue, storage: Storage, minimum: float | None, maximum:
 
 
 def constant_port(
-    kernel: Kernel,
+    kernel: ChosenKernel,
     index: int,
     before: Sequence[Attribute | None],
     weights: Weights,
@@ -133,7 +133,12 @@ def _misfit(
 
 
 def checked_constant(
-    kernel: Kernel, index: int, made: UniformQuantizedType, before: Sequence[Attribute], weights: Weights, source: str
+    kernel: ChosenKernel,
+    index: int,
+    made: UniformQuantizedType,
+    before: Sequence[Attribute],
+    weights: Weights,
+    source: str,
 ) -> UniformQuantizedType:
     """The type `made` that a function gave a constant operand, checked against the settled types `before` it.
 

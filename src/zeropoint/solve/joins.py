@@ -35,7 +35,7 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
@@ -73,7 +73,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
 
     Those that integer kernels read as well are copied.
     """
-    kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
+    kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     for op in list(program.entry.ops):
         kernel = kernels.get(op)
@@ -127,7 +127,7 @@ def _observed_step(value: SSAValue, constraints: Constraints, storage: Storage =
 
 def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
     """The kernels that move a result of a float op to float ops, each with the reason."""
-    kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
+    kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     for kernel in kernels.values():
         picks = kernel.row.kernel == "gather"
@@ -144,7 +144,7 @@ def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
     return found
 
 
-def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, float] | None:
+def _hurt_part(program: Program, kernel: ChosenKernel, specs: Specs) -> tuple[str, float] | None:
     """The operand that loses most by the shared scale, as (name, ratio to its own scale); None if none loses much."""
     output = _joined_output(kernel)
     if output is None or is_rescale(kernel.region):
@@ -162,14 +162,14 @@ def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, flo
     return (name, times) if parts else None
 
 
-def _joined_output(kernel: Kernel) -> int | None:
+def _joined_output(kernel: ChosenKernel) -> int | None:
     """The port of the result that has elements of the operands; None if there is none, or it is not quantized."""
     row = kernel.row
     moved = row.kernel in PASSES_ELEMENTS and row.output.role is not Role.OTHER
     return OUTPUT if row.tied_output is None and moved else row.tied_output
 
 
-def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
+def _own_step(program: Program, kernel: ChosenKernel, index: int, value: SSAValue, graph: PortGraph) -> float:
     """The scale that an operand would have alone; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
         # A float value may have readers of other widths.
@@ -182,8 +182,8 @@ def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, gra
 
 
 def _only_for_floats(
-    kernel: Kernel,
-    kernels: Mapping[Operation, Kernel],
+    kernel: ChosenKernel,
+    kernels: Mapping[Operation, ChosenKernel],
     constraints: Constraints,
 ) -> list[QuantizeRegionOp] | None:
     """The kernels that pass a result on to its float readers, unchanged.

@@ -28,14 +28,14 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import Role
 from zeropoint.targets.logical_kernels import MOVEMENTS, PASSES_ELEMENTS
 
 TERMS = 16
 """A product by constants of up to this many terms is as cheap in float: a linear or cubic interpolation has no more."""
-Kernels = Mapping[Operation, Kernel]
+Kernels = Mapping[Operation, ChosenKernel]
 
 
 @dataclass
@@ -80,7 +80,7 @@ class KeptApart:
                     self.chain[op] = None
             op = op.next_op
 
-    def _handed_on(self, op: Operation, kernel: Kernel | None, parts: Mapping[SSAValue, Array]) -> list[Array]:
+    def _handed_on(self, op: Operation, kernel: ChosenKernel | None, parts: Mapping[SSAValue, Array]) -> list[Array]:
         """The parts of the results of an op; none if it may not stay float, or does not keep parts apart."""
         if kernel is not None and (is_rescale(kernel.region) or is_fixed(kernel, self.constraints)):
             return []
@@ -148,14 +148,14 @@ class KeptApart:
             self.constraints.variances[copy] = self.constraints.variances[region]
 
 
-def is_fixed(kernel: Kernel, constraints: Constraints) -> bool:
+def is_fixed(kernel: ChosenKernel, constraints: Constraints) -> bool:
     """Whether a recipe or a pinned type requires quantization of a kernel."""
     values = [*kernel.region.inputs, *kernel.region.outputs]
     pinned = any(known.pinned for known in map(constraints.get, values) if known is not None)
     return bool(kernel.demands) or pinned
 
 
-def passes_on(kernel: Kernel, index: int) -> bool:
+def passes_on(kernel: ChosenKernel, index: int) -> bool:
     """Whether elements of an operand become elements of the result."""
     row = kernel.row
     moved = row.kernel in PASSES_ELEMENTS and row.input_rule(index).role is not Role.OTHER

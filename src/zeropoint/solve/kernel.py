@@ -19,7 +19,7 @@ ADDS_ELEMENTS = ("pad",)
 
 
 @dataclass
-class Kernel:
+class ChosenKernel:
     """A region with its row. `storages` has one entry per port, by its index.
 
     `position` is its rank in the canonical order (`order.py`), in which definitions come before uses.

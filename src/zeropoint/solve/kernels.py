@@ -35,7 +35,7 @@ from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.blocks import demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import unrounded_kernels
-from zeropoint.solve.kernel import Kernel, is_float, result_ports
+from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
@@ -49,10 +49,10 @@ from zeropoint.targets import (
     EitherSign,
     Free,
     KernelRow,
+    KernelSignature,
     PortRule,
     Role,
     SameScale,
-    Signature,
     Target,
     in_four_bits,
 )
@@ -91,9 +91,9 @@ class KernelChoice:
     asked: dict[Port, Asked] = field(init=False)
     weights: Weights = field(init=False)
 
-    def choose(self, program: Program) -> list[Kernel]:
+    def choose(self, program: Program) -> list[ChosenKernel]:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the others."""
-        kernels: list[Kernel] = []
+        kernels: list[ChosenKernel] = []
         self.weights = program.weights
         self.widths = unrounded_kernels(program, self.target, self.constraints)
         self.asked = reader_storages(program, self.target)
@@ -113,11 +113,11 @@ class KernelChoice:
         kernels = self._without_comparisons_of_floats(kernels)
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
-    def _without_comparisons_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
+    def _without_comparisons_of_floats(self, kernels: list[ChosenKernel]) -> list[ChosenKernel]:
         """Keep a comparison float if it reads a float, or what kernels move from one: rounding that would only move
         where its result changes. A score must not be less than the least of the greatest scores if it is that one.
         """
-        chosen: dict[Operation, Kernel] = {kernel.region: kernel for kernel in kernels}
+        chosen: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in kernels}
         left: set[QuantizeRegionOp] = set()
         for kernel in kernels:
             if kernel.row.kernel in COMPARISONS and not kernel.demands:
@@ -128,7 +128,7 @@ class KernelChoice:
                     left.add(kernel.region)
         return [kernel for kernel in kernels if kernel.region not in left]
 
-    def _moved_from(self, value: SSAValue, chosen: Mapping[Operation, Kernel]) -> SSAValue:
+    def _moved_from(self, value: SSAValue, chosen: Mapping[Operation, ChosenKernel]) -> SSAValue:
         """The result of an op that kernels of one operand move the elements of a value from; the value itself if it is
         not moved."""
         while not self._is_pinned(value) and isinstance(value.owner, Operation) and value.owner in chosen:
@@ -145,7 +145,7 @@ class KernelChoice:
         known = self.constraints.get(value)
         return known is not None and known.pinned is not None
 
-    def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
+    def _without_sums_of_floats(self, kernels: list[ChosenKernel]) -> list[ChosenKernel]:
         """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.
 
         Visits kernels in reverse, because a sum's readers must be decided first.
@@ -167,7 +167,7 @@ class KernelChoice:
                 kernel.region.attributes[FLOAT_REASON] = StringAttr("a sum that only floats read")
         return [kernel for kernel in kernels if kernel.region in chosen]
 
-    def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
+    def _kernel(self, region: QuantizeRegionOp, position: int) -> ChosenKernel | str:
         """The kernel of a region, or the reason why it has none."""
         name = region.logical_kernel.data
         kept = self.left.get(region) or self._kept_float(region)
@@ -190,11 +190,11 @@ class KernelChoice:
         # would widen every kernel behind it.
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
-        return self._unfit(region, found[0], demands) or Kernel(
+        return self._unfit(region, found[0], demands) or ChosenKernel(
             region, *found, position, demands, self.target.scale_type
         )
 
-    def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: Signature) -> str:
+    def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
         """The reason why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
@@ -219,7 +219,7 @@ class KernelChoice:
         return None if array is None or not array.size else int(quantize(array, pinned, expressed=np.float64).min())
 
     def _match(
-        self, region: QuantizeRegionOp, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
+        self, region: QuantizeRegionOp, rows: Sequence[KernelRow], signature: KernelSignature, demands: dict[str, str]
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
         """The first fitting row with its storages; rows of the output width that a recipe demands take precedence.
 
@@ -299,7 +299,7 @@ class KernelChoice:
             return f"kernel '{row.kernel}' requires zero point {rule.zero_point}, its weight is pinned to {pinned}"
         return None
 
-    def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
+    def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> KernelSignature:
         inputs = tuple(
             self._demand(value, spec, neighbours, (region, index))
             for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
@@ -308,7 +308,7 @@ class KernelChoice:
             self._demand(value, spec, False, (region, port))
             for (port, value), spec in zip(result_ports(region), region.output_specs, strict=True)
         )
-        return Signature(inputs, output, tuple(more))
+        return KernelSignature(inputs, output, tuple(more))
 
     def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: Port) -> Demand:
         known = self.constraints.get(value)
@@ -331,7 +331,7 @@ class KernelChoice:
         return self.storage_of.get(value) if neighbours else None
 
 
-def _with_weights(signature: Signature, region: QuantizeRegionOp, demands: Mapping[str, str]) -> Signature:
+def _with_weights(signature: KernelSignature, region: QuantizeRegionOp, demands: Mapping[str, str]) -> KernelSignature:
     """The signature with the storage of weights that a recipe demands, unless the model pins it."""
     storage = demanded_storage(demands)
     first, *others = signature.inputs
@@ -354,11 +354,11 @@ def _is_tied(row: KernelRow) -> bool:
     return isinstance(row.relation, SameScale)
 
 
-def _of_either_sign(signature: Signature) -> Signature:
+def _of_either_sign(signature: KernelSignature) -> KernelSignature:
     """The signature with each storage allowed in either signedness; 32-bit storage, used for biases, stays signed."""
 
     def other(demand: Demand) -> Demand:
         return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
 
     output, *more = map(other, signature.outputs)
-    return Signature(tuple(map(other, signature.inputs)), output, tuple(more))
+    return KernelSignature(tuple(map(other, signature.inputs)), output, tuple(more))

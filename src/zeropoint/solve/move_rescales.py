@@ -43,7 +43,7 @@ from zeropoint.solve.classes import cuts_off
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.headroom import HeadroomPorts, greatest_real, least_output_scale
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice, left_float
 from zeropoint.solve.operands import operand_type
 from zeropoint.solve.precision import TOLERANCE
@@ -82,7 +82,7 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
 @dataclass
 class _Moves:
     program: Program
-    kernels: Mapping[Operation, Kernel]
+    kernels: Mapping[Operation, ChosenKernel]
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
         """Make the first move that fits. Returns False if none does."""
@@ -159,7 +159,7 @@ class _Moves:
         self._replace(rescale, value)
         return True
 
-    def _least_scale(self, kernel: Kernel, inputs: tuple[Attribute, ...]) -> float:
+    def _least_scale(self, kernel: ChosenKernel, inputs: tuple[Attribute, ...]) -> float:
         arrays = tuple(constant_array(value, self.program.weights) for value in kernel.region.inputs)
         greatest = tuple(greatest_real(spec, array) for spec, array in zip(inputs, arrays, strict=True))
         return least_output_scale(HeadroomPorts(kernel.region, greatest, arrays, self.program.weights))
@@ -231,7 +231,7 @@ class _Moves:
         return specs
 
     def _follows(
-        self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType | None
+        self, kernel: ChosenKernel, index: int, before: list[Attribute], output: UniformQuantizedType | None
     ) -> Attribute:
         owner = kernel.region.inputs[index].owner
         pinned = owner.attributes.get(PINNED) if isinstance(owner, Operation) else None
@@ -272,7 +272,7 @@ def move_rescales(program: Program, target: Target) -> Program:
     program = program.clone()
     before = rescale_count(program)
     if before:
-        kernels: dict[Operation, Kernel] = {
+        kernels: dict[Operation, ChosenKernel] = {
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
         moves = _Moves(program, kernels)

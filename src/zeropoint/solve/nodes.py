@@ -10,7 +10,7 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 
 
 @dataclass(eq=False)
-class Node:
+class PortNode:
     """Ports and values that always share one type.
 
     `position` is that of the first of them in the canonical order; `reader` is a kernel that has or reads it;

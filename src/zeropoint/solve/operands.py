@@ -19,7 +19,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.solve.blocks import block_type, with_room
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, sum_limit, weight_type
 from zeropoint.targets import Role
@@ -33,7 +33,7 @@ def contraction_in(region: QuantizeRegionOp) -> Contraction | None:
 
 
 def operand_type(
-    kernel: Kernel,
+    kernel: ChosenKernel,
     index: int,
     before: Sequence[Attribute],
     output: UniformQuantizedType | None,
@@ -85,7 +85,7 @@ def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> Fl
 
 
 def _weight_type(
-    kernel: Kernel,
+    kernel: ChosenKernel,
     index: int,
     array: Array,
     given: Attribute,
@@ -133,7 +133,7 @@ def _weight_type(
     )
 
 
-def _in_pairs(kernel: Kernel, contraction: Contraction | None, array: Array) -> Array | None:
+def _in_pairs(kernel: ChosenKernel, contraction: Contraction | None, array: Array) -> Array | None:
     """The weights as (channels, terms) if the kernel adds the products of adjacent terms in 16 bits first."""
     if contraction is None or kernel.row.pair_bits is None or not adds_pairs(contraction):
         return None
@@ -146,7 +146,7 @@ def _along(channels: tuple[int, Array], axis: int) -> Array:
     return ranges if stated == axis else np.array([[ranges[:, 0].min(), ranges[:, 1].max()]])
 
 
-def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
+def weight_facts(kernel: ChosenKernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
     """The fact that explains why a pinned weight has greater scales than its pin; empty if it has the pinned ones."""
     if pinned is None or len(found) < 2 or kernel.row.input_rule(1).role is not Role.WEIGHT:
         return []

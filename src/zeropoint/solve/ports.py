@@ -25,9 +25,9 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import middle, real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import rebased
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.precision import coarser, needs, own_step, step_of
 from zeropoint.solve.read_ranges import CALIBRATED, taken_by
 from zeropoint.solve.termination import Port
@@ -61,11 +61,11 @@ class PortGraph:
     that kernels produce. `makers` has the results that define a node's values: several for coupled values.
     """
 
-    kernels: list[Kernel]
+    kernels: list[ChosenKernel]
     constraints: Constraints
     joined: Collection[SSAValue] = ()
     made: set[SSAValue] = field(default_factory=set[SSAValue])
-    nodes: dict[int, Node] = field(default_factory=dict[int, Node])
+    nodes: dict[int, PortNode] = field(default_factory=dict[int, PortNode])
     edges: list[Edge] = field(default_factory=list[Edge])
     value_nodes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     port_nodes: dict[Port, int] = field(default_factory=dict[Port, int])
@@ -73,10 +73,10 @@ class PortGraph:
     steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
-    makers: dict[Node, list[Node]] = field(default_factory=dict[Node, list[Node]])
+    makers: dict[PortNode, list[PortNode]] = field(default_factory=dict[PortNode, list[PortNode]])
 
     @staticmethod
-    def of(kernels: list[Kernel], constraints: Constraints, joined: Collection[SSAValue] = ()) -> PortGraph:
+    def of(kernels: list[ChosenKernel], constraints: Constraints, joined: Collection[SSAValue] = ()) -> PortGraph:
         """The graph of a program's kernels. Raises PropagationError if coupled values are pinned to two types."""
         graph = PortGraph(kernels, constraints, joined)
         graph.kernels = sorted(kernels, key=lambda kernel: kernel.position)
@@ -126,7 +126,7 @@ class PortGraph:
         """The node of a port."""
         return self.find(self.port_nodes[port])
 
-    def _add_kernel(self, kernel: Kernel) -> None:
+    def _add_kernel(self, kernel: ChosenKernel) -> None:
         ports = list(kernel.ports())
         for index, value in ports:
             if value not in self.value_nodes:
@@ -158,10 +158,10 @@ class PortGraph:
                 )
             self._tie(self.value_nodes[other], self.value_nodes[value])
 
-    def _node(self, number: int, kernel: Kernel, port: int, value: SSAValue) -> Node:
+    def _node(self, number: int, kernel: ChosenKernel, port: int, value: SSAValue) -> PortNode:
         root = self.find(number)
         if root not in self.nodes:
-            self.nodes[root] = Node(kernel.position, kernel.storage(port), written_name(value), kernel.name)
+            self.nodes[root] = PortNode(kernel.position, kernel.storage(port), written_name(value), kernel.name)
         return self.nodes[root]
 
     def _fill_nodes(self) -> None:
@@ -209,13 +209,13 @@ class PortGraph:
             node = self.nodes[self.find(number)]
             node.need = min(node.need, need)
 
-    def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
+    def _note_made(self, at_value: PortNode, at_port: PortNode, value: SSAValue) -> None:
         """Record the kernel that produces a value, and the range that the value has because of it."""
         self.makers.setdefault(at_value, []).append(at_port)
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
 
-    def _note_moved(self, kernel: Kernel, result: int, value: SSAValue) -> None:
+    def _note_moved(self, kernel: ChosenKernel, result: int, value: SSAValue) -> None:
         """Record the range of a result without statistics whose elements come from an operand."""
         operand = kernel.moved_operand(result)
         moved = None if operand is None else self._known(operand, kernel, 0)
@@ -231,7 +231,7 @@ class PortGraph:
             if kernel.row.tied(index) or kernel.row.input_rule(index).zero_point is not None
         }
 
-    def _known(self, value: SSAValue, kernel: Kernel, index: int) -> ValueConstraint:
+    def _known(self, value: SSAValue, kernel: ChosenKernel, index: int) -> ValueConstraint:
         """The constraint of a value as this port sees it; a fixed type replaces the observed range."""
         known = self.constraints.get(value) or ValueConstraint()
         if known.pinned is not None:
@@ -243,7 +243,7 @@ class PortGraph:
             return ValueConstraint(low, high, 3)
         return known
 
-    def _read(self, value: SSAValue, kernel: Kernel, index: int) -> ValueConstraint:
+    def _read(self, value: SSAValue, kernel: ChosenKernel, index: int) -> ValueConstraint:
         """The constraint of a value as this port sees it; of a float value, the range that the kernel takes."""
         known = self._known(value, kernel, index)
         taken = taken_by(kernel.region, self.constraints) if self.is_quantized_by_readers(value) else None
@@ -255,7 +255,7 @@ class PortGraph:
         fact = Fact("range", f"[{low:g}, {high:g}]", "calibrated", f"all that {kernel.name} reads of it")
         return replace(known, minimum=low, maximum=high, extremes=None, facts=[*known.facts, fact])
 
-    def _fill_port(self, node: Node, known: ValueConstraint, kernel: Kernel, index: int) -> None:
+    def _fill_port(self, node: PortNode, known: ValueConstraint, kernel: ChosenKernel, index: int) -> None:
         rule, fixed = kernel.row.rule(index), kernel.row.fixed(index, kernel.storage(index))
         if rule.zero_point is not None:
             node.zero_point, node.zero_point_by = rule.zero_point, f"kernel {kernel.name}"
@@ -267,7 +267,7 @@ class PortGraph:
             node.zero_point, node.zero_point_by = middle(kernel.storage(index)), "the recipe"
         node.widen(known.minimum, known.maximum, known.facts, written_name(kernel.value(index)))
 
-    def _fill_value(self, node: Node, known: ValueConstraint, name: str) -> None:
+    def _fill_value(self, node: PortNode, known: ValueConstraint, name: str) -> None:
         if known.pinned is None:
             node.widen(known.minimum, known.maximum, known.facts, name)
         elif node.fixed is None:
@@ -277,7 +277,7 @@ class PortGraph:
             node.minimum, node.maximum = known.minimum, known.maximum
 
 
-def _fill_zero_point(node: Node, makers: Sequence[Node]) -> None:
+def _fill_zero_point(node: PortNode, makers: Sequence[PortNode]) -> None:
     """Give a value the zero point that its maker requires.
 
     Of coupled values, one maker may require a zero point that another one does not. It is taken if it makes the scale

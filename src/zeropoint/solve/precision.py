@@ -24,7 +24,7 @@ from math import inf
 from zeropoint.ir.quant import Storage
 from zeropoint.numerics.ranges import least_scale
 from zeropoint.solve.classes import middle
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.nodes import PortNode
 
 TOLERANCE = 2**0.5
 """How many times coarser than the best possible a reader's scale may be: half a bit.
@@ -51,7 +51,7 @@ def step_of(minimum: float | None, maximum: float | None, storage: Storage, zero
     return least_scale(zero_point, low, high, storage.minimum, storage.maximum)
 
 
-def own_step(node: Node) -> float:
+def own_step(node: PortNode) -> float:
     """The scale that a node has alone: of its fixed type, or of its range."""
     return node.fixed.scale if node.fixed else step_of(node.minimum, node.maximum, node.storage, node.zero_point)
 

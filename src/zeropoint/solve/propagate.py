@@ -48,7 +48,7 @@ from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_resu
 from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
@@ -74,7 +74,7 @@ class _Settlement:
     )
 
     @cached_property
-    def _ranked(self) -> dict[Operation, tuple[int, Kernel]]:
+    def _ranked(self) -> dict[Operation, tuple[int, ChosenKernel]]:
         """The kernels by region, with their positions in the canonical order."""
         return {kernel.region: (rank, kernel) for rank, kernel in enumerate(self.specs.graph.kernels)}
 
@@ -83,7 +83,7 @@ class _Settlement:
         """The arrays of the program."""
         return self.program.weights
 
-    def leave_room(self, kernel: Kernel) -> None:
+    def leave_room(self, kernel: ChosenKernel) -> None:
         """Raise the output scale of a kernel to the least one that its requantization supports (`headroom.py`).
 
         Raises PropagationError for a constant with NaN or infinities.
@@ -112,10 +112,10 @@ class _Settlement:
                 why = f"kernel {kernel.name} sums {terms} terms and overflows beyond {steps} steps a term"
                 self.specs.port_class((region, port)).at_least(1 / (steps * terms), why)
 
-    def _port_type(self, kernel: Kernel, index: int, value: SSAValue) -> UniformQuantizedType | None:
+    def _port_type(self, kernel: ChosenKernel, index: int, value: SSAValue) -> UniformQuantizedType | None:
         return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
 
-    def settle(self, kernel: Kernel) -> None:
+    def settle(self, kernel: ChosenKernel) -> None:
         """Write the specs of a region, and insert the rescales that its operands and its results need."""
         region = kernel.region
         outputs = {port: self.specs.port_type((region, port)) for port, _ in kernel.results()}
@@ -132,7 +132,7 @@ class _Settlement:
             self.versions[value] = {outputs[port]: value}
             self._rescale_output(kernel, port, value, outputs[port])
 
-    def _settle_inputs(self, kernel: Kernel, output: UniformQuantizedType | None) -> list[Attribute]:
+    def _settle_inputs(self, kernel: ChosenKernel, output: UniformQuantizedType | None) -> list[Attribute]:
         """The types of the operands. `output` is the type of the results that share theirs."""
         region, found = kernel.region, list[Attribute]()
         for index, operand in enumerate(list(region.inputs)):
@@ -151,7 +151,7 @@ class _Settlement:
                 found.append(operand_type(kernel, index, found, output, self.weights, pinned, channels))
         return found
 
-    def _state(self, kernel: Kernel, found: list[Attribute], outputs: Mapping[int, UniformQuantizedType]) -> None:
+    def _state(self, kernel: ChosenKernel, found: list[Attribute], outputs: Mapping[int, UniformQuantizedType]) -> None:
         """Record the facts of a region's weight and of its results."""
         region = kernel.region
         weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
@@ -167,7 +167,7 @@ class _Settlement:
             constant.owner.attributes[PINNED] = known.pinned
         return known.pinned
 
-    def _facts(self, kernel: Kernel, result: int, output: UniformQuantizedType) -> list[Fact]:
+    def _facts(self, kernel: ChosenKernel, result: int, output: UniformQuantizedType) -> list[Fact]:
         port = (kernel.region, result)
         if port in self.specs.apart:
             return [Fact("parameters", str(output), "kernel", self.specs.apart[port][1])]
@@ -175,7 +175,7 @@ class _Settlement:
         chosen = [] if found.fixed is not None else [Fact("parameters", str(output), "default", f"{found.rule} range")]
         return [*found.facts, *chosen]
 
-    def _rescale_output(self, kernel: Kernel, port: int, value: SSAValue, output: UniformQuantizedType) -> None:
+    def _rescale_output(self, kernel: ChosenKernel, port: int, value: SSAValue, output: UniformQuantizedType) -> None:
         """If the value's class has other parameters than the kernel's output, rescale; all users read the result."""
         own = self.specs.value_class(value).parameters()
         if own == output or self._adds_nothing(value, own, output):
@@ -201,7 +201,7 @@ class _Settlement:
             return False
         return not cuts_off(own, output) and not any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
 
-    def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: Kernel, index: int) -> SSAValue:
+    def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: ChosenKernel, index: int) -> SSAValue:
         """The value with the type that a port needs: itself or a rescaled copy, reused if there is one."""
         if self.specs.graph.is_quantized_by_readers(value):
             return value
@@ -324,7 +324,7 @@ def _is_typed(value: SSAValue) -> bool:
 
 
 @contextmanager
-def _noting_region(kernel: Kernel) -> Generator[None]:
+def _noting_region(kernel: ChosenKernel) -> Generator[None]:
     """Give errors the op of a kernel, and other errors than PropagationError its name."""
     try:
         yield

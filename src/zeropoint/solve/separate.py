@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.solve.classes import holds
 from zeropoint.solve.mincut import FlowNetwork
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import Edge, PortGraph
 from zeropoint.solve.precision import coarser, own_step, step_of
 from zeropoint.solve.termination import NoProgress
@@ -153,7 +153,7 @@ class Pieces:
             network.connect(port, from_users, unbounded)
 
 
-def _differ(value: Node, port: Node) -> tuple[str, str] | None:
+def _differ(value: PortNode, port: PortNode) -> tuple[str, str] | None:
     """The reason why the two ends of an edge can never have one type, as (value's, port's) demand; None if they can."""
     if value.fixed is not None and port.fixed is not None and value.fixed != port.fixed:
         return f"{value.fixed} ({value.fixed_by})", f"{port.fixed} ({port.fixed_by})"
@@ -178,7 +178,7 @@ def separate(graph: PortGraph) -> list[list[int]]:
     return settled
 
 
-Numbered = Sequence[tuple[int, Node]]
+Numbered = Sequence[tuple[int, PortNode]]
 
 
 def find_collision(piece: Numbered) -> Collision | None:
@@ -199,7 +199,7 @@ def _of_fixed(piece: Numbered) -> Collision | None:
     return Collision(first, _numbers(others), (f"{kind} ({fixed.fixed_by})", _wish(others[0][1])))
 
 
-def _unsuited(node: Node, fixed: Node) -> bool:
+def _unsuited(node: PortNode, fixed: PortNode) -> bool:
     kind = fixed.fixed
     assert kind is not None
     if node.fixed is not None or not holds(kind, node.minimum, node.maximum) or coarser(kind.scale, node.need):
@@ -207,7 +207,7 @@ def _unsuited(node: Node, fixed: Node) -> bool:
     return node.zero_point is not None and node.zero_point != kind.zero_point
 
 
-def _wish(node: Node) -> str:
+def _wish(node: PortNode) -> str:
     """The demand of a node, for messages."""
     if node.fixed is not None:
         return f"{node.fixed} ({node.fixed_by})"
@@ -255,7 +255,7 @@ def _of_ranges(piece: Numbered) -> Collision | None:
     return Collision([number for number in _numbers(hurt) if number not in set(second)], second, (own, wide))
 
 
-def _shared_step(nodes: Sequence[Node]) -> float:
+def _shared_step(nodes: Sequence[PortNode]) -> float:
     """The scale of nodes if they share one type."""
     lows = [node.minimum for node in nodes if node.minimum is not None]
     highs = [node.maximum for node in nodes if node.maximum is not None]
@@ -263,10 +263,10 @@ def _shared_step(nodes: Sequence[Node]) -> float:
     return step_of(min(lows, default=None), max(highs, default=None), nodes[0].storage, zero_point)
 
 
-def _farthest(node: Node, piece: Numbered) -> list[tuple[int, Node]]:
+def _farthest(node: PortNode, piece: Numbered) -> list[tuple[int, PortNode]]:
     """The nodes that extend farthest beyond the range of `node`; used if no single one makes it too coarse."""
 
-    def beyond(other: Node) -> float:
+    def beyond(other: PortNode) -> float:
         low, high = (node.minimum or 0.0) - (other.minimum or 0.0), (other.maximum or 0.0) - (node.maximum or 0.0)
         return max(low, high, 0.0)
 
@@ -274,5 +274,5 @@ def _farthest(node: Node, piece: Numbered) -> list[tuple[int, Node]]:
     return [pair for pair in piece if beyond(pair[1]) == most]
 
 
-def _numbers(piece: Iterable[tuple[int, Node]]) -> list[int]:
+def _numbers(piece: Iterable[tuple[int, PortNode]]) -> list[int]:
     return [number for number, _ in piece]

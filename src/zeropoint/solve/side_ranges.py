@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.kernel import is_float
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
@@ -31,7 +31,7 @@ def with_ranges_that_matter(graph: PortGraph, fixed: Collection[SSAValue]) -> li
     """Those of the values `fixed` whose ranges matter, in program order."""
     pieces = _connected(graph)
     values: dict[int, list[SSAValue]] = {}
-    nodes: dict[int, list[Node]] = {}
+    nodes: dict[int, list[PortNode]] = {}
     for value, number in graph.value_nodes.items():
         values.setdefault(pieces[graph.find(number)], []).append(value)
     for number, node in graph.nodes.items():
@@ -89,7 +89,7 @@ def _connected(graph: PortGraph) -> dict[int, int]:
     return least
 
 
-def _have_one_type(nodes: Collection[Node]) -> bool:
+def _have_one_type(nodes: Collection[PortNode]) -> bool:
     """Whether nodes accept one fixed type."""
     kinds = {node.fixed for node in nodes if node.fixed is not None}
     points = {node.zero_point for node in nodes if node.zero_point is not None} | {kind.zero_point for kind in kinds}

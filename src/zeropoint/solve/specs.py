@@ -21,8 +21,8 @@ from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import ScaleClass, holds
 from zeropoint.solve.functions import Types, ask, constant_port, is_settable, open_type
-from zeropoint.solve.kernel import Kernel
-from zeropoint.solve.nodes import Node
+from zeropoint.solve.kernel import ChosenKernel
+from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
 from zeropoint.solve.termination import Port
@@ -63,7 +63,7 @@ class Specs:
         """The type that a kernel sees at a port. Raises MissingStatistics if the type cannot be decided."""
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
-    def run_functions(self, kernels: list[Kernel], weights: Weights) -> None:
+    def run_functions(self, kernels: list[ChosenKernel], weights: Weights) -> None:
         """Call the functions of kernels until none of them sets anything.
 
         Raises PropagationError if a function fails or sets a type that its port cannot have.
@@ -79,7 +79,13 @@ class Specs:
                 self._confirm(kernel, weights)
 
     def _work(
-        self, first: list[Kernel], custom: list[Kernel], done: set[Port], weights: Weights, *, from_ranges: bool
+        self,
+        first: list[ChosenKernel],
+        custom: list[ChosenKernel],
+        done: set[Port],
+        weights: Weights,
+        *,
+        from_ranges: bool,
     ) -> None:
         by_position = {kernel.position: kernel for kernel in custom}
         readers = self._readers(custom)
@@ -95,7 +101,7 @@ class Specs:
                         heapq.heappush(pending, position)
                         waiting.add(position)
 
-    def _readers(self, custom: list[Kernel]) -> dict[int, list[int]]:
+    def _readers(self, custom: list[ChosenKernel]) -> dict[int, list[int]]:
         """For each class (by id), the positions of the kernels whose functions see one of its ports."""
         readers: dict[int, list[int]] = {}
         for kernel in custom:
@@ -114,7 +120,7 @@ class Specs:
             return None
         return found.settle()
 
-    def _seen(self, kernel: Kernel, known: Mapping[int, UniformQuantizedType | None], weights: Weights) -> Types:
+    def _seen(self, kernel: ChosenKernel, known: Mapping[int, UniformQuantizedType | None], weights: Weights) -> Types:
         """The types that the function of a kernel sees, given the known ones."""
         seen: Types = {}
         data = dict(kernel.ports())
@@ -130,11 +136,11 @@ class Specs:
             seen[port] = known.get(port) or self._open(kernel, port, value)
         return seen
 
-    def _open(self, kernel: Kernel, index: int, value: SSAValue) -> QuantizedType:
+    def _open(self, kernel: ChosenKernel, index: int, value: SSAValue) -> QuantizedType:
         found = self.port_class((kernel.region, index))
         return open_type(value, found.storage, found.minimum, found.maximum)
 
-    def _call(self, kernel: Kernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
+    def _call(self, kernel: ChosenKernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
         """Call the function of a kernel. Returns the classes that it decided."""
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
@@ -147,7 +153,7 @@ class Specs:
                 decided += self._set(ports[index], made, source_of(kernel))
         return decided
 
-    def _confirm(self, kernel: Kernel, weights: Weights) -> None:
+    def _confirm(self, kernel: ChosenKernel, weights: Weights) -> None:
         """Set apart the ports whose type the function derives differently from their class; take its constants' types.
 
         A function may leave a known port alone even if it disagrees with its type. So it is called without the types of
@@ -219,13 +225,13 @@ class Specs:
         return seen
 
 
-def source_of(kernel: Kernel) -> str:
+def source_of(kernel: ChosenKernel) -> str:
     """The name of a kernel and its function, for messages."""
     assert isinstance(kernel.row.relation, Custom)
     return f"kernel {kernel.name}: {kernel.row.relation.name}"
 
 
-def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:
+def _class_of(nodes: list[PortNode], rule: str, scale_type: str) -> ScaleClass:
     """The class of nodes that share one type, with their constraints and facts; deciding facts come first."""
     first = nodes[0]
     fixed = next((node for node in nodes if node.fixed is not None), None)
@@ -256,7 +262,7 @@ def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:
 NAMES_SHOWN = 4
 
 
-def _storage(nodes: list[Node]) -> Storage:
+def _storage(nodes: list[PortNode]) -> Storage:
     """The storage of a class: the intersection of its members' storage ranges."""
     first = nodes[0].storage
     low = max(node.storage.minimum for node in nodes)

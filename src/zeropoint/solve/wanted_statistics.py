@@ -24,7 +24,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.regions import regions_of
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.kernel import Kernel
+from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
@@ -118,7 +118,9 @@ def _is_stated(value: SSAValue, constraints: Constraints) -> bool:
     return known is not None and (known.pinned is not None or known.minimum is not None)
 
 
-def _is_fixed(value: SSAValue, made_at: tuple[Kernel, int] | None, graph: PortGraph, fixed: set[SSAValue]) -> bool:
+def _is_fixed(
+    value: SSAValue, made_at: tuple[ChosenKernel, int] | None, graph: PortGraph, fixed: set[SSAValue]
+) -> bool:
     """Whether the kernel that produces a value fixes its type, or moves the elements of such a value."""
     if made_at is None:
         return False
@@ -129,7 +131,7 @@ def _is_fixed(value: SSAValue, made_at: tuple[Kernel, int] | None, graph: PortGr
 
 def _is_settled(
     value: SSAValue,
-    made_at: tuple[Kernel, int] | None,
+    made_at: tuple[ChosenKernel, int] | None,
     constraints: Constraints,
     specs: Specs,
     settled: set[SSAValue],

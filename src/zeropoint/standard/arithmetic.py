@@ -48,7 +48,7 @@ _NEUTRAL: dict[Kind, int] = {"add": 0, "subtract": 0, "multiply": 1, "shift_left
 """The right operand that leaves the left one unchanged."""
 
 
-class Arithmetic(ABC):
+class ElementwiseArithmetic(ABC):
     """Emits elementwise ops. Integer results wrap around, as in arith and StableHLO."""
 
     @abstractmethod

@@ -9,11 +9,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.elementwise import ELEMENTWISE, ElementSource, constant_number
 from zeropoint.standard.lowering import Standard
-from zeropoint.standard.scalars import Body, ScalarArithmetic
+from zeropoint.standard.scalars import GenericBody, ScalarArithmetic
 
 
 def scalar_results(
-    std: Standard, op: Operation, block: Block, body: Body, arguments: Sequence[SSAValue]
+    std: Standard, op: Operation, block: Block, body: GenericBody, arguments: Sequence[SSAValue]
 ) -> list[SSAValue]:
     """What a block of an op returns for scalar arguments, computed at the end of `body`.
 

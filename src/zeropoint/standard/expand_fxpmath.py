@@ -50,7 +50,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.requantize import Requantization
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard import fixed_point
-from zeropoint.standard.arithmetic import Arithmetic, Element
+from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic
 from zeropoint.standard.saturating_forms import refuse_saturating_forms
 from zeropoint.standard.tensors import TensorArithmetic
 
@@ -64,54 +64,58 @@ def constant_requantization(op: RequantizeOp, weights: Weights) -> Requantizatio
     return op.requantization(*known)
 
 
-def _requantize(ops: Arithmetic, op: RequantizeOp, values: list[SSAValue], weights: Weights) -> SSAValue:
+def _requantize(ops: ElementwiseArithmetic, op: RequantizeOp, values: list[SSAValue], weights: Weights) -> SSAValue:
     result = cast("Element", element_of(op.result))
     return fixed_point.requantized(ops, values[0], constant_requantization(op, weights), result)
 
 
-def _weighted_sum(ops: Arithmetic, op: WeightedSumOp, values: list[SSAValue], weights: Weights) -> SSAValue:
+def _weighted_sum(ops: ElementwiseArithmetic, op: WeightedSumOp, values: list[SSAValue], weights: Weights) -> SSAValue:
     del weights
     return fixed_point.weighted_sum(ops, values, op.sum, cast("Element", element_of(op.result)))
 
 
-def _table(ops: Arithmetic, op: TableOp, values: list[SSAValue], weights: Weights) -> SSAValue:
+def _table(ops: ElementwiseArithmetic, op: TableOp, values: list[SSAValue], weights: Weights) -> SSAValue:
     del weights
     least = int(np.iinfo(element_dtype(element_of(op.operand))).min)
     return fixed_point.looked_up(ops, values[0], op.table, least)
 
 
-def rounding_divide(ops: Arithmetic, op: RoundingDivideByPotOp, values: Sequence[SSAValue], source: object) -> SSAValue:
+def rounding_divide(
+    ops: ElementwiseArithmetic, op: RoundingDivideByPotOp, values: Sequence[SSAValue], source: object
+) -> SSAValue:
     """`fixed_point.rounding_divided` with the op's exponent. `source` is not used, here and below."""
     del source
     return fixed_point.rounding_divided(ops, values[0], number(op.exponent))
 
 
-def saturating_add(ops: Arithmetic, op: SaturatingAddOp, values: Sequence[SSAValue], source: object) -> SSAValue:
+def saturating_add(
+    ops: ElementwiseArithmetic, op: SaturatingAddOp, values: Sequence[SSAValue], source: object
+) -> SSAValue:
     """`fixed_point.saturating_sum` with the op's bounds."""
     del source
     return fixed_point.saturating_sum(ops, values[0], values[1], number(op.storage_min), number(op.storage_max))
 
 
 def high_product(
-    ops: Arithmetic, op: SaturatingRoundingDoublingHighMulOp, values: Sequence[SSAValue], source: object
+    ops: ElementwiseArithmetic, op: SaturatingRoundingDoublingHighMulOp, values: Sequence[SSAValue], source: object
 ) -> SSAValue:
     """`fixed_point.high_product` with the op's multiplier."""
     del source
     return fixed_point.high_product(ops, values[0], number(op.multiplier))
 
 
-def quotient(ops: Arithmetic, op: QuotientOp, values: Sequence[SSAValue], source: object) -> SSAValue:
+def quotient(ops: ElementwiseArithmetic, op: QuotientOp, values: Sequence[SSAValue], source: object) -> SSAValue:
     """`fixed_point.divided` with the op's numbers."""
     del source
     return fixed_point.divided(ops, values[0], values[1], op.division, cast("Element", element_of(op.result)))
 
 
-def _interpolate(ops: Arithmetic, op: InterpolateOp, values: list[SSAValue], weights: Weights) -> SSAValue:
+def _interpolate(ops: ElementwiseArithmetic, op: InterpolateOp, values: list[SSAValue], weights: Weights) -> SSAValue:
     del weights
     return fixed_point.interpolated(ops, values[0], op.table, op.shift)
 
 
-Expand = Callable[[Arithmetic, Any, list[SSAValue], Weights], SSAValue]
+Expand = Callable[[ElementwiseArithmetic, Any, list[SSAValue], Weights], SSAValue]
 """Emits the result of an op, given the values of its activations."""
 EXPANSIONS: Mapping[type[Operation], Expand] = {
     InterpolateOp: _interpolate,

@@ -20,7 +20,7 @@ from zeropoint.numerics.division import Division
 from zeropoint.numerics.elementwise import CommonScaleSum
 from zeropoint.numerics.requantize import Requantization, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
-from zeropoint.standard.arithmetic import Arithmetic, Element
+from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic
 
 WORD = 32
 NARROW_FLOAT = 1 << 24
@@ -38,11 +38,11 @@ class MultiplierParameters:
     high: int
 
 
-Form = Callable[[Arithmetic, SSAValue, MultiplierParameters], SSAValue]
+Form = Callable[[ElementwiseArithmetic, SSAValue, MultiplierParameters], SSAValue]
 """Emits clamp(round(acc * m) + zero_point), still in the type of the computation."""
 
 
-def requantized(ops: Arithmetic, accumulator: SSAValue, op: Requantization, result: Element) -> SSAValue:
+def requantized(ops: ElementwiseArithmetic, accumulator: SSAValue, op: Requantization, result: Element) -> SSAValue:
     """Emit clamp(round(acc * m) + zero_point, storage_min, storage_max), converted to the type `result`."""
     multiplier = op.multiplier
     shift = np.zeros(multiplier.multiplier.shape, np.int64) if multiplier.shift is None else multiplier.shift
@@ -59,7 +59,7 @@ def _one(values: AnyArray) -> AnyArray:
     return flat[0].reshape(()) if flat.size and bool((flat == flat[0]).all()) else flat
 
 
-def _width(ops: Arithmetic, x: SSAValue) -> int:
+def _width(ops: ElementwiseArithmetic, x: SSAValue) -> int:
     element = ops.element(x)
     assert isinstance(element, IntegerType)
     return element.width.data
@@ -70,7 +70,7 @@ def _half(shift: IntArray) -> IntArray:
     return (np.int64(1) << shift) >> 1
 
 
-def _fixed16(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _fixed16(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """a = sat16(half up (x >> s)); (((a * M + 2^14) >> 15) + 64 * zero_point + 32) >> 6.
 
     2a is saturated before and after a left shift, so that every step fits 32 bits.
@@ -84,7 +84,7 @@ def _fixed16(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     return ops.shift_right(ops.add(product, 64 * p.zero_point + 32), 6)
 
 
-def _fixed32(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _fixed32(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """(x * M + 2^(N-1)) >> N in 64 bits."""
     right = np.maximum(p.shift, 0)
     factor = p.multiplier.astype(np.int64) << np.maximum(-p.shift, 0)
@@ -94,12 +94,12 @@ def _fixed32(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     return ops.add(ops.shift_right(ops.add(product, _half(right)), right), p.zero_point)
 
 
-def _sum(ops: Arithmetic, y: SSAValue, zero_point: int) -> SSAValue:
+def _sum(ops: ElementwiseArithmetic, y: SSAValue, zero_point: int) -> SSAValue:
     """y + zero_point, where y may be any i64: results past 2^33 saturate before and after."""
     return ops.add(ops.clamp(y, -(1 << 33), 1 << 33), zero_point) if zero_point else y
 
 
-def _within(ops: Arithmetic, x: SSAValue, most: IntArray) -> SSAValue:
+def _within(ops: ElementwiseArithmetic, x: SSAValue, most: IntArray) -> SSAValue:
     """min(max(x, -most), most), with one bound or one per channel."""
     if most.ndim == 0 or bool((most == most.flat[0]).all()):
         return ops.clamp(x, -int(most.flat[0]), int(most.flat[0]))
@@ -107,7 +107,7 @@ def _within(ops: Arithmetic, x: SSAValue, most: IntArray) -> SSAValue:
     return ops.select(ops.compare("lt", high, -most), ops.of(-most, x), high)
 
 
-def _fixed32_of_64_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
+def _fixed32_of_64_bits(ops: ElementwiseArithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
     """The exact (x * M + 2^(N-1)) >> N. For N >= 31 it is (high * M + (low * M >> 31) + 2^(N-32)) >> N - 31 with
     x = high * 2^31 + low. For others, x saturates first, which gives a result out of any storage range.
     """
@@ -122,7 +122,7 @@ def _fixed32_of_64_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: I
     return ops.select(ops.compare("ge", ops.parameter(right, i64, x), 31), longer, shorter)
 
 
-def _of_halves(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
+def _of_halves(ops: ElementwiseArithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
     low = ops.multiply(ops.bit_and(x, INT32_MAX), factor)
     # The rounding term of N = 31 is 2^30, which is added before the shift by 31.
     low = ops.shift_right(ops.add(low, np.where(right == 31, np.int64(1 << 30), np.int64(0))), 31)
@@ -130,7 +130,7 @@ def _of_halves(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) 
     return ops.shift_right(ops.add(total, _half(right) >> 31), np.maximum(right - 31, 0))
 
 
-def _fixed32_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _fixed32_double(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """Two roundings: the high half of a doubled product, ties up; then a division by 2^k, ties away from zero."""
     left, right = np.maximum(p.shift, 0), np.maximum(-p.shift, 0)
     inside = ops.converted(x, i64)
@@ -143,7 +143,7 @@ def _fixed32_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SS
     return ops.add(_divided(ops, high, right), p.zero_point)
 
 
-def _divided(ops: Arithmetic, x: SSAValue, power: IntArray) -> SSAValue:
+def _divided(ops: ElementwiseArithmetic, x: SSAValue, power: IntArray) -> SSAValue:
     """x / 2^power, ties away from zero: 1 less than half is added to negative numbers. |x| <= 2^62."""
     if not power.any():
         return x
@@ -153,7 +153,7 @@ def _divided(ops: Arithmetic, x: SSAValue, power: IntArray) -> SSAValue:
     return ops.shift_right(ops.add(ops.add(x, _half(power)), sign), power)
 
 
-def _tosa_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _tosa_double(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """apply_scale_32 with DOUBLE_ROUND: shifts above 31 first add half of the 31st bit, away from zero."""
     value = ops.converted(x, i64)
     if _width(ops, x) > WORD:
@@ -166,7 +166,7 @@ def _tosa_double(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAVa
     return ops.add(ops.shift_right(total, p.shift), p.zero_point)
 
 
-def _float32_rne(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _float32_rne(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """The product in f32, rounded to even. It is clamped before it becomes an integer, which must hold it."""
     rounded = ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier))
     low, high = p.low - p.zero_point, p.high - p.zero_point
@@ -175,7 +175,7 @@ def _float32_rne(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAVa
     return ops.add(ops.converted(ops.clamp(rounded, -(2.0**62), 2.0**62), i64), p.zero_point)
 
 
-def _exact(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _exact(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """x * Q / 2^k, half to even, with the 53-bit integer Q in limbs of 18, 18 and 17 bits."""
     fraction, exponent = np.frexp(p.multiplier.astype(np.float64))
     integer, mask = np.ldexp(fraction, 53).astype(np.int64), (1 << 18) - 1
@@ -198,7 +198,7 @@ def _exact(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     return ops.add(ops.add(y, one_up), p.zero_point)
 
 
-def _pot(ops: Arithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+def _pot(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
     """x * 2^-n: a left shift, or a division, ties away from zero."""
     left, right = np.maximum(-p.shift, 0), np.maximum(p.shift, 0)
     value = ops.converted(x, i64)
@@ -227,7 +227,7 @@ FORMS: dict[RequantizeBehaviour, Form] = {
 """The ops of each behaviour."""
 
 
-def weighted_sum(ops: Arithmetic, inputs: list[SSAValue], op: CommonScaleSum, result: Element) -> SSAValue:
+def weighted_sum(ops: ElementwiseArithmetic, inputs: list[SSAValue], op: CommonScaleSum, result: Element) -> SSAValue:
     """Emit clamp(zero_point + (sum_i (x_i - z_i) * A_i + 2^(shift-1)) >> shift) in i32.
 
     The zero points are subtracted from the rounding term, sum_i z_i * A_i at once, modulo 2^32: sums wrap around and
@@ -241,12 +241,12 @@ def weighted_sum(ops: Arithmetic, inputs: list[SSAValue], op: CommonScaleSum, re
     return ops.converted(ops.clamp(rounded, op.storage_min, op.storage_max), result)
 
 
-def looked_up(ops: Arithmetic, x: SSAValue, table: SSAValue, least: int) -> SSAValue:
+def looked_up(ops: ElementwiseArithmetic, x: SSAValue, table: SSAValue, least: int) -> SSAValue:
     """Emit table[x - least], for an 8- or 16-bit x of a type whose least value is `least`."""
     return ops.looked_up(table, ops.subtract(ops.converted(x, i32), least))
 
 
-def rounding_divided(ops: Arithmetic, x: SSAValue, exponent: int) -> SSAValue:
+def rounding_divided(ops: ElementwiseArithmetic, x: SSAValue, exponent: int) -> SSAValue:
     """Emit x / 2^exponent, ties away from zero, in the type of x: (x >> k) + ((x & mask) > (mask >> 1) - sign)."""
     if exponent == 0:
         return x
@@ -256,14 +256,14 @@ def rounding_divided(ops: Arithmetic, x: SSAValue, exponent: int) -> SSAValue:
     return ops.add(ops.shift_right(x, exponent), up)
 
 
-def saturating_sum(ops: Arithmetic, x: SSAValue, y: SSAValue, low: int, high: int) -> SSAValue:
+def saturating_sum(ops: ElementwiseArithmetic, x: SSAValue, y: SSAValue, low: int, high: int) -> SSAValue:
     """Emit clamp(x + y, low, high); the sum is computed in twice the bits."""
     element = ops.element(x)
     wide = IntegerType(2 * _width(ops, x))
     return ops.converted(ops.clamp(ops.add(ops.converted(x, wide), ops.converted(y, wide)), low, high), element)
 
 
-def high_product(ops: Arithmetic, x: SSAValue, multiplier: int) -> SSAValue:
+def high_product(ops: ElementwiseArithmetic, x: SSAValue, multiplier: int) -> SSAValue:
     """Emit min((x * multiplier + 2^30) >> 31, 2^31 - 1) in 64 bits."""
     product = ops.add(ops.multiply(ops.converted(x, i64), multiplier), 1 << 30)
     high = ops.shift_right(product, 31)
@@ -272,7 +272,7 @@ def high_product(ops: Arithmetic, x: SSAValue, multiplier: int) -> SSAValue:
     return ops.converted(high, i32)
 
 
-def divided(ops: Arithmetic, x: SSAValue, y: SSAValue, op: Division, result: Element) -> SSAValue:
+def divided(ops: ElementwiseArithmetic, x: SSAValue, y: SSAValue, op: Division, result: Element) -> SSAValue:
     """Emit `numerics.division`'s quotient in 64 bits; an integer division truncates, so 1 is subtracted below 0."""
     a = ops.subtract(ops.converted(x, i64), op.zero_points[0])
     b = ops.subtract(ops.converted(y, i64), op.zero_points[1])
@@ -291,7 +291,7 @@ def divided(ops: Arithmetic, x: SSAValue, y: SSAValue, op: Division, result: Ele
     return ops.converted(ops.clamp(quotient, op.storage_min, op.storage_max), result)
 
 
-def interpolated(ops: Arithmetic, x: SSAValue, table: SSAValue, shift: int) -> SSAValue:
+def interpolated(ops: ElementwiseArithmetic, x: SSAValue, table: SSAValue, shift: int) -> SSAValue:
     """Emit `numerics.interpolation.interpolated` for a table of 2^(16 - shift) + 1 entries."""
     u = ops.add(ops.converted(x, i32), 1 << 15)
     index = ops.shift_right(u, shift)

@@ -18,14 +18,14 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.lowering import Standard
-from zeropoint.standard.scalars import Body, extended
+from zeropoint.standard.scalars import GenericBody, extended
 
 
 def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
     """A generic that extracts the element at the start index, clamped so that the slice is inside, plus the offset."""
     dims, shape = op.dimension_numbers.data, shape_of(op.result)
     sizes, given = array_values(op.slice_sizes, ()), shape_of(op.operand)
-    body = Body(len(shape), op.location)
+    body = GenericBody(len(shape), op.location)
     batch = [dim for dim in range(len(shape)) if dim not in dims.offset_dims]
     dropped = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
     kept = [dim for dim in range(len(given)) if dim not in dropped]
@@ -53,13 +53,13 @@ def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
     return std.generic(body, shape, scalar_type(op, op.result))
 
 
-def _wide(body: Body, start: SSAValue, *, unsigned: bool) -> SSAValue:
+def _wide(body: GenericBody, start: SSAValue, *, unsigned: bool) -> SSAValue:
     """A start index in 64 bits."""
     narrow = cast("IntegerType", start.type).bitwidth < i64.bitwidth
     return body.value(extended(start, i64, unsigned=unsigned)) if narrow else start
 
 
-def bounded(body: Body, start: SSAValue, size: int, *, unsigned: bool) -> SSAValue:
+def bounded(body: GenericBody, start: SSAValue, size: int, *, unsigned: bool) -> SSAValue:
     """A start index as an index; unsigned ones are at most `size`, so that the index is not negative."""
     start = _wide(body, start, unsigned=unsigned)
     if unsigned:
@@ -67,7 +67,7 @@ def bounded(body: Body, start: SSAValue, size: int, *, unsigned: bool) -> SSAVal
     return body.value(arith.IndexCastOp(start, IndexType()))
 
 
-def _inside(body: Body, start: SSAValue, last: int, *, unsigned: bool) -> SSAValue:
+def _inside(body: GenericBody, start: SSAValue, last: int, *, unsigned: bool) -> SSAValue:
     """A start index, clamped to 0..last, as an index."""
     start = _wide(body, start, unsigned=unsigned)
     if unsigned:
@@ -78,7 +78,7 @@ def _inside(body: Body, start: SSAValue, last: int, *, unsigned: bool) -> SSAVal
 
 
 def _starts(
-    std: Standard, body: Body, indices: Sequence[SSAValue], shapes: tuple[Sequence[int], Sequence[int]]
+    std: Standard, body: GenericBody, indices: Sequence[SSAValue], shapes: tuple[Sequence[int], Sequence[int]]
 ) -> list[SSAValue]:
     """The first index of a slice in each dimension, clamped so that the slice is inside; `shapes` are of both."""
     found: list[SSAValue] = []
@@ -91,7 +91,7 @@ def _starts(
 def lower_dynamic_slice(std: Standard, op: hlo.DynamicSliceOp) -> SSAValue:
     """A generic that extracts the element at the start index plus the index of the loops."""
     shape = shape_of(op.result)
-    body, given = Body(len(shape), op.location), std.value(op.operand)
+    body, given = GenericBody(len(shape), op.location), std.value(op.operand)
     starts = _starts(std, body, op.start_indices, (shape_of(given), shape))
     position = [body.value(arith.AddiOp(start, body.index(dim))) for dim, start in enumerate(starts)]
     body.end(body.value(tensor.ExtractOp(given, position, element_of(given))))
@@ -101,7 +101,7 @@ def lower_dynamic_slice(std: Standard, op: hlo.DynamicSliceOp) -> SSAValue:
 def lower_dynamic_update_slice(std: Standard, op: hlo.DynamicUpdateSliceOp) -> SSAValue:
     """A generic that selects the element of the update inside the slice, and that of the operand outside."""
     shape = shape_of(op.result)
-    body, update = Body(len(shape), op.location), std.value(op.update)
+    body, update = GenericBody(len(shape), op.location), std.value(op.update)
     kept = body.read(std.value(op.operand))
     starts = _starts(std, body, op.start_indices, (shape, shape_of(update)))
     position: list[SSAValue] = []

@@ -38,7 +38,7 @@ from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.arithmetic import Element
 from zeropoint.standard.element_types import is_unsigned, number_attribute, scalar_type, signless, signless_array
 from zeropoint.standard.elementwise import ELEMENTWISE, ElementSource, activations, channel_axis, constant_number
-from zeropoint.standard.scalars import Body, ScalarArithmetic, extended
+from zeropoint.standard.scalars import GenericBody, ScalarArithmetic, extended
 
 OperationT = TypeVar("OperationT", bound=Operation)
 PARALLEL, REDUCTION = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
@@ -90,7 +90,7 @@ class Standard:
         """A standard tensor with other elements."""
         if element_of(value) == element:
             return value
-        body = Body(len(shape_of(value)), self.location)
+        body = GenericBody(len(shape_of(value)), self.location)
         ops = ScalarArithmetic(body, self.constant, unsigned=unsigned)
         body.end(ops.converted(body.read(value), element))
         return self.generic(body, shape_of(value), element)
@@ -140,16 +140,16 @@ class Standard:
         result = body.block.args and self._is_copy(body, value)
         return body.inputs[0] if result else self.generic(body, shape_of(value), element)
 
-    def _is_copy(self, body: Body, value: SSAValue) -> bool:
+    def _is_copy(self, body: GenericBody, value: SSAValue) -> bool:
         """Whether a body yields its only operand unchanged, as for casts between a type and its storage."""
         last = body.block.last_op
         assert last is not None
         plain = body.maps == [AffineMap.identity(body.rank)] and [*last.operands] == [*body.block.args]
         return plain and body.inputs[0].type == TensorType(body.block.args[0].type, shape_of(value))
 
-    def elementwise(self, root: OpResult) -> Body:
+    def elementwise(self, root: OpResult) -> GenericBody:
         """The body that computes one element of `root`, with every op that is fused into it."""
-        body = Body(len(shape_of(root)), self.location)
+        body = GenericBody(len(shape_of(root)), self.location)
         scalars: dict[SSAValue, SSAValue] = {}
         for op in sorted(self._fused(root), key=self.order.__getitem__):
             args = [self._element(body, value, scalars, shape_of(root)) for value in activations(op)]
@@ -176,7 +176,7 @@ class Standard:
         return found
 
     def _element(
-        self, body: Body, value: SSAValue, scalars: dict[SSAValue, SSAValue], shape: tuple[int, ...]
+        self, body: GenericBody, value: SSAValue, scalars: dict[SSAValue, SSAValue], shape: tuple[int, ...]
     ) -> SSAValue:
         """One element of a value: a constant, the result of a fused op, or an element of an operand of the generic."""
         if value in scalars:
@@ -190,7 +190,7 @@ class Standard:
         indexing = AffineMap.identity(len(shape)) if shape_of(value) == shape else AffineMap(len(shape), 0, ())
         return body.read(self.value(value), indexing)
 
-    def generic(self, body: Body, shape: Sequence[int], element: Attribute) -> SSAValue:
+    def generic(self, body: GenericBody, shape: Sequence[int], element: Attribute) -> SSAValue:
         """A `linalg.generic` with parallel loops over the elements of a result.
 
         The sizes of a dynamic shape are those of an operand that is read in the result's order.
@@ -201,7 +201,7 @@ class Standard:
         op = GenericOp(body.inputs, [empty], Region(body.block), maps, [PARALLEL] * len(shape), [empty.type])
         return self.insert(op).results[0]
 
-    def like(self, body: Body, shape: Sequence[int], element: Attribute) -> SSAValue:
+    def like(self, body: GenericBody, shape: Sequence[int], element: Attribute) -> SSAValue:
         """`tensor.empty` with the sizes of an operand of a body of the same shape."""
         whole = AffineMap.identity(len(shape))
         source = next(value for value, found in zip(body.inputs, body.maps, strict=True) if found == whole)

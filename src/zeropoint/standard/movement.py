@@ -26,7 +26,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.standard.arithmetic import Element
 from zeropoint.standard.element_types import scalar_type
 from zeropoint.standard.lowering import Standard
-from zeropoint.standard.scalars import Body
+from zeropoint.standard.scalars import GenericBody
 
 Shape = Sequence[int]
 Padding = tuple[Shape, Shape, Shape]
@@ -181,7 +181,7 @@ def lower_concatenate(std: Standard, op: hlo.ConcatenateOp) -> SSAValue:
 def lower_reverse(std: Standard, op: hlo.ReverseOp) -> SSAValue:
     """A generic that reads dimension i of size n at n - 1 - i."""
     shape, reversed_dims = shape_of(op.result), array_values(op.dimensions, ())
-    body = Body(len(shape), op.location)
+    body = GenericBody(len(shape), op.location)
     results = tuple(
         AffineExpr.dimension(dim) * -1 + (size - 1) if dim in reversed_dims else AffineExpr.dimension(dim)
         for dim, size in enumerate(shape)
@@ -197,7 +197,7 @@ def lower_iota(std: Standard, op: hlo.IotaOp) -> SSAValue:
 
 def numbered(std: Standard, shape: Shape, dim: int, element: Element) -> SSAValue:
     """A tensor whose elements are their indices along a dimension."""
-    body = Body(len(shape), std.location)
+    body = GenericBody(len(shape), std.location)
     index = body.index(dim)
     wide = IntegerType(64) if not isinstance(element, IntegerType) else element
     found = body.value(arith.IndexCastOp(index, wide))

@@ -19,7 +19,7 @@ from zeropoint.standard.contractions import pair
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.movement import padded
-from zeropoint.standard.scalars import Body
+from zeropoint.standard.scalars import GenericBody
 
 
 def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
@@ -33,7 +33,7 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
     """The op's body on scalars. The first argument is the element, the last one the total; others are not read."""
     element = scalar_type(op, op.results_[0])
     block = Block(arg_types=[element] * arguments)
-    body, given = Body(0, op.location, block), (block.args[-1], block.args[0])
+    body, given = GenericBody(0, op.location, block), (block.args[-1], block.args[0])
     block.add_op(YieldOp(*scalar_results(std, op, op.body.block, body, given)))
     return block
 

@@ -20,7 +20,7 @@ from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, RemFOp, SIToFPOp, UI
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.storage import integer_range
-from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Parameter, Relation
+from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic, Kind, Operand, Parameter, Relation
 from zeropoint.standard.element_types import number_attribute
 
 _SIGNED: dict[Kind, type[Operation]] = {
@@ -78,7 +78,7 @@ VectorSource = Callable[[AnyArray, Element], SSAValue]
 
 
 @dataclass
-class Body:
+class GenericBody:
     """A block that computes one element, and the operands that it reads, each with its map from the loops."""
 
     rank: int
@@ -132,13 +132,13 @@ class Body:
         return self.value(IndexOp(dim))
 
 
-class ScalarArithmetic(Arithmetic):
+class ScalarArithmetic(ElementwiseArithmetic):
     """Appends ops to a body. Parameters per channel are read from a constant vector, indexed by the loop `axis`.
 
     `unsigned` says how integer operands are read; those of i1 always are unsigned.
     """
 
-    def __init__(self, body: Body, vector: VectorSource, axis: int | None = None, *, unsigned: bool = False):
+    def __init__(self, body: GenericBody, vector: VectorSource, axis: int | None = None, *, unsigned: bool = False):
         self.body = body
         self._vector = vector
         self._axis = axis

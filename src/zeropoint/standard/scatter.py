@@ -37,7 +37,7 @@ from zeropoint.standard.bodies import scalar_results
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.indexing import bounded
 from zeropoint.standard.lowering import Standard
-from zeropoint.standard.scalars import Body, ScalarArithmetic
+from zeropoint.standard.scalars import GenericBody, ScalarArithmetic
 
 
 def lower_scatter(std: Standard, op: hlo.ScatterOp) -> Sequence[SSAValue]:
@@ -50,7 +50,7 @@ def lower_scatter(std: Standard, op: hlo.ScatterOp) -> Sequence[SSAValue]:
     if 0 in shape_of(op.inputs[0]):
         return totals
     block = Block(arg_types=[IndexType(), *(total.type for total in totals)])
-    body, given = Body(0, op.location, block), block.args[1:]
+    body, given = GenericBody(0, op.location, block), block.args[1:]
     shape = shape_of(op.updates[0])
     at = _coordinates(body, block.args[0], shape)
     here, inside = _target(std, op, body, at)
@@ -67,14 +67,14 @@ def lower_scatter(std: Standard, op: hlo.ScatterOp) -> Sequence[SSAValue]:
     return std.insert(scf.ForOp(low, high, step, totals, block)).results
 
 
-def _update(std: Standard, body: Body, value: SSAValue, wanted: tuple[Sequence[SSAValue], Element]) -> SSAValue:
+def _update(std: Standard, body: GenericBody, value: SSAValue, wanted: tuple[Sequence[SSAValue], Element]) -> SSAValue:
     """An element of the updates, in the type of the body."""
     (at, element), found = wanted, std.value(value)
     ops = ScalarArithmetic(body, std.constant, unsigned=is_unsigned(value))
     return ops.converted(body.value(tensor.ExtractOp(found, at, element_of(found))), element)
 
 
-def _coordinates(body: Body, flat: SSAValue, shape: Sequence[int]) -> list[SSAValue]:
+def _coordinates(body: GenericBody, flat: SSAValue, shape: Sequence[int]) -> list[SSAValue]:
     """The indices of an element, from its number in row-major order."""
     found: list[SSAValue] = []
     for dim in reversed(range(len(shape))):
@@ -87,7 +87,9 @@ def _coordinates(body: Body, flat: SSAValue, shape: Sequence[int]) -> list[SSAVa
     return found[::-1]
 
 
-def _target(std: Standard, op: hlo.ScatterOp, body: Body, at: Sequence[SSAValue]) -> tuple[list[SSAValue], SSAValue]:
+def _target(
+    std: Standard, op: hlo.ScatterOp, body: GenericBody, at: Sequence[SSAValue]
+) -> tuple[list[SSAValue], SSAValue]:
     """Where an update is applied, and whether that is inside; indices out of bounds are 0."""
     dims, shape = op.scatter_dimension_numbers.data, shape_of(op.inputs[0])
     batch = [at[dim] for dim in range(len(at)) if dim not in dims.update_window_dims]
@@ -113,7 +115,7 @@ def _target(std: Standard, op: hlo.ScatterOp, body: Body, at: Sequence[SSAValue]
     return position, body.number(True, i1) if inside is None else inside
 
 
-def _start(std: Standard, op: hlo.ScatterOp, body: Body, which: tuple[Sequence[SSAValue], int, int]) -> SSAValue:
+def _start(std: Standard, op: hlo.ScatterOp, body: GenericBody, which: tuple[Sequence[SSAValue], int, int]) -> SSAValue:
     """A start index as an index; `which` is (the indices of the vector, its component, the size of the dimension)."""
     (batch, number, size), starts = which, std.value(op.scatter_indices)
     place = list(batch)

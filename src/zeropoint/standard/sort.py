@@ -37,7 +37,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.standard.bodies import scalar_results
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.movement import numbered
-from zeropoint.standard.scalars import Body
+from zeropoint.standard.scalars import GenericBody
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def lower_sort(std: Standard, op: hlo.SortOp) -> Sequence[SSAValue]:
     order = numbered(std, shape, axis, i32)
     tables = [std.constant(np.array(part, np.int32), i32) for part in zip(*map(astuple, found), strict=True)]
     block = Block(arg_types=[IndexType(), order.type])
-    outer = Body(0, op.location, block)
+    outer = GenericBody(0, op.location, block)
     stage = [_index(outer, outer.value(tensor.ExtractOp(table, [block.args[0]], i32))) for table in tables]
     body = _exchange(std, op, (block.args[1], values), stage)
     made = Standard(std.weights, std.profile, Builder(InsertPoint.at_end(block)), op.location)
@@ -83,11 +83,11 @@ def lower_sort(std: Standard, op: hlo.SortOp) -> Sequence[SSAValue]:
     return [_permuted(std, value, sorted_order, axis) for value in values]
 
 
-def _index(body: Body, number: SSAValue) -> SSAValue:
+def _index(body: GenericBody, number: SSAValue) -> SSAValue:
     return body.value(arith.IndexCastOp(number, IndexType()))
 
 
-def _element(body: Body, value: SSAValue, number: SSAValue, axis: int) -> SSAValue:
+def _element(body: GenericBody, value: SSAValue, number: SSAValue, axis: int) -> SSAValue:
     """The element of a value with a number along an axis, at the loops' indices along the others."""
     indices = [number if dim == axis else body.index(dim) for dim in range(body.rank)]
     return body.value(tensor.ExtractOp(value, indices, element_of(value)))
@@ -95,17 +95,17 @@ def _element(body: Body, value: SSAValue, number: SSAValue, axis: int) -> SSAVal
 
 def _permuted(std: Standard, value: SSAValue, order: SSAValue, axis: int) -> SSAValue:
     """A generic that reads the element with the number that `order` has."""
-    body = Body(len(shape_of(value)), std.location)
+    body = GenericBody(len(shape_of(value)), std.location)
     body.end(_element(body, value, _index(body, body.read(order)), axis))
     return std.generic(body, shape_of(value), element_of(value))
 
 
 def _exchange(
     std: Standard, op: hlo.SortOp, values: tuple[SSAValue, Sequence[SSAValue]], stage: Sequence[SSAValue]
-) -> Body:
+) -> GenericBody:
     """The body that yields a number after a stage; `values` are (the order before it, the inputs of the sort)."""
     (order, inputs), axis = values, op.axis()
-    body = Body(len(shape_of(order)), op.location)
+    body = GenericBody(len(shape_of(order)), op.location)
     mine = body.read(order)
     is_first, is_second, partner = _partner(body, body.index(axis), stage, shape_of(order)[axis])
     other = _element(body, order, partner, axis)
@@ -117,7 +117,9 @@ def _exchange(
     return body
 
 
-def _partner(body: Body, index: SSAValue, stage: Sequence[SSAValue], size: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+def _partner(
+    body: GenericBody, index: SSAValue, stage: Sequence[SSAValue], size: int
+) -> tuple[SSAValue, SSAValue, SSAValue]:
     """Whether an element is the first or the second of a pair, and the index of the other one; its own if neither."""
     bit, value, distance = stage
 
@@ -135,7 +137,7 @@ def _partner(body: Body, index: SSAValue, stage: Sequence[SSAValue], size: int) 
 
 
 def _in_other_order(
-    std: Standard, op: hlo.SortOp, body: Body, pair: tuple[Sequence[SSAValue], SSAValue, SSAValue]
+    std: Standard, op: hlo.SortOp, body: GenericBody, pair: tuple[Sequence[SSAValue], SSAValue, SSAValue]
 ) -> SSAValue:
     """Whether the second of two elements, given by their numbers, comes before the first one."""
     inputs, first, second = pair

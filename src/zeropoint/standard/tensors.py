@@ -35,7 +35,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Parameter, Relation
+from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic, Kind, Operand, Parameter, Relation
 
 _OPS: dict[Kind, type[Operation]] = {
     "add": AddOp,
@@ -54,7 +54,7 @@ _OPS: dict[Kind, type[Operation]] = {
 }
 
 
-class TensorArithmetic(Arithmetic):
+class TensorArithmetic(ElementwiseArithmetic):
     """Inserts StableHLO ops with one location. Parameters per channel are broadcast along `axis`."""
 
     def __init__(self, builder: Builder, weights: Weights, location: LocationAttr, axis: int | None = None):

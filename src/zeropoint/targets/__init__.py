@@ -24,7 +24,7 @@ from zeropoint.targets.kernels import (
     Target,
 )
 from zeropoint.targets.load import load_target
-from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, Signature, in_four_bits
+from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, KernelSignature, in_four_bits
 from zeropoint.targets.text import port_text, relation_text
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "FixedScale",
     "Free",
     "KernelRow",
+    "KernelSignature",
     "MultiplierAccumulatorScale",
     "MultiplierScale",
     "PortRule",
@@ -46,7 +47,6 @@ __all__ = [
     "Relation",
     "Role",
     "SameScale",
-    "Signature",
     "Target",
     "TargetError",
     "check_target",

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 
 from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
-from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, Signature, in_four_bits
+from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, KernelSignature, in_four_bits
 
 
 class Role(Enum):
@@ -231,7 +231,7 @@ class KernelRow:
         found = next((part for part in parts if port in part.ports), None)
         return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
 
-    def storages(self, signature: Signature) -> tuple[Storage, ...] | None:
+    def storages(self, signature: KernelSignature) -> tuple[Storage, ...] | None:
         """The storage of each port, by its index: results come last, the first of them at the end.
 
         None if the row does not fit the signature.
@@ -296,7 +296,7 @@ class Target:
             found[row.kernel] = (*found.get(row.kernel, ()), row)
         return found
 
-    def row(self, kernel: str, signature: Signature | None = None) -> KernelRow | None:
+    def row(self, kernel: str, signature: KernelSignature | None = None) -> KernelRow | None:
         """The first row of a logical kernel that fits the signature, or None."""
         for row in self.by_kernel.get(kernel, ()):
             if signature is None or row.storages(signature) is not None:

@@ -57,7 +57,7 @@ Demand = Storage | AtLeast | EitherSign | None
 
 
 @dataclass(frozen=True)
-class Signature:
+class KernelSignature:
     """The demands on the operands and on the results of a kernel, of which `output` is the first."""
 
     inputs: tuple[Demand, ...]

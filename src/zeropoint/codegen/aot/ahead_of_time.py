@@ -27,7 +27,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
-from zeropoint.codegen.modules import Source, driver_of, kernels_of
+from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import ALIGNMENT, ParameterBlock, SharedParameters
 from zeropoint.ir.outputs import check_folder, workspace, write_together
@@ -99,7 +99,7 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
     also has `name`_find, which selects one by the sizes of its inputs. Raises CodegenError as `library`.
     """
     weights = SharedParameters() if len(programs) > 1 else ParameterBlock()
-    sources: dict[str, Source] = {}
+    sources: dict[str, ModuleSource] = {}
     headers: list[str] = []
     ports: dict[str, list[CArgument]] = {}
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
@@ -117,7 +117,7 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
         sources |= kernels.sources | {f"{part}_{prefix}": source for part, source in driver.items()}
         headers.append(header(prefix, ports[prefix], arena, target, program.profile))
     if not isa.fused:
-        sources["roundings"] = Source(rounding_functions(), rounding_functions)
+        sources["roundings"] = ModuleSource(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
     space = compile_bitcode(placeholder(len(weights.array), triple_of(isa)), isa)
     exported = [f"{prefix}_{entry}" for prefix in programs for entry in ("run", "run_thread")]

@@ -37,7 +37,7 @@ NEAR = 3 << 18
 
 
 @dataclass(frozen=True)
-class Block:
+class ChannelBlock:
     """`count` blocks of channels, from channel `first` on, for one width of vectors."""
 
     isa: InstructionSet
@@ -63,9 +63,9 @@ class Depthwise(DepthwiseShape):
         """
         return self.rows * (self.strides[0] * self.in_row + self.out_row) <= NEAR
 
-    def blocks(self, isa: InstructionSet) -> list[Block]:
+    def blocks(self, isa: InstructionSet) -> list[ChannelBlock]:
         """Split the channels into blocks: whole vectors first, then narrower ones for the rest."""
-        blocks: list[Block] = []
+        blocks: list[ChannelBlock] = []
         first = before = begin = 0
         narrow: InstructionSet | None = isa
         while first < self.channels and narrow is not None:
@@ -76,7 +76,7 @@ class Depthwise(DepthwiseShape):
                 chosen = isa if lanes else narrow
                 # A block of wide vectors may follow one of narrow ones, whose size need not be a multiple of the wide.
                 begin += -begin % chosen.bytes
-                blocks.append(Block(chosen, first, count, narrow.bytes, before, begin))
+                blocks.append(ChannelBlock(chosen, first, count, narrow.bytes, before, begin))
                 first, before = first + count * narrow.bytes, before + count
                 begin += count * self.block_bytes(chosen)
             narrow = narrow.narrower
@@ -149,7 +149,7 @@ class Depthwise(DepthwiseShape):
             # The next kernel's parameters follow in memory, and each task prefetches its part of them.
             following = f.at(f.at(parameters, size), f.mul(index, ahead))
 
-            def chosen(rest: list[Block]) -> None:
+            def chosen(rest: list[ChannelBlock]) -> None:
                 block, *others = rest
                 last = block.before + block.count
 
@@ -167,7 +167,7 @@ class Depthwise(DepthwiseShape):
         f.ret()
 
     def _row(
-        self, f: Function, block: Block, number: Value, pointers: tuple[Value, ...], scratch: Value, ahead: Value
+        self, f: Function, block: ChannelBlock, number: Value, pointers: tuple[Value, ...], scratch: Value, ahead: Value
     ) -> None:
         """Block `number` of its kind: pointers are a row's input, all parameters, a row's output."""
         channel = f.add(f.mul(number, block.channels), block.first)
@@ -178,7 +178,7 @@ class Depthwise(DepthwiseShape):
         else:
             _Row(self, block.isa, f, parameters, scratch, ahead).emit(source, out)
 
-    def _scratch(self, block: Block) -> int:
+    def _scratch(self, block: ChannelBlock) -> int:
         """Bytes of interleaved columns that a block keeps."""
         if block.channels < block.isa.bytes:
             return buffer_size(self, block.channels)

@@ -13,7 +13,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
-from zeropoint.codegen.modules import Source, driver_of, kernels_of
+from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import SharedParameters
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
@@ -33,7 +33,7 @@ def _dense(value: Array) -> Array:
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
-def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, Source]:
+def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, ModuleSource]:
     """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
     kernels = kernels_of(graph, checked=checked)
     driver = driver_of(graph, kernels, run, serve_text(run), checked=checked, shared=True)

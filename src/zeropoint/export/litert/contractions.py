@@ -15,8 +15,8 @@ from xdsl.ir import Attribute
 
 from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
-from zeropoint.export.litert.emission import BIAS_BITS, Emission
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.litert.emission import BIAS_BITS, LitertEmission
 from zeropoint.export.litert.padding import spread
 from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.quant import UniformQuantizedType
@@ -27,7 +27,7 @@ ACTIVATIONS: Mapping[tuple[float, float], int] = {(-inf, inf): 0, (0.0, inf): 1,
 """Fused activation functions (NONE, RELU, RELU_N1_TO_1, RELU6) by bounds."""
 
 
-def activation(kernel: Kernel) -> int:
+def activation(kernel: ExportKernel) -> int:
     """The fused activation function for a kernel's bounds. Raises ExportError if there is none."""
     found = ACTIVATIONS.get(kernel.bounds)
     if found is None:
@@ -35,7 +35,7 @@ def activation(kernel: Kernel) -> int:
     return found
 
 
-def weights_of(kernel: Kernel, emit: Emission, port: int) -> Array:
+def weights_of(kernel: ExportKernel, emit: LitertEmission, port: int) -> Array:
     """The float array of a weight. Raises ExportError for computed weights."""
     array = emit.array(kernel.region.inputs[port])
     if array is None:
@@ -52,7 +52,7 @@ def with_axis(spec: Attribute, axis: int) -> Attribute:
     return spec
 
 
-def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channels: int) -> int:
+def bias_of(kernel: ExportKernel, emit: LitertEmission, data: int, weight: Attribute, channels: int) -> int:
     """The bias as i32, or i64 for 16-bit activations; zeros if the kernel has none."""
     broadcasts = [op for op in kernel.ops if isinstance(op, BroadcastInDimOp)]
     ports = {id(argument): i for i, argument in enumerate(kernel.region.body.block.args)}
@@ -69,26 +69,26 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
     return emit.builder.part("bias", stored.astype(np.int64 if wide else np.int32), parameters)
 
 
-def _image(form: ConvolutionForm, emit: Emission, port: int) -> int:
+def _image(form: ConvolutionForm, emit: LitertEmission, port: int) -> int:
     """The input as an image."""
     tensor = emit.operand(form.kernel.region.inputs[port], form.kernel.specs[port])
     return tensor if form.rank == 2 else emit.reshaped(tensor, form.size, form.kernel.specs[port])
 
 
-def _result(form: ConvolutionForm, emit: Emission) -> int:
+def _result(form: ConvolutionForm, emit: LitertEmission) -> int:
     """A tensor for the resulting image."""
     if form.rank == 2:
         return emit.declare(form.kernel.region.outputs[0], form.kernel.output_spec)
     return emit.temporary(emit.name(form.kernel.region.outputs[0]), form.result, form.kernel.output_spec)
 
 
-def _finish(form: ConvolutionForm, emit: Emission, image: int) -> None:
+def _finish(form: ConvolutionForm, emit: LitertEmission, image: int) -> None:
     """Reshape the result to the model's rank."""
     if form.rank != 2:
         emit.reshape(image, emit.declare(form.kernel.region.outputs[0], form.kernel.output_spec))
 
 
-def convolution(kernel: Kernel, emit: Emission) -> None:
+def convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     """CONV_2D, or DEPTHWISE_CONV_2D if there are as many groups as channels."""
     op = kernel.first(ConvolutionOp)
     form = ConvolutionForm(kernel, op)
@@ -126,7 +126,7 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
     _finish(form, emit, result)
 
 
-def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
+def transpose_convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     """TRANSPOSE_CONV without padding, followed by a STRIDED_SLICE that crops the result.
 
     With groups, strides or padding beyond the window, a convolution of the image with zeros inserted between elements.
@@ -169,8 +169,8 @@ def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
 
 
 def padded(
-    kernel: Kernel,
-    emit: Emission,
+    kernel: ExportKernel,
+    emit: LitertEmission,
     source: int,
     window: ExportedWindow,
     shape: tuple[int, ...],
@@ -190,7 +190,7 @@ def padded(
     return made, VALID
 
 
-def fully_connected(kernel: Kernel, emit: Emission) -> None:
+def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
     """FULLY_CONNECTED over the last dimension; other contracting dimensions are moved there first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
@@ -221,7 +221,7 @@ def fully_connected(kernel: Kernel, emit: Emission) -> None:
         emit.reshape(made, result)
 
 
-def batch_matmul(kernel: Kernel, emit: Emission) -> None:
+def batch_matmul(kernel: ExportKernel, emit: LitertEmission) -> None:
     """BATCH_MATMUL of two activations whose leading dimensions are batches."""
     op = kernel.first(DotGeneralOp)
     numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))

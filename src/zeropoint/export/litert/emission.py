@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.builder import ModelBuilder, Options
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_of, location_text
@@ -23,7 +23,7 @@ BIAS_BITS = 32
 
 
 @dataclass
-class Emission:
+class LitertEmission:
     """The model under construction, and the tensors of each value of the program.
 
     A value has one tensor per type it is read in: the one its kernel produces, and those that QUANTIZE and DEQUANTIZE
@@ -116,7 +116,7 @@ class Emission:
         stored = np.zeros(count, np.int64 if wide else np.int32)
         return self.builder.part("bias", stored, self.product_type(data, weight))
 
-    def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
+    def array_inside(self, kernel: ExportKernel, value: SSAValue) -> Array | None:
         """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
         arguments = kernel.region.body.block.args
         for index, argument in enumerate(arguments):

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.missing import missing_in_float
 from zeropoint.export.sorts import sorted_axis
@@ -26,7 +26,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
-Convert = Callable[[Any, Emission], None]
+Convert = Callable[[Any, LitertEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "ABS",
@@ -72,42 +72,42 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
 """By the body's op: the operator, and its identity element."""
 
 
-def _source(emit: Emission, value: SSAValue) -> int:
+def _source(emit: LitertEmission, value: SSAValue) -> int:
     return emit.operand(value, element_of(value))
 
 
-def _result(emit: Emission, op: Operation) -> int:
+def _result(emit: LitertEmission, op: Operation) -> int:
     return emit.declare(op.results[0], element_of(op.results[0]))
 
 
-def _plain(emit: Emission, op: Operation, name: str, options: Options | None = None, *more: int) -> None:
+def _plain(emit: LitertEmission, op: Operation, name: str, options: Options | None = None, *more: int) -> None:
     inputs = [_source(emit, value) for value in op.operands]
     emit.operator(name, [*inputs, *more], [_result(emit, op)], options)
 
 
-def unary(op: Operation, emit: Emission) -> None:
+def unary(op: Operation, emit: LitertEmission) -> None:
     """A unary function."""
     _plain(emit, op, UNARY[type(op)])
 
 
-def binary(op: Operation, emit: Emission) -> None:
+def binary(op: Operation, emit: LitertEmission) -> None:
     """A binary arithmetic op on two values of the same shape."""
     name, options = BINARY[type(op)]
     _plain(emit, op, name, (options, {}))
 
 
-def compare(op: hlo.CompareOp, emit: Emission) -> None:
+def compare(op: hlo.CompareOp, emit: LitertEmission) -> None:
     """EQUAL, LESS and so on."""
     name, options = COMPARISONS[op.comparison_direction.data]
     _plain(emit, op, name, (options, {}))
 
 
-def select(op: hlo.SelectOp, emit: Emission) -> None:
+def select(op: hlo.SelectOp, emit: LitertEmission) -> None:
     """SELECT_V2, which broadcasts a scalar condition."""
     _plain(emit, op, "SELECT_V2", ("SelectV2Options", {}))
 
 
-def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+def clamp(op: hlo.ClampOp, emit: LitertEmission) -> None:
     """MAXIMUM and MINIMUM."""
     low, value, high = (_source(emit, operand) for operand in (op.min, op.operand, op.max))
     kind = element_of(op.operand)
@@ -116,17 +116,17 @@ def clamp(op: hlo.ClampOp, emit: Emission) -> None:
     emit.operator("MINIMUM", [bounded, high], [_result(emit, op)], ("MaximumMinimumOptions", {}))
 
 
-def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+def convert(op: hlo.ConvertOp, emit: LitertEmission) -> None:
     """CAST."""
     _plain(emit, op, "CAST", ("CastOptions", {}))
 
 
-def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+def reshape(op: hlo.ReshapeOp, emit: LitertEmission) -> None:
     """RESHAPE."""
     emit.reshape(_source(emit, op.operand), _result(emit, op))
 
 
-def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+def broadcast(op: hlo.BroadcastInDimOp, emit: LitertEmission) -> None:
     """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is not None:
         return
@@ -135,23 +135,23 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
     emit.operator("BROADCAST_TO", inputs, [_result(emit, op)], ("BroadcastToOptions", {}), 2)
 
 
-def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+def transpose(op: hlo.TransposeOp, emit: LitertEmission) -> None:
     """TRANSPOSE."""
     _plain(emit, op, "TRANSPOSE", ("TransposeOptions", {}), emit.integers(array_values(op.permutation), "permutation"))
 
 
-def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+def concatenate(op: hlo.ConcatenateOp, emit: LitertEmission) -> None:
     """CONCATENATION."""
     _plain(emit, op, "CONCATENATION", ("ConcatenationOptions", {"axis": op.dimension.value.data}))
 
 
-def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+def slice_(op: hlo.SliceOp, emit: LitertEmission) -> None:
     """STRIDED_SLICE."""
     parts = [emit.integers(array_values(a), "slice") for a in (op.start_indices, op.limit_indices, op.strides)]
     _plain(emit, op, "STRIDED_SLICE", ("StridedSliceOptions", {}), *parts)
 
 
-def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+def reduce(op: hlo.ReduceOp, emit: LitertEmission) -> None:
     """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; combined with an initial value other than the identity."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
@@ -174,7 +174,7 @@ def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
 def shifted(before: bool, name: str, number: float) -> Convert:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
-    def convert(op: Operation, emit: Emission) -> None:
+    def convert(op: Operation, emit: LitertEmission) -> None:
         constant = emit.builder.part("shift", np.full((), number, element_dtype(element_of(op.results[0]))))
         source, result = _source(emit, op.operands[0]), _result(emit, op)
         between = emit.temporary(emit.name(op.results[0]), shape_of(op.results[0]), element_of(op.results[0]))
@@ -188,7 +188,7 @@ def shifted(before: bool, name: str, number: float) -> Convert:
     return convert
 
 
-def sort(op: hlo.SortOp, emit: Emission) -> None:
+def sort(op: hlo.SortOp, emit: LitertEmission) -> None:
     """TOPK_V2 of all elements along the last dimension: values and positions. The least ones come first if negated.
 
     Integers that a kernel stored are sorted as they are, and then dequantized.
@@ -221,7 +221,7 @@ def sort(op: hlo.SortOp, emit: Emission) -> None:
             emit.operator("NEG", [moved], [wanted])
 
 
-def pad(op: hlo.PadOp, emit: Emission) -> None:
+def pad(op: hlo.PadOp, emit: LitertEmission) -> None:
     """PAD or PADV2."""
     fill = emit.array(op.padding_value)
     if fill is None:
@@ -229,7 +229,7 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
     padded_by(op, _source(emit, op.operand), _result(emit, op), element_of(op.operand), fill, emit)
 
 
-def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
+def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
     """BATCH_MATMUL over leading batches."""
     numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     batches = tuple(range(rank - 2))
@@ -243,17 +243,17 @@ def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
     _plain(emit, op, "BATCH_MATMUL", ("BatchMatMulOptions", fields))
 
 
-def gather(op: hlo.GatherOp, emit: Emission) -> None:
+def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
     """GATHER."""
     indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
 
 
-def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
     """REVERSE_V2."""
     _plain(emit, op, "REVERSE_V2", ("ReverseV2Options", {}), emit.integers(array_values(op.dimensions), "axes"))
 
 
-def iota(op: hlo.IotaOp, emit: Emission) -> None:
+def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
     kind = element_of(op.results[0])
@@ -288,7 +288,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 """The one table from StableHLO ops to LiteRT's float operators."""
 
 
-def float_op(op: Operation, emit: Emission) -> None:
+def float_op(op: Operation, emit: LitertEmission) -> None:
     """Emit the operators of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:

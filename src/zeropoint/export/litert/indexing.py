@@ -6,12 +6,12 @@ import numpy as np
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
-def gather(op: GatherOp, source: int, indices: int, result: int, emit: Emission) -> None:
+def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmission) -> None:
     """GATHER along a dimension. LiteRT rejects out-of-range indices, which StableHLO clamps."""
     axis, shape = taken_axis(op), shape_of(op.start_indices)
     kind = element_of(op.start_indices)

@@ -14,10 +14,10 @@ from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
 from zeropoint.export.inline import inline
-from zeropoint.export.kernels import Kernel, read_storage
+from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import float_op
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
@@ -41,14 +41,14 @@ def litert_model(
     """
     # LiteRT's convolutions and pools have channels last only.
     program = with_channels_last(program, ports=channels_last)
-    emit = Emission(ModelBuilder(), program.weights)
+    emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
         inputs[port.name] = emit.declare(argument, kind, port.name)
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
-            _region(Kernel(op, program.weights), emit)
+            _region(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
             float_op(op, emit)
     terminator = program.entry.last_op
@@ -62,7 +62,7 @@ def litert_model(
     return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
 
 
-def _region(kernel: Kernel, emit: Emission) -> None:
+def _region(kernel: ExportKernel, emit: LitertEmission) -> None:
     """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     rule = KERNELS.get(kernel.name)
     if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:

@@ -13,8 +13,8 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import PadOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Pairs = Sequence[tuple[int, int]]
 
 
-def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
+def padded(emit: LitertEmission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
     """PAD by the zero point, or by `fill`, a real number."""
     inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
     # PAD fills with the zero point, the real number 0.
@@ -35,7 +35,7 @@ def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribu
 
 
 def spread(
-    emit: Emission, source: int, shape: Shape, axis: int, step: int, kind: Attribute, fill: Array | None = None
+    emit: LitertEmission, source: int, shape: Shape, axis: int, step: int, kind: Attribute, fill: Array | None = None
 ) -> tuple[int, Shape]:
     """A tensor with step - 1 elements inserted between any two along a dimension, and its shape."""
     if step == 1 or shape[axis] == 1:
@@ -51,7 +51,7 @@ def spread(
     return sliced(emit, joined, [0] * len(shape), ends, kind), ends
 
 
-def sliced(emit: Emission, source: int, begin: Sequence[int], end: Sequence[int], kind: Attribute) -> int:
+def sliced(emit: LitertEmission, source: int, begin: Sequence[int], end: Sequence[int], kind: Attribute) -> int:
     """STRIDED_SLICE with steps of 1."""
     shape = [high - low for low, high in zip(begin, end, strict=True)]
     made = emit.temporary(emit.builder.tensors[source].name.decode(), shape, kind)
@@ -60,7 +60,7 @@ def sliced(emit: Emission, source: int, begin: Sequence[int], end: Sequence[int]
     return made
 
 
-def pad(kernel: Kernel, emit: Emission) -> None:
+def pad(kernel: ExportKernel, emit: LitertEmission) -> None:
     """PAD or PADV2; negative padding becomes a STRIDED_SLICE."""
     op = kernel.first(PadOp)
     fill = emit.array_inside(kernel, op.padding_value)
@@ -70,7 +70,7 @@ def pad(kernel: Kernel, emit: Emission) -> None:
     padded_by(op, source, emit.declare(result, kernel.output_spec), kernel.output_spec, fill, emit)
 
 
-def padded_by(op: PadOp, source: int, result: int, kind: Attribute, fill: Array, emit: Emission) -> None:
+def padded_by(op: PadOp, source: int, result: int, kind: Attribute, fill: Array, emit: LitertEmission) -> None:
     """A tensor padded inside and at its edges by `fill`, a real number."""
     shape = shape_of(op.operand)
     for axis, interior in enumerate(array_values(op.interior_padding)):

@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.contractions import activation, padded
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.sums import sum_
 from zeropoint.export.windows import VALID, ExportedWindow
@@ -38,23 +38,23 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.litert import is_tanh_gelu
 from zeropoint.numerics.litert_division import divides
 
-Convert = Callable[[Kernel, Emission], None]
+Convert = Callable[[ExportKernel, LitertEmission], None]
 OUTPUT_TYPES: Mapping[Attribute, int] = {i32: 2, i64: 4}
 """Types of positions in the schema."""
 
 
-def _source(kernel: Kernel, emit: Emission, port: int = 0) -> int:
+def _source(kernel: ExportKernel, emit: LitertEmission, port: int = 0) -> int:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
-def _result(kernel: Kernel, emit: Emission) -> int:
+def _result(kernel: ExportKernel, emit: LitertEmission) -> int:
     return emit.declare(kernel.region.outputs[0], kernel.output_spec)
 
 
 def pool(op_name: str) -> Convert:
     """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values, excluding padding."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceWindowOp)
         shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
         rank = len(shape)
@@ -97,7 +97,7 @@ def pool(op_name: str) -> Convert:
     return convert
 
 
-def _averaging(kernel: Kernel, emit: Emission, window: ExportedWindow) -> int | None:
+def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindow) -> int | None:
     """SAME if counts exclude the padding, VALID without padding, None (a preceding PAD) if counts include it."""
     division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
     numbers = emit.array_inside(kernel, division.operands[1])
@@ -120,7 +120,7 @@ def _averaging(kernel: Kernel, emit: Emission, window: ExportedWindow) -> int | 
 def reduction(op_name: str, version: int) -> Convert:
     """MEAN, SUM, REDUCE_MAX, REDUCE_MIN over constant axes."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceOp)
         _check_count(kernel, emit, op)
         axes = emit.integers(array_values(op.dimensions), "axes")
@@ -134,7 +134,7 @@ def reduction(op_name: str, version: int) -> Convert:
 def position(op_name: str, options: str) -> Convert:
     """ARG_MAX, ARG_MIN: the first position of the extreme along one dimension."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         fields = {"outputType": OUTPUT_TYPES[element_of(kernel.region.outputs[0])]}
         inputs = [_source(kernel, emit), emit.integers(array_values(kernel.first(ReduceOp).dimensions), "axis")]
         emit.operator(op_name, inputs, [_result(kernel, emit)], (options, fields), 2)
@@ -142,7 +142,7 @@ def position(op_name: str, options: str) -> Convert:
     return convert
 
 
-def _check_count(kernel: Kernel, emit: Emission, op: ReduceOp) -> None:
+def _check_count(kernel: ExportKernel, emit: LitertEmission, op: ReduceOp) -> None:
     """Raise ExportError for a mean whose divisor is not the number of its terms."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:
@@ -157,13 +157,13 @@ def _check_count(kernel: Kernel, emit: Emission, op: ReduceOp) -> None:
 def function(op_name: str, options: Options | None = None, version: int = 1) -> Convert:
     """Converter for a unary function that has its own operator."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, version)
 
     return convert
 
 
-def _value_at(kernel: Kernel, emit: Emission, point: float) -> float:
+def _value_at(kernel: ExportKernel, emit: LitertEmission, point: float) -> float:
     """The function of a kernel's body at a point."""
     block = kernel.region.body.block
     returned = block.last_op
@@ -172,13 +172,13 @@ def _value_at(kernel: Kernel, emit: Emission, point: float) -> float:
     return float(evaluate_chain(returned.operands[0], block.args[0], points, emit.weights)[0])
 
 
-def leaky_relu(kernel: Kernel, emit: Emission) -> None:
+def leaky_relu(kernel: ExportKernel, emit: LitertEmission) -> None:
     """LEAKY_RELU; its slope is minus the function's value at -1."""
     options = ("LeakyReluOptions", {"alpha": -_value_at(kernel, emit, -1.0)})
     emit.operator("LEAKY_RELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
 
-def gelu(kernel: Kernel, emit: Emission) -> None:
+def gelu(kernel: ExportKernel, emit: LitertEmission) -> None:
     """GELU, exact or approximated by tanh."""
     options = ("GeluOptions", {"approximate": is_tanh_gelu(_value_at(kernel, emit, 2.0))})
     emit.operator("GELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
@@ -187,7 +187,7 @@ def gelu(kernel: Kernel, emit: Emission) -> None:
 def softmax(op_name: str, options: Options) -> Convert:
     """SOFTMAX or LOG_SOFTMAX over the last dimension."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceOp)
         rank = len(shape_of(op.inputs[0]))
         if array_values(op.dimensions) != (rank - 1,):
@@ -200,7 +200,7 @@ def softmax(op_name: str, options: Options) -> Convert:
 def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> Convert:
     """Converter for a sum, product, maximum or minimum of two tensors, with a fused activation function."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(BinaryOp)
         inputs = [_side(kernel, emit, value) for value in op.operands]
         fields = {"fusedActivationFunction": activation(kernel)} if fuses else {}
@@ -210,7 +210,7 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
     return convert
 
 
-def divide(kernel: Kernel, emit: Emission) -> None:
+def divide(kernel: ExportKernel, emit: LitertEmission) -> None:
     """DIV of stored integers; if the runtime cannot divide by these scales, DEQUANTIZE, DIV of floats, QUANTIZE."""
     op = kernel.first(DivideOp)
     inputs, result = [_side(kernel, emit, value) for value in op.operands], _result(kernel, emit)
@@ -225,14 +225,14 @@ def divide(kernel: Kernel, emit: Emission) -> None:
     emit.operator("QUANTIZE", [quotient], [result])
 
 
-def _side_type(kernel: Kernel, value: SSAValue) -> Attribute:
+def _side_type(kernel: ExportKernel, value: SSAValue) -> Attribute:
     """The type in which `_side` reads an operand."""
     arguments, owner = kernel.region.body.block.args, value.owner
     source = owner.operands[0] if isinstance(owner, BroadcastInDimOp) else value
     return kernel.specs[kernel.port(source)] if source in arguments else kernel.output_spec
 
 
-def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
+def _side(kernel: ExportKernel, emit: LitertEmission, value: SSAValue) -> int:
     """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts its operands."""
     block, owner = kernel.region.body.block, value.owner
     if isinstance(owner, Operation) and owner.parent is block and owner.operands:
@@ -244,21 +244,21 @@ def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
     return _source(kernel, emit, kernel.port(value))
 
 
-def reshape(kernel: Kernel, emit: Emission) -> None:
+def reshape(kernel: ExportKernel, emit: LitertEmission) -> None:
     """RESHAPE."""
     shape = shape_of(kernel.region.outputs[0])
     inputs = [_source(kernel, emit), emit.integers(shape)]
     emit.operator("RESHAPE", inputs, [_result(kernel, emit)], ("ReshapeOptions", {"newShape": list(shape)}))
 
 
-def transpose(kernel: Kernel, emit: Emission) -> None:
+def transpose(kernel: ExportKernel, emit: LitertEmission) -> None:
     """TRANSPOSE."""
     order = array_values(kernel.first(TransposeOp).permutation)
     inputs = [_source(kernel, emit), emit.integers(order, "permutation")]
     emit.operator("TRANSPOSE", inputs, [_result(kernel, emit)], ("TransposeOptions", {}), 4)
 
 
-def concatenate(kernel: Kernel, emit: Emission) -> None:
+def concatenate(kernel: ExportKernel, emit: LitertEmission) -> None:
     """CONCATENATION."""
     op = kernel.first(ConcatenateOp)
     inputs = [_source(kernel, emit, kernel.port(value)) for value in op.inputs]
@@ -266,7 +266,7 @@ def concatenate(kernel: Kernel, emit: Emission) -> None:
     emit.operator("CONCATENATION", inputs, [_result(kernel, emit)], ("ConcatenationOptions", fields), 2)
 
 
-def slice_(kernel: Kernel, emit: Emission) -> None:
+def slice_(kernel: ExportKernel, emit: LitertEmission) -> None:
     """STRIDED_SLICE."""
     op = kernel.first(SliceOp)
     arrays = (op.start_indices, op.limit_indices, op.strides)
@@ -274,7 +274,7 @@ def slice_(kernel: Kernel, emit: Emission) -> None:
     emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
 
 
-def broadcast(kernel: Kernel, emit: Emission) -> None:
+def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
     """RESHAPE to the rank of the result, BROADCAST_TO."""
     op = kernel.first(BroadcastInDimOp)
     source = emit.reshaped(_source(kernel, emit), op.aligned_shape, kernel.specs[0])
@@ -282,7 +282,7 @@ def broadcast(kernel: Kernel, emit: Emission) -> None:
     emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
 
 
-def gather(kernel: Kernel, emit: Emission) -> None:
+def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
     """GATHER; the indices are plain, unquantized integers."""
     op = kernel.first(GatherOp)
     source = _source(kernel, emit, kernel.port(op.operand))
@@ -290,21 +290,21 @@ def gather(kernel: Kernel, emit: Emission) -> None:
     indexing.gather(op, source, indices, _result(kernel, emit), emit)
 
 
-def select(kernel: Kernel, emit: Emission) -> None:
+def select(kernel: ExportKernel, emit: LitertEmission) -> None:
     """SELECT_V2 of stored integers; the condition is not quantized."""
     op = kernel.first(SelectOp)
     inputs = [_side(kernel, emit, value) for value in op.operands]
     emit.operator("SELECT_V2", inputs, [_result(kernel, emit)], ("SelectV2Options", {}))
 
 
-def prelu(kernel: Kernel, emit: Emission) -> None:
+def prelu(kernel: ExportKernel, emit: LitertEmission) -> None:
     """PRELU; the operator broadcasts the slopes."""
     value = kernel.region.body.block.args[0]
     (slope,) = (operand for operand in kernel.first(MultiplyOp).operands if operand is not value)
     emit.operator("PRELU", [_source(kernel, emit), _side(kernel, emit, slope)], [_result(kernel, emit)])
 
 
-def rescale(kernel: Kernel, emit: Emission) -> None:
+def rescale(kernel: ExportKernel, emit: LitertEmission) -> None:
     """QUANTIZE from one type to another."""
     emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
 

@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.contractions import padded
-from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp
@@ -24,7 +24,7 @@ ONE = UniformQuantizedType.per_layer(Storage.of("i8", -127), 1.0)
 """The type of the weights: scale 1, so that a stored 1 is the real 1."""
 
 
-def sum_(kernel: Kernel, emit: Emission) -> None:
+def sum_(kernel: ExportKernel, emit: LitertEmission) -> None:
     """A sum over dimensions, or over windows."""
     if any(isinstance(op, ReduceWindowOp) for op in kernel.ops):
         window_sum(kernel, emit)
@@ -38,7 +38,7 @@ def sum_(kernel: Kernel, emit: Emission) -> None:
         emit.operator("SUM", inputs, [result], ("ReducerOptions", {"keepDims": kept}), 2)
 
 
-def dimension_sum(kernel: Kernel, emit: Emission) -> None:
+def dimension_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
     """TRANSPOSE the summed dimensions to the end, CONV_2D with one window of ones, RESHAPE."""
     op = kernel.first(ReduceOp)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
@@ -56,7 +56,7 @@ def dimension_sum(kernel: Kernel, emit: Emission) -> None:
     emit.reshape(sums, emit.declare(kernel.region.outputs[0], kernel.output_spec))
 
 
-def window_sum(kernel: Kernel, emit: Emission) -> None:
+def window_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
     """DEPTHWISE_CONV_2D with windows of ones."""
     op = kernel.first(ReduceWindowOp)
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
@@ -90,5 +90,5 @@ def window_sum(kernel: Kernel, emit: Emission) -> None:
         emit.reshape(made, result)
 
 
-def _ones(shape: tuple[int, ...], name: str, emit: Emission) -> int:
+def _ones(shape: tuple[int, ...], name: str, emit: LitertEmission) -> int:
     return emit.builder.constant(f"{name}/ones", np.ones(shape, np.int8), ONE)

@@ -15,8 +15,8 @@ import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
-from zeropoint.export.onnx.emission import Emission, Tensor, clamped
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.weight_forms import written_type
 from zeropoint.ir.annotations import PINNED
@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, shape_of
 
 
-def _source(kernel: Kernel, emit: Emission, port: int) -> Tensor:
+def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
@@ -42,8 +42,8 @@ def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
 
 
 def _weights(
-    kernel: Kernel,
-    emit: Emission,
+    kernel: ExportKernel,
+    emit: OnnxEmission,
     port: int,
     order: Sequence[int],
     flipped: Sequence[int] = (),
@@ -87,7 +87,7 @@ def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantize
     return transposed_blocks(kind, order)
 
 
-def _name(kernel: Kernel, emit: Emission) -> str:
+def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     """The name of the node that computes the kernel's product."""
     for op in kernel.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp):
@@ -95,7 +95,7 @@ def _name(kernel: Kernel, emit: Emission) -> str:
     return emit.name(kernel.region.outputs[0])
 
 
-def _bias(kernel: Kernel, emit: Emission) -> Tensor | None:
+def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
     """The bias as i32, or f32 for a float product; None if the kernel has none."""
     arguments = kernel.region.body.block.args
     ports = {id(argument): index for index, argument in enumerate(arguments)}
@@ -121,7 +121,7 @@ def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], l
     )
 
 
-def convolution(kernel: Kernel, emit: Emission) -> None:
+def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Conv; ConvTranspose if the input is dilated."""
     op = kernel.first(ConvolutionOp)
     numbers = op.dimension_numbers.data
@@ -162,13 +162,13 @@ def _window(op: ConvolutionOp, extents: Sequence[int], rank: int) -> dict[str, l
 
 
 def _transposed_convolution(
-    kernel: Kernel,
+    kernel: ExportKernel,
     op: ConvolutionOp,
     source: Tensor,
     shape: Sequence[int],
     order: Sequence[int],
     flipped: Sequence[int],
-    emit: Emission,
+    emit: OnnxEmission,
 ) -> Tensor:
     """ConvTranspose: weights [input, output / groups, ...], spatially reversed; its padding crops the result."""
     name, rank = _name(kernel, emit), len(shape) - 2
@@ -218,7 +218,7 @@ def _per_input(weights: Array, groups: int) -> Array:
     return grouped.reshape(groups * inputs, outputs // groups, *window)
 
 
-def fully_connected(kernel: Kernel, emit: Emission) -> None:
+def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gemm with a bias, MatMul without; several contracting dimensions are first flattened into one."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
@@ -259,7 +259,7 @@ def _wide(bias: Tensor, outputs: int) -> Tensor:
     return bias
 
 
-def _flat(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], shape: tuple[int, int]) -> Tensor:
+def _flat(kernel: ExportKernel, emit: OnnxEmission, port: int, order: Sequence[int], shape: tuple[int, int]) -> Tensor:
     """Weights of higher rank as a matrix; requires a single scale."""
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None or (isinstance(kind, UniformQuantizedType) and not kind.is_per_layer):
@@ -267,7 +267,7 @@ def _flat(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], shape
     return emit.constant(array.transpose(order).reshape(shape), kind, f"{_name(kernel, emit)}/weights")
 
 
-def batch_matmul(kernel: Kernel, emit: Emission) -> None:
+def batch_matmul(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """MatMul of two activations."""
     op = kernel.first(DotGeneralOp)
     sides = [_source(kernel, emit, kernel.port(value)) for value in (op.lhs, op.rhs)]
@@ -276,7 +276,7 @@ def batch_matmul(kernel: Kernel, emit: Emission) -> None:
     emit.put(kernel.region.outputs[0], made)
 
 
-def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: Emission, name: str) -> Tensor:
+def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: OnnxEmission, name: str) -> Tensor:
     """MatMul: batches first; the contracting dimension is last on the left and second to last on the right."""
     numbers = op.dot_dimension_numbers.data
     left, right = sides

@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import constant_array
@@ -47,7 +47,7 @@ class Tensor:
 
 
 @dataclass
-class Emission:
+class OnnxEmission:
     """The model under construction, and the tensor of each value of the program."""
 
     builder: GraphBuilder
@@ -267,7 +267,7 @@ def spread(array: Array, op: BroadcastInDimOp) -> Array:
     return array.reshape(op.aligned_shape)
 
 
-def clamped(kernel: Kernel, tensor: Tensor, emit: Emission, name: str) -> Tensor:
+def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
     """The result clamped to the kernel's bounds, by a `Clip` unless its storage range already enforces them.
 
     Rounding is monotone, so clamping the integers is equivalent. A float result has float bounds.
@@ -286,5 +286,5 @@ def clamped(kernel: Kernel, tensor: Tensor, emit: Emission, name: str) -> Tensor
     return emit.direct("Clip", [tensor], kind, tensor.shape, name, extra=limits)
 
 
-def _limit(emit: Emission, bound: float) -> str:
+def _limit(emit: OnnxEmission, bound: float) -> str:
     return emit.builder.constant("bound", np.asarray(bound, np.float32)) if np.isfinite(bound) else ""

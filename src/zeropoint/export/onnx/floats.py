@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import matmul
-from zeropoint.export.onnx.emission import Emission, Tensor, file_dtype
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
 from zeropoint.export.sorts import sorted_axis
@@ -25,7 +25,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.rounding import INT32_MIN
 
-Convert = Callable[[Any, Emission], None]
+Convert = Callable[[Any, OnnxEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "Abs",
@@ -82,7 +82,7 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float, int]] = {
 """By the body's op: the operator, its identity element, the first opset that takes axes as an input."""
 
 
-def _loose(emit: Emission, value: SSAValue) -> Tensor:
+def _loose(emit: OnnxEmission, value: SSAValue) -> Tensor:
     """A value for an op that broadcasts its operands itself: explicit broadcasts are omitted."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
@@ -94,7 +94,7 @@ def _loose(emit: Emission, value: SSAValue) -> Tensor:
     return emit.operand(value, element_of(value))
 
 
-def _exact(emit: Emission, value: SSAValue) -> Tensor:
+def _exact(emit: OnnxEmission, value: SSAValue) -> Tensor:
     """A value in its full shape, broadcasts applied."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
@@ -104,7 +104,7 @@ def _exact(emit: Emission, value: SSAValue) -> Tensor:
 
 
 def _finish(
-    emit: Emission,
+    emit: OnnxEmission,
     op: Operation,
     name: str,
     inputs: list[Tensor],
@@ -116,7 +116,7 @@ def _finish(
     emit.put(result, emit.repeated(made, shape_of(result), emit.name(result)))
 
 
-def _elementwise(op: Operation, emit: Emission, name: str) -> None:
+def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
     """An elementwise op. At least one operand is given the shape of the result."""
     result = op.results[0]
     if name in OF_BOOLEANS and str(element_of(result)) != "i1":
@@ -127,17 +127,17 @@ def _elementwise(op: Operation, emit: Emission, name: str) -> None:
     _finish(emit, op, name, inputs)
 
 
-def unary(op: Operation, emit: Emission) -> None:
+def unary(op: Operation, emit: OnnxEmission) -> None:
     """A unary function."""
     _elementwise(op, emit, UNARY[type(op)])
 
 
-def binary(op: Operation, emit: Emission) -> None:
+def binary(op: Operation, emit: OnnxEmission) -> None:
     """A binary arithmetic op."""
     _elementwise(op, emit, BINARY[type(op)])
 
 
-def compare(op: hlo.CompareOp, emit: Emission) -> None:
+def compare(op: hlo.CompareOp, emit: OnnxEmission) -> None:
     """Equal, Less and so on."""
     direction = op.comparison_direction.data
     if direction is ComparisonDirection.NE:
@@ -149,12 +149,12 @@ def compare(op: hlo.CompareOp, emit: Emission) -> None:
         _elementwise(op, emit, COMPARISONS[direction])
 
 
-def select(op: hlo.SelectOp, emit: Emission) -> None:
+def select(op: hlo.SelectOp, emit: OnnxEmission) -> None:
     """Where."""
     _elementwise(op, emit, "Where")
 
 
-def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+def clamp(op: hlo.ClampOp, emit: OnnxEmission) -> None:
     """Clip for scalar bounds, Max and Min for tensor bounds."""
     low, value, high = (_exact(emit, operand) for operand in (op.min, op.operand, op.max))
     if not low.shape and not high.shape:
@@ -164,43 +164,43 @@ def clamp(op: hlo.ClampOp, emit: Emission) -> None:
     _finish(emit, op, "Min", [bounded, high])
 
 
-def rsqrt(op: hlo.RsqrtOp, emit: Emission) -> None:
+def rsqrt(op: hlo.RsqrtOp, emit: OnnxEmission) -> None:
     """Reciprocal of Sqrt."""
     value = _exact(emit, op.operand)
     root = emit.apply("Sqrt", [value], value.kind, value.shape, f"{emit.name(op.result)}/sqrt")
     _finish(emit, op, "Reciprocal", [root])
 
 
-def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+def convert(op: hlo.ConvertOp, emit: OnnxEmission) -> None:
     """Cast."""
     dtype = element_dtype(element_of(op.result))
     _finish(emit, op, "Cast", [_exact(emit, op.operand)], {"to": element_type(dtype)})
 
 
-def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+def reshape(op: hlo.ReshapeOp, emit: OnnxEmission) -> None:
     """Reshape."""
     _finish(emit, op, "Reshape", [_exact(emit, op.operand)], None, [emit.integers(shape_of(op.result))])
 
 
-def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+def transpose(op: hlo.TransposeOp, emit: OnnxEmission) -> None:
     """Transpose."""
     _finish(emit, op, "Transpose", [_exact(emit, op.operand)], {"perm": array_values(op.permutation)})
 
 
-def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+def concatenate(op: hlo.ConcatenateOp, emit: OnnxEmission) -> None:
     """Concat."""
     inputs = [_exact(emit, value) for value in op.inputs]
     _finish(emit, op, "Concat", inputs, {"axis": op.dimension.value.data})
 
 
-def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+def slice_(op: hlo.SliceOp, emit: OnnxEmission) -> None:
     """Slice."""
     starts, limits, strides = (array_values(a) for a in (op.start_indices, op.limit_indices, op.strides))
     extra = [emit.integers(values, "slice") for values in (starts, limits, range(len(starts)), strides)]
     _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
 
 
-def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+def reverse(op: hlo.ReverseOp, emit: OnnxEmission) -> None:
     """Slice with steps of -1."""
     axes = array_values(op.dimensions)
     bounds = ([-1] * len(axes), [INT32_MIN] * len(axes), axes, [-1] * len(axes))
@@ -208,7 +208,7 @@ def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
     _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
 
 
-def pad(op: hlo.PadOp, emit: Emission) -> None:
+def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:
     """Pad; negative padding crops."""
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
     if any(inside):
@@ -217,7 +217,7 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
     _finish(emit, op, "Pad", [_exact(emit, op.operand)], None, extra)
 
 
-def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
     """ReduceSum, ReduceMax, ReduceMin, ReduceProd; combined with an initial value other than the identity."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
@@ -236,7 +236,7 @@ def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
 def shifted(before: bool, name: str, number: float) -> Convert:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
-    def convert(op: Operation, emit: Emission) -> None:
+    def convert(op: Operation, emit: OnnxEmission) -> None:
         result = op.results[0]
         kind, shape, label = element_of(result), shape_of(result), emit.name(result)
         constant = emit.constant(np.full((), number, element_dtype(kind)), kind, "shift")
@@ -248,7 +248,7 @@ def shifted(before: bool, name: str, number: float) -> Convert:
     return convert
 
 
-def sort(op: hlo.SortOp, emit: Emission) -> None:
+def sort(op: hlo.SortOp, emit: OnnxEmission) -> None:
     """TopK of all elements: values and positions. Integers that a kernel stored are sorted as they are."""
     axis, greatest = sorted_axis(op)
     value, shape, label = op.inputs[0], shape_of(op.inputs[0]), emit.name(op.results_[0])
@@ -268,19 +268,19 @@ def sort(op: hlo.SortOp, emit: Emission) -> None:
     emit.put(op.results_[1], positions)
 
 
-def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
+def dot_general(op: hlo.DotGeneralOp, emit: OnnxEmission) -> None:
     """MatMul."""
     sides = [_exact(emit, value) for value in (op.lhs, op.rhs)]
     emit.put(op.result, matmul(op, sides, element_of(op.result), emit, emit.name(op.result)))
 
 
-def gather(op: hlo.GatherOp, emit: Emission) -> None:
+def gather(op: hlo.GatherOp, emit: OnnxEmission) -> None:
     """Gather."""
     source, indices = _exact(emit, op.operand), _exact(emit, op.start_indices)
     emit.put(op.results[0], gathered(op, source, indices, source.kind, emit, emit.name(op.results[0])))
 
 
-def iota(op: hlo.IotaOp, emit: Emission) -> None:
+def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
     kind = element_of(op.results[0])
@@ -288,11 +288,11 @@ def iota(op: hlo.IotaOp, emit: Emission) -> None:
     emit.put(op.results[0], emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind, "iota"))
 
 
-def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+def broadcast(op: hlo.BroadcastInDimOp, emit: OnnxEmission) -> None:
     """Emits nothing: ops broadcast their operands, or request an Expand."""
 
 
-def stored_constant(op: StorageCastOp, emit: Emission) -> None:
+def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
     """Constant integers of a quantized type, as they are stored."""
     result = op.results[0]
     kind, stored = element_of(result), emit.array(op.operands[0])
@@ -302,7 +302,7 @@ def stored_constant(op: StorageCastOp, emit: Emission) -> None:
     emit.put(result, Tensor(name, kind, stored.shape))
 
 
-def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
+def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
     """QuantizeLinear, DequantizeLinear: for parameters pinned by the model that no kernel absorbed."""
     kind, value = element_of(op.results[0]), op.operands[0]
     source = emit.operand(value, emit.made.get(value, element_of(value)))
@@ -338,7 +338,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 """The one table from StableHLO ops to ONNX's float operators."""
 
 
-def float_op(op: Operation, emit: Emission) -> None:
+def float_op(op: Operation, emit: OnnxEmission) -> None:
     """Emit the nodes of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
@@ -346,6 +346,6 @@ def float_op(op: Operation, emit: Emission) -> None:
     rule(op, emit)
 
 
-def settled(emit: Emission, value: SSAValue) -> None:
+def settled(emit: OnnxEmission, value: SSAValue) -> None:
     """Emit a broadcast that is read by something other than a float op."""
     _exact(emit, value)

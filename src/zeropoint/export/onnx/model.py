@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.inline import inline
-from zeropoint.export.kernels import Kernel, read_storage
+from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.onnx import contractions, rows
-from zeropoint.export.onnx.emission import Emission, Tensor
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.floats import float_op, settled
 from zeropoint.export.onnx.graph import GraphBuilder
 from zeropoint.export.onnx.weight_forms import chosen_form
@@ -45,7 +45,7 @@ def onnx_model(
     `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
     """
     target = getattr(program.module.attributes.get(TARGET), "data", None)
-    emit = Emission(GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target))
+    emit = OnnxEmission(GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target))
     ports = list(zip(program.inputs, program.entry.args, strict=True))
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
@@ -58,7 +58,7 @@ def onnx_model(
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
-            _region(Kernel(op, program.weights), emit)
+            _region(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
             float_op(op, emit)
     for port, value in zip(program.outputs, terminator.operands, strict=True):
@@ -70,7 +70,7 @@ def onnx_model(
     return emit.builder.finish("main", {"target": target, "profile": program.profile})
 
 
-def _region(kernel: Kernel, emit: Emission) -> None:
+def _region(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     for value in kernel.region.inputs:
         if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:
@@ -84,7 +84,7 @@ def _region(kernel: Kernel, emit: Emission) -> None:
         rule(kernel, emit)
 
 
-def _stands_for(emit: Emission, value: SSAValue, other: SSAValue) -> None:
+def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
     if isinstance(other.owner, BroadcastInDimOp) and emit.array(other) is None:
         settled(emit, other)
     emit.put(value, emit.operand(other, element_of(other)))

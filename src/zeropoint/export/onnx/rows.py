@@ -12,9 +12,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.contractions import batch_matmul
-from zeropoint.export.onnx.emission import Emission, Tensor, clamped
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
@@ -36,27 +36,27 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.materialize.storage import window_counts
 
-Convert = Callable[[Kernel, Emission], None]
+Convert = Callable[[ExportKernel, OnnxEmission], None]
 AXES_OPSET = 18
 """The first opset whose ReduceMax and ReduceMin take axes as an input."""
 
 
-def _source(kernel: Kernel, emit: Emission, port: int = 0) -> Tensor:
+def _source(kernel: ExportKernel, emit: OnnxEmission, port: int = 0) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
-def _name(kernel: Kernel, emit: Emission) -> str:
+def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     return emit.name(kernel.region.outputs[0])
 
 
-def _put(kernel: Kernel, emit: Emission, tensor: Tensor) -> None:
+def _put(kernel: ExportKernel, emit: OnnxEmission, tensor: Tensor) -> None:
     emit.put(kernel.region.outputs[0], tensor)
 
 
 def function(op_name: str) -> Convert:
     """Converter for a unary function that has its own operator."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         made = emit.apply(
             op_name, [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, _name(kernel, emit)
         )
@@ -65,7 +65,7 @@ def function(op_name: str) -> Convert:
     return convert
 
 
-def leaky_relu(kernel: Kernel, emit: Emission) -> None:
+def leaky_relu(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """LeakyRelu; its slope is minus the function's value at -1."""
     block = kernel.region.body.block
     assert block.last_op is not None
@@ -76,7 +76,7 @@ def leaky_relu(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def softmax(kernel: Kernel, emit: Emission) -> None:
+def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Softmax over one dimension."""
     axes = array_values(kernel.first(ReduceOp).dimensions)
     if len(axes) != 1:
@@ -86,7 +86,7 @@ def softmax(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def window_attributes(op: ReduceWindowOp, kernel: Kernel) -> dict[str, Sequence[int]]:
+def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Sequence[int]]:
     """The attributes of a pool over dimensions 2 and up. Raises ExportError for other windows."""
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
@@ -103,7 +103,7 @@ def window_attributes(op: ReduceWindowOp, kernel: Kernel) -> dict[str, Sequence[
     }
 
 
-def max_pool(kernel: Kernel, emit: Emission) -> None:
+def max_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """MaxPool."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
     attributes = window_attributes(op, kernel)
@@ -111,7 +111,7 @@ def max_pool(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
+def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
     """The divisors of the body's sums; None if there is no division."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:
@@ -122,7 +122,7 @@ def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
     return numbers.astype(np.float64) if isinstance(division, DivideOp) else 1 / numbers.astype(np.float64)
 
 
-def average_pool(kernel: Kernel, emit: Emission) -> None:
+def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """AveragePool, with padding included in the count or not."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
     attributes = dict(window_attributes(op, kernel))
@@ -146,7 +146,7 @@ def average_pool(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def mean(kernel: Kernel, emit: Emission) -> None:
+def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """GlobalAveragePool, because runtimes have integer kernels for it; reduced dimensions are first moved to the
     end."""
     op, name = kernel.first(ReduceOp), _name(kernel, emit)
@@ -169,7 +169,7 @@ def mean(kernel: Kernel, emit: Emission) -> None:
 def extreme(op_name: str) -> Convert:
     """ReduceMax, ReduceMin."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         op, name = kernel.first(ReduceOp), _name(kernel, emit)
         emit.builder.needs(AXES_OPSET)
         axes = emit.integers(array_values(op.dimensions), "axes")
@@ -184,7 +184,7 @@ def extreme(op_name: str) -> Convert:
 def position(op_name: str) -> Convert:
     """ArgMax, ArgMin on the integers: the first position of the extreme along one dimension."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         name, result = _name(kernel, emit), kernel.region.outputs[0]
         (axis,) = array_values(kernel.first(ReduceOp).dimensions)
         made = emit.direct(op_name, [_source(kernel, emit)], i64, shape_of(result), name, {"axis": axis, "keepdims": 0})
@@ -199,7 +199,7 @@ def position(op_name: str) -> Convert:
 def binary(op_name: str) -> Convert:
     """Converter for a sum or product of two tensors, with ONNX broadcasting, followed by a clamp."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         op = kernel.first(BinaryOp)
         name = emit.name(op.results[0])
         inputs = [side(kernel, emit, value) for value in op.operands]
@@ -211,7 +211,7 @@ def binary(op_name: str) -> Convert:
     return convert
 
 
-def side(kernel: Kernel, emit: Emission, value: SSAValue) -> Tensor:
+def side(kernel: ExportKernel, emit: OnnxEmission, value: SSAValue) -> Tensor:
     """An operand of a sum: a port, or the operand of a port's broadcast, reshaped to the rank of the result."""
     arguments = kernel.region.body.block.args
     op = value.owner
@@ -234,7 +234,7 @@ def side(kernel: Kernel, emit: Emission, value: SSAValue) -> Tensor:
     return emit.constant(array, kernel.output_spec, emit.name(value))
 
 
-def select(kernel: Kernel, emit: Emission) -> None:
+def select(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Where."""
     op, name = kernel.first(SelectOp), _name(kernel, emit)
     inputs = [side(kernel, emit, value) for value in (op.pred, op.on_true, op.on_false)]
@@ -243,7 +243,7 @@ def select(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, emit.apply("Where", inputs, kernel.output_spec, kernel.output_shape, name))
 
 
-def reshape(kernel: Kernel, emit: Emission) -> None:
+def reshape(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Reshape."""
     made = emit.apply(
         "Reshape",
@@ -256,7 +256,7 @@ def reshape(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def transpose(kernel: Kernel, emit: Emission) -> None:
+def transpose(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Transpose."""
     order = array_values(kernel.first(TransposeOp).permutation)
     name = _name(kernel, emit)
@@ -266,7 +266,7 @@ def transpose(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def concatenate(kernel: Kernel, emit: Emission) -> None:
+def concatenate(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Concat."""
     op, name = kernel.first(ConcatenateOp), _name(kernel, emit)
     inputs = [_source(kernel, emit, kernel.port(value)) for value in op.inputs]
@@ -274,7 +274,7 @@ def concatenate(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, emit.apply("Concat", inputs, kernel.output_spec, kernel.output_shape, name, attributes))
 
 
-def slice_(kernel: Kernel, emit: Emission) -> None:
+def slice_(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Slice."""
     op, name = kernel.first(SliceOp), _name(kernel, emit)
     arrays = [array_values(array) for array in (op.start_indices, op.limit_indices, op.strides)]
@@ -284,14 +284,14 @@ def slice_(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, emit.apply("Slice", [source], kernel.output_spec, kernel.output_shape, name, extra=extra))
 
 
-def broadcast(kernel: Kernel, emit: Emission) -> None:
+def broadcast(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Reshape to the rank of the result; an Expand follows only if an op needs one."""
     source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
     shape = kernel.first(BroadcastInDimOp).aligned_shape
     emit.loose[kernel.region.outputs[0]] = emit.reshaped(source, shape, _name(kernel, emit))
 
 
-def pad(kernel: Kernel, emit: Emission) -> None:
+def pad(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Pad on the integers, with the quantized padding value."""
     op, name = kernel.first(PadOp), _name(kernel, emit)
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
@@ -307,14 +307,14 @@ def pad(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, emit.direct("Pad", [source], kind, kernel.output_shape, name, extra=extra))
 
 
-def gather(kernel: Kernel, emit: Emission) -> None:
+def gather(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gather of clamped indices."""
     op, name = kernel.first(GatherOp), _name(kernel, emit)
     source, indices = (_source(kernel, emit, kernel.port(value)) for value in (op.operand, op.start_indices))
     _put(kernel, emit, gathered(op, source, indices, kernel.output_spec, emit, name))
 
 
-def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: Emission, name: str) -> Tensor:
+def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: OnnxEmission, name: str) -> Tensor:
     """Gather along a dimension. ONNX rejects out-of-range indices, which StableHLO clamps."""
     axis, array = taken_axis(op), emit.array(op.start_indices)
     if array is not None:
@@ -329,7 +329,7 @@ def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: 
     return emit.apply("Gather", [source], cast("Attribute", kind), result, name, {"axis": axis}, [indices.name])
 
 
-def rescale(kernel: Kernel, emit: Emission) -> None:
+def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """DequantizeLinear, QuantizeLinear."""
     kind = kernel.output_spec
     _put(kernel, emit, emit.cast(_source(kernel, emit), kind, _name(kernel, emit)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
-from zeropoint.export.tosa.builder import FunctionBuilder, Value
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.tosa.builder import FunctionBuilder, TosaValue
 from zeropoint.ir.floats import format_float
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array
@@ -19,12 +19,12 @@ BYTES = (-128, 127)
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
 
 
-def zero(f: FunctionBuilder, element: str, number: int = 0) -> Value:
+def zero(f: FunctionBuilder, element: str, number: int = 0) -> TosaValue:
     """A zero point as an operand."""
     return f.constant(np.array([number], DTYPES[element]))
 
 
-def zero_point_of(f: FunctionBuilder, kind: object, element: str) -> Value:
+def zero_point_of(f: FunctionBuilder, kind: object, element: str) -> TosaValue:
     """The zero point of a type as an operand; 0 for weights and floats."""
     return zero(f, element, int(kind.zero_point) if isinstance(kind, UniformQuantizedType) and kind.is_per_layer else 0)
 
@@ -34,7 +34,9 @@ def filled(rank: int, number: float, dtype: type[np.generic]) -> Array:
     return np.full((1,) * rank, number, dtype)
 
 
-def rescaled(f: FunctionBuilder, value: Value, multiplier: Multiplier, given: int, wanted: int, element: str) -> Value:
+def rescaled(
+    f: FunctionBuilder, value: TosaValue, multiplier: Multiplier, given: int, wanted: int, element: str
+) -> TosaValue:
     """RESCALE: (value - given) times the multiplier, plus `wanted`, saturated to the element type.
 
     A multiplier per channel is along the last dimension.
@@ -59,12 +61,14 @@ def unit(profile: Profile) -> Multiplier:
     return Multiplier.of(1.0, profile.requantize(16), 16)
 
 
-def centred(f: FunctionBuilder, value: Value, zero_point: int, profile: Profile) -> Value:
+def centred(f: FunctionBuilder, value: TosaValue, zero_point: int, profile: Profile) -> TosaValue:
     """The value in i32 with its zero point subtracted: a RESCALE by 1."""
     return rescaled(f, value, unit(profile), zero_point, 0, "i32")
 
 
-def requantized(kernel: Kernel, f: FunctionBuilder, total: Value, scales: Array | float, profile: Profile) -> Value:
+def requantized(
+    kernel: ExportKernel, f: FunctionBuilder, total: TosaValue, scales: Array | float, profile: Profile
+) -> TosaValue:
     """Sums in i32 of the given scale, or one per channel, in the kernel's type and bounds. Floats are only clamped."""
     kind = kernel.output_spec
     if isinstance(kind, UniformQuantizedType):
@@ -73,7 +77,7 @@ def requantized(kernel: Kernel, f: FunctionBuilder, total: Value, scales: Array 
     return bounded(kernel, f, total)
 
 
-def bounded(kernel: Kernel, f: FunctionBuilder, value: Value) -> Value:
+def bounded(kernel: ExportKernel, f: FunctionBuilder, value: TosaValue) -> TosaValue:
     """CLAMP to the kernel's bounds and the storage range of its result, unless the element type has them."""
     low, high = kernel.bounds
     kind = kernel.output_spec
@@ -91,18 +95,18 @@ def bounded(kernel: Kernel, f: FunctionBuilder, value: Value) -> Value:
 _FLOATS = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
 
-def clamped(f: FunctionBuilder, value: Value, low: str, high: str) -> Value:
+def clamped(f: FunctionBuilder, value: TosaValue, low: str, high: str) -> TosaValue:
     """CLAMP."""
     ends = {"min_val": f"{low} : {value.element}", "max_val": f"{high} : {value.element}"}
     return f.op("clamp", [value], value.shape, value.element, ends)
 
 
-def multiplied(f: FunctionBuilder, first: Value, second: Value, shape: tuple[int, ...]) -> Value:
+def multiplied(f: FunctionBuilder, first: TosaValue, second: TosaValue, shape: tuple[int, ...]) -> TosaValue:
     """MUL without a shift."""
     return f.op("mul", [first, second, zero(f, "i8")], shape, first.element)
 
 
-def quantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType, profile: Profile) -> Value:
+def quantized(f: FunctionBuilder, value: TosaValue, kind: UniformQuantizedType, profile: Profile) -> TosaValue:
     """Storage integers of real numbers: times 1 / scale, rounded to even, plus the zero point.
 
     The cast saturates to 16 bits and takes NaN to 0; the RESCALE saturates to the storage.
@@ -115,7 +119,7 @@ def quantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType, prof
     return made if storage.is_full_range else clamped(f, made, str(storage.minimum), str(storage.maximum))
 
 
-def dequantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType) -> Value:
+def dequantized(f: FunctionBuilder, value: TosaValue, kind: UniformQuantizedType) -> TosaValue:
     """Real numbers of storage integers: (float(q) - zero point) times the scale."""
     shape, rank = value.shape, len(value.shape)
     real = f.op("cast", [value], shape, "f32")

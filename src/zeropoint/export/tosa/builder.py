@@ -28,7 +28,7 @@ HEADER = "// zeropoint: "
 
 
 @dataclass(frozen=True)
-class Value:
+class TosaValue:
     """A value of the function. Its element is `shape` for a constant shape, a `!tosa.shape`."""
 
     name: str
@@ -49,33 +49,33 @@ class FunctionBuilder:
 
     lines: list[str] = field(default_factory=list[str])
     location: str | None = None
-    arguments: list[tuple[Value, str]] = field(default_factory=list[tuple[Value, str]])
-    results: list[tuple[Value, str]] = field(default_factory=list[tuple[Value, str]])
-    known: dict[str, Value] = field(default_factory=dict[str, Value])
+    arguments: list[tuple[TosaValue, str]] = field(default_factory=list[tuple[TosaValue, str]])
+    results: list[tuple[TosaValue, str]] = field(default_factory=list[tuple[TosaValue, str]])
+    known: dict[str, TosaValue] = field(default_factory=dict[str, TosaValue])
     count: int = 0
 
-    def argument(self, name: str, shape: Sequence[int], element: str) -> Value:
+    def argument(self, name: str, shape: Sequence[int], element: str) -> TosaValue:
         """An input of the function with its name in the model."""
-        value = Value(f"%arg{len(self.arguments)}", tuple(shape), element)
+        value = TosaValue(f"%arg{len(self.arguments)}", tuple(shape), element)
         self.arguments.append((value, name))
         return value
 
-    def result(self, name: str, value: Value) -> None:
+    def result(self, name: str, value: TosaValue) -> None:
         """Return a value. Arguments, and values that are returned already, are copied: results have one name."""
         if any(value is other for other, _ in (*self.arguments, *self.results)):
             value = self.op("identity", [value], value.shape, value.element)
         self.results.append((value, name))
 
-    def constant(self, array: Array) -> Value:
+    def constant(self, array: Array) -> TosaValue:
         """A constant. Raises ExportError for elements that TOSA does not have."""
         element = ELEMENTS.get(array.dtype.name)
         if element is None:
             raise ExportError(f"found a constant of {array.dtype.name}, expected one of: {', '.join(ELEMENTS)}")
-        made = Value("", array.shape, element)
+        made = TosaValue("", array.shape, element)
         attribute = f"{_dense(array)} : {made.type}"
         return self._known(f'"tosa.const"() <{{values = {attribute}}}> : () -> {made.type}', array.shape, element)
 
-    def sizes(self, numbers: Sequence[int]) -> Value:
+    def sizes(self, numbers: Sequence[int]) -> TosaValue:
         """A constant shape, or another list of sizes: starts, multiples, paddings."""
         rank = len(numbers)
         dense = f"dense<{list(numbers) if rank else ''}> : tensor<{rank}xindex>"
@@ -84,25 +84,25 @@ class FunctionBuilder:
     def op(
         self,
         name: str,
-        operands: Sequence[Value],
+        operands: Sequence[TosaValue],
         shape: Sequence[int],
         element: str,
         attributes: Mapping[str, str] | None = None,
-    ) -> Value:
+    ) -> TosaValue:
         """An op with one result. Raises ExportError for a shape of more dimensions than TOSA's levels have."""
         if len(shape) > MOST_DIMENSIONS:
             found = f"found a tensor of {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}"
             raise ExportError(f"{self.location or name}: {found}: TOSA's level 8K")
         listed = ", ".join(f"{key} = {text}" for key, text in (attributes or {}).items())
         names, types = (", ".join(part) for part in zip(*((v.name, v.type) for v in operands), strict=True))
-        made = Value(self._name(), tuple(shape), element)
+        made = TosaValue(self._name(), tuple(shape), element)
         body = f" {{{listed}}}" if listed else ""
         self._line(made, f"tosa.{name} {names}{body} : ({types}) -> {made.type}")
         return made
 
-    def _known(self, text: str, shape: tuple[int, ...], element: str) -> Value:
+    def _known(self, text: str, shape: tuple[int, ...], element: str) -> TosaValue:
         if text not in self.known:
-            self.known[text] = made = Value(self._name(), shape, element)
+            self.known[text] = made = TosaValue(self._name(), shape, element)
             self._line(made, text, located=False)
         return self.known[text]
 
@@ -110,7 +110,7 @@ class FunctionBuilder:
         self.count += 1
         return f"%{self.count - 1}"
 
-    def _line(self, value: Value, text: str, *, located: bool = True) -> None:
+    def _line(self, value: TosaValue, text: str, *, located: bool = True) -> None:
         location = f" loc({_quoted(self.location)})" if located and self.location else ""
         self.lines.append(f"{value.name} = {text}{location}")
 

@@ -18,10 +18,10 @@ from xdsl.ir import Attribute
 
 from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import requantized, zero, zero_point_of
-from zeropoint.export.tosa.builder import Value, integers
-from zeropoint.export.tosa.emission import Emission
+from zeropoint.export.tosa.builder import TosaValue, integers
+from zeropoint.export.tosa.emission import TosaEmission
 from zeropoint.export.tosa.moves import concatenated, padded, reshaped, sliced, spread, transposed
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
@@ -30,7 +30,7 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 Pairs = Sequence[tuple[int, int]]
 
 
-def stored_weights(kernel: Kernel, emit: Emission, port: int) -> Array:
+def stored_weights(kernel: ExportKernel, emit: TosaEmission, port: int) -> Array:
     """The weights of a kernel: integers, or floats of a float kernel. Raises ExportError for computed ones."""
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None:
@@ -42,7 +42,7 @@ def stored_weights(kernel: Kernel, emit: Emission, port: int) -> Array:
     return stored_array(array, kind).astype(np.int8)
 
 
-def bias_of(kernel: Kernel, emit: Emission, channels: int) -> Array:
+def bias_of(kernel: ExportKernel, emit: TosaEmission, channels: int) -> Array:
     """The bias at the scale of the products; zeros if the kernel has none."""
     broadcasts = [op for op in kernel.ops if isinstance(op, BroadcastInDimOp)]
     arguments = kernel.region.body.block.args
@@ -57,18 +57,18 @@ def bias_of(kernel: Kernel, emit: Emission, channels: int) -> Array:
     return np.broadcast_to(stored.reshape(-1), (channels,))
 
 
-def scales_of(kernel: Kernel, ports: Sequence[int]) -> Array | float:
+def scales_of(kernel: ExportKernel, ports: Sequence[int]) -> Array | float:
     """The scale of products of two ports, or one per channel; 1 for floats."""
     kinds = [kind for port in ports if isinstance(kind := kernel.specs[port], UniformQuantizedType)]
     return np.prod(np.broadcast_arrays(*(kind.scales for kind in kinds)), axis=0) if kinds else 1.0
 
 
-def accumulator(kernel: Kernel) -> str:
+def accumulator(kernel: ExportKernel) -> str:
     """The type that products are summed in."""
     return "i32" if kernel.is_quantized else "f32"
 
 
-def convolution(kernel: Kernel, emit: Emission) -> None:
+def convolution(kernel: ExportKernel, emit: TosaEmission) -> None:
     """CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D, by groups and dilation of the input."""
     op = kernel.first(ConvolutionOp)
     form = ConvolutionForm(kernel, op)
@@ -87,7 +87,7 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, requantized(kernel, emit.f, total, scales_of(kernel, (data, weight)), emit.profile))
 
 
-def _zeros(kernel: Kernel, emit: Emission, data: Attribute) -> list[Value]:
+def _zeros(kernel: ExportKernel, emit: TosaEmission, data: Attribute) -> list[TosaValue]:
     element = "i8" if kernel.is_quantized else "f32"
     return [zero_point_of(emit.f, data, element), zero(emit.f, element)]
 
@@ -101,7 +101,7 @@ def _scatters(form: ConvolutionForm, array: Array) -> bool:
     return apart and single and fits and form.op.feature_group_count.value.data == 1
 
 
-def _transposed(form: ConvolutionForm, emit: Emission, image: Value, array: Array, bias: Array) -> Value:
+def _transposed(form: ConvolutionForm, emit: TosaEmission, image: TosaValue, array: Array, bias: Array) -> TosaValue:
     """TRANSPOSE_CONV2D scatters its input, which reads the weights backwards."""
     f, kernel = emit.f, form.kernel
     constants = [f.constant(np.flip(array, (1, 2))), f.constant(bias)]
@@ -115,7 +115,7 @@ def _transposed(form: ConvolutionForm, emit: Emission, image: Value, array: Arra
     return f.op("transpose_conv2d", [image, *constants, *zeros], form.result, accumulator(kernel), attributes)
 
 
-def _gathered(form: ConvolutionForm, emit: Emission, image: Value, array: Array, bias: Array) -> Value:
+def _gathered(form: ConvolutionForm, emit: TosaEmission, image: TosaValue, array: Array, bias: Array) -> TosaValue:
     f, kernel, op = emit.f, form.kernel, form.op
     groups, strides, dilations = (
         op.feature_group_count.value.data,
@@ -135,7 +135,7 @@ def _gathered(form: ConvolutionForm, emit: Emission, image: Value, array: Array,
         weights = array.transpose(1, 2, 0, 3).reshape(*array.shape[1:3], groups, -1)
         operands = [image, f.constant(weights), f.constant(bias), *zeros]
         return f.op("depthwise_conv2d", operands, form.result, accumulator(kernel), attributes)
-    parts: list[Value] = []
+    parts: list[TosaValue] = []
     (batch, height, width, channels), count = image.shape, channels_of(form) // groups
     inputs = channels // groups
     for group in range(groups):
@@ -152,8 +152,8 @@ def channels_of(form: ConvolutionForm) -> int:
 
 
 def fitted(
-    emit: Emission, image: Value, extents: Sequence[int], strides: Sequence[int], padding: Pairs
-) -> tuple[Value, list[int]]:
+    emit: TosaEmission, image: TosaValue, extents: Sequence[int], strides: Sequence[int], padding: Pairs
+) -> tuple[TosaValue, list[int]]:
     """The image and its padding, cropped to what windows cover exactly, as TOSA requires: top, bottom, left, right."""
     pairs, pads = [(0, 0)], list[int]()
     for size, extent, stride, (low, high) in zip(image.shape[1:3], extents, strides, padding, strict=True):
@@ -163,7 +163,7 @@ def fitted(
     return padded(emit.f, image, [*pairs, (0, 0)], np.zeros(1, np.int8)), pads
 
 
-def fully_connected(kernel: Kernel, emit: Emission) -> None:
+def fully_connected(kernel: ExportKernel, emit: TosaEmission) -> None:
     """CONV2D of images of one pixel; contracting dimensions are moved to the end first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
@@ -190,7 +190,7 @@ def fully_connected(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, requantized(kernel, emit.f, total, scales_of(kernel, (data, weight)), emit.profile))
 
 
-def batch_matmul(kernel: Kernel, emit: Emission) -> None:
+def batch_matmul(kernel: ExportKernel, emit: TosaEmission) -> None:
     """MATMUL of two activations."""
     op = kernel.first(DotGeneralOp)
     ports = kernel.port(op.lhs), kernel.port(op.rhs)
@@ -200,7 +200,9 @@ def batch_matmul(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, requantized(kernel, emit.f, total, scales_of(kernel, ports), emit.profile))
 
 
-def matmul(op: DotGeneralOp, sides: Sequence[Value], zeros: Sequence[Value], element: str, emit: Emission) -> Value:
+def matmul(
+    op: DotGeneralOp, sides: Sequence[TosaValue], zeros: Sequence[TosaValue], element: str, emit: TosaEmission
+) -> TosaValue:
     """MATMUL with one batch dimension: [batch, rows, terms] times [batch, terms, columns], in the shape of `op`."""
     numbers = op.dot_dimension_numbers.data
     batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
@@ -219,7 +221,7 @@ def matmul(op: DotGeneralOp, sides: Sequence[Value], zeros: Sequence[Value], ele
     return reshaped(emit.f, made, shape_of(op.results[0]))
 
 
-def dot_general(op: DotGeneralOp, emit: Emission) -> None:
+def dot_general(op: DotGeneralOp, emit: TosaEmission) -> None:
     """MATMUL of floats."""
     kind = element_of(op.results[0])
     sides = [emit.operand(value, element_of(value)) for value in op.operands]

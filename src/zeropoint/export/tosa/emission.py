@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import dequantized, quantized
-from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, Value
+from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, TosaValue
 from zeropoint.export.tosa.moves import reshaped
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
@@ -41,25 +41,27 @@ def element_text(kind: Attribute, op: Operation | None) -> str:
 
 
 @dataclass
-class Emission:
+class TosaEmission:
     """The function under construction, and the values that stand for each value of the program, one per type."""
 
     f: FunctionBuilder
     weights: Weights
     profile: Profile
-    values: dict[tuple[SSAValue, Attribute], Value] = field(default_factory=dict[tuple[SSAValue, Attribute], Value])
+    values: dict[tuple[SSAValue, Attribute], TosaValue] = field(
+        default_factory=dict[tuple[SSAValue, Attribute], TosaValue]
+    )
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
 
     def at(self, op: Operation) -> None:
         """Give the next ops the location of an op of the program."""
         self.f.location = location_text(op.location)
 
-    def define(self, value: SSAValue, kind: Attribute, found: Value) -> None:
+    def define(self, value: SSAValue, kind: Attribute, found: TosaValue) -> None:
         """Record what computes a value in a type."""
         self.values[value, kind] = found
         self.made[value] = kind
 
-    def operand(self, value: SSAValue, kind: Attribute) -> Value:
+    def operand(self, value: SSAValue, kind: Attribute) -> TosaValue:
         """A value in a given type: a constant, or the value cast from the type it was computed in."""
         found = self.values.get((value, kind))
         if found is None:
@@ -74,7 +76,7 @@ class Emission:
             self.values[value, kind] = found
         return found
 
-    def cast(self, value: Value, given: Attribute, wanted: Attribute, op: Operation | None) -> Value:
+    def cast(self, value: TosaValue, given: Attribute, wanted: Attribute, op: Operation | None) -> TosaValue:
         """A value in another type: real numbers from or to storage integers. Raises ExportError for several scales."""
         for kind in (given, wanted):
             if isinstance(kind, UniformQuantizedType) and not kind.is_per_layer:
@@ -94,7 +96,7 @@ class Emission:
             return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
         return constant_array(value, self.weights)
 
-    def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
+    def array_inside(self, kernel: ExportKernel, value: SSAValue) -> Array | None:
         """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
         arguments = kernel.region.body.block.args
         op = value.owner
@@ -103,7 +105,7 @@ class Emission:
             return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
         return self.array(kernel.region.inputs[kernel.port(value)] if value in arguments else value)
 
-    def constant(self, array: Array, kind: Attribute) -> Value:
+    def constant(self, array: Array, kind: Attribute) -> TosaValue:
         """A constant: storage integers if `kind` is a quantized type, else the array itself; 64-bit integers as i32."""
         if isinstance(kind, UniformQuantizedType):
             array = stored_array(array, kind)
@@ -113,11 +115,11 @@ class Emission:
             array = array.astype(np.int32)
         return self.f.constant(array)
 
-    def source(self, kernel: Kernel, port: int = 0) -> Value:
+    def source(self, kernel: ExportKernel, port: int = 0) -> TosaValue:
         """An operand of a kernel in the type of its port."""
         return self.operand(kernel.region.inputs[port], kernel.specs[port])
 
-    def side(self, kernel: Kernel, value: SSAValue) -> tuple[Value, Attribute]:
+    def side(self, kernel: ExportKernel, value: SSAValue) -> tuple[TosaValue, Attribute]:
         """An operand of an elementwise op, and its type: a port, or a broadcast one with dimensions of size 1."""
         op = value.owner
         inner = op.operand if isinstance(op, BroadcastInDimOp) else value
@@ -130,7 +132,7 @@ class Emission:
             return self.constant(array.reshape(op.aligned_shape), kind), kind
         return reshaped(self.f, self.operand(given, kind), op.aligned_shape), kind
 
-    def finish(self, kernel: Kernel, value: Value) -> None:
+    def finish(self, kernel: ExportKernel, value: TosaValue) -> None:
         """Record the result of a kernel, in the shape that the program has."""
         self.define(kernel.region.outputs[0], kernel.output_spec, reshaped(self.f, value, kernel.output_shape))
 

@@ -15,9 +15,9 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
-from zeropoint.export.tosa.builder import Value
+from zeropoint.export.tosa.builder import TosaValue
 from zeropoint.export.tosa.contractions import dot_general
-from zeropoint.export.tosa.emission import Emission, element_text
+from zeropoint.export.tosa.emission import TosaEmission, element_text
 from zeropoint.export.tosa.moves import (
     concatenated,
     reduced,
@@ -35,7 +35,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
-Convert = Callable[[Any, Emission], None]
+Convert = Callable[[Any, TosaEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "abs",
@@ -76,36 +76,36 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
 """The operator, and the initial value that it has."""
 
 
-def _source(emit: Emission, value: SSAValue) -> Value:
+def _source(emit: TosaEmission, value: SSAValue) -> TosaValue:
     return emit.operand(value, element_of(value))
 
 
-def _finish(emit: Emission, op: Operation, value: Value) -> None:
+def _finish(emit: TosaEmission, op: Operation, value: TosaValue) -> None:
     emit.define(op.results[0], element_of(op.results[0]), value)
 
 
-def _plain(op: Operation, emit: Emission, name: str, *operands: Value, element: str | None = None) -> Value:
+def _plain(op: Operation, emit: TosaEmission, name: str, *operands: TosaValue, element: str | None = None) -> TosaValue:
     """An operator with the shape of the op's result."""
     kind = element_text(element_of(op.results[0]), op) if element is None else element
     return emit.f.op(name, operands, shape_of(op.results[0]), kind)
 
 
-def unary(op: Operation, emit: Emission) -> None:
+def unary(op: Operation, emit: TosaEmission) -> None:
     """A function of one value."""
     _finish(emit, op, _plain(op, emit, UNARY[type(op)], _source(emit, op.operands[0])))
 
 
-def binary(op: Operation, emit: Emission) -> None:
+def binary(op: Operation, emit: TosaEmission) -> None:
     """Arithmetic of two values of one shape."""
     _finish(emit, op, _plain(op, emit, BINARY[type(op)], *(_source(emit, value) for value in op.operands)))
 
 
-def multiply(op: hlo.MultiplyOp, emit: Emission) -> None:
+def multiply(op: hlo.MultiplyOp, emit: TosaEmission) -> None:
     """MUL."""
     _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), _source(emit, op.rhs), shape_of(op.result)))
 
 
-def divide(op: hlo.DivideOp, emit: Emission) -> None:
+def divide(op: hlo.DivideOp, emit: TosaEmission) -> None:
     """MUL by RECIPROCAL."""
     divisor = _source(emit, op.rhs)
     if divisor.element != "f32":
@@ -114,21 +114,21 @@ def divide(op: hlo.DivideOp, emit: Emission) -> None:
     _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), inverse, shape_of(op.result)))
 
 
-def sqrt(op: hlo.SqrtOp, emit: Emission) -> None:
+def sqrt(op: hlo.SqrtOp, emit: TosaEmission) -> None:
     """POW by 1/2, which takes 0 to 0."""
     value = _source(emit, op.operand)
     half = emit.f.constant(filled(len(value.shape), 0.5, np.float32))
     _finish(emit, op, _plain(op, emit, "pow", value, half))
 
 
-def negate(op: hlo.NegateOp, emit: Emission) -> None:
+def negate(op: hlo.NegateOp, emit: TosaEmission) -> None:
     """NEGATE, whose zero points are 0."""
     value = _source(emit, op.operand)
     zeros = [zero(emit.f, value.element)] * 2
     _finish(emit, op, _plain(op, emit, "negate", value, *zeros))
 
 
-def compare(op: hlo.CompareOp, emit: Emission) -> None:
+def compare(op: hlo.CompareOp, emit: TosaEmission) -> None:
     """EQUAL, GREATER, GREATER_EQUAL, by turns with their operands exchanged or their result negated."""
     name, exchanged, negated = COMPARISONS[op.comparison_direction.data]
     sides = [_source(emit, value) for value in op.operands]
@@ -136,7 +136,7 @@ def compare(op: hlo.CompareOp, emit: Emission) -> None:
     _finish(emit, op, _plain(op, emit, "logical_not", made) if negated else made)
 
 
-def select(op: hlo.SelectOp, emit: Emission) -> None:
+def select(op: hlo.SelectOp, emit: TosaEmission) -> None:
     """SELECT, which broadcasts a scalar condition."""
     condition, *sides = (_source(emit, value) for value in op.operands)
     if not condition.shape:
@@ -144,7 +144,7 @@ def select(op: hlo.SelectOp, emit: Emission) -> None:
     _finish(emit, op, _plain(op, emit, "select", condition, *sides))
 
 
-def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+def clamp(op: hlo.ClampOp, emit: TosaEmission) -> None:
     """MAXIMUM and MINIMUM."""
     value = _source(emit, op.operand)
     for name, bound in (("maximum", op.min), ("minimum", op.max)):
@@ -153,7 +153,7 @@ def clamp(op: hlo.ClampOp, emit: Emission) -> None:
     _finish(emit, op, value)
 
 
-def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+def convert(op: hlo.ConvertOp, emit: TosaEmission) -> None:
     """CAST. Floats become integers by truncation in StableHLO, by rounding in TOSA: they are rejected."""
     given, wanted = element_dtype(element_of(op.operand)), element_dtype(element_of(op.result))
     if given.kind == "f" and wanted.kind in "iu":
@@ -163,40 +163,40 @@ def convert(op: hlo.ConvertOp, emit: Emission) -> None:
     _finish(emit, op, value if kind == value.element else _plain(op, emit, "cast", value))
 
 
-def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+def reshape(op: hlo.ReshapeOp, emit: TosaEmission) -> None:
     """RESHAPE."""
     _finish(emit, op, reshaped(emit.f, _source(emit, op.operand), shape_of(op.result)))
 
 
-def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+def broadcast(op: hlo.BroadcastInDimOp, emit: TosaEmission) -> None:
     """RESHAPE to the rank of the result, TILE; nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is None:
         value = reshaped(emit.f, _source(emit, op.operand), op.aligned_shape)
         _finish(emit, op, repeated(emit.f, value, shape_of(op.result)))
 
 
-def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+def transpose(op: hlo.TransposeOp, emit: TosaEmission) -> None:
     """TRANSPOSE."""
     _finish(emit, op, transposed(emit.f, _source(emit, op.operand), array_values(op.permutation)))
 
 
-def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+def concatenate(op: hlo.ConcatenateOp, emit: TosaEmission) -> None:
     """CONCAT."""
     values = [_source(emit, value) for value in op.inputs]
     _finish(emit, op, concatenated(emit.f, values, op.dimension.value.data))
 
 
-def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+def slice_(op: hlo.SliceOp, emit: TosaEmission) -> None:
     """SLICE."""
     _finish(emit, op, strided(op, _source(emit, op.operand), emit))
 
 
-def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+def reverse(op: hlo.ReverseOp, emit: TosaEmission) -> None:
     """REVERSE."""
     _finish(emit, op, reversed_along(emit.f, _source(emit, op.operand), array_values(op.dimensions)))
 
 
-def pad(op: hlo.PadOp, emit: Emission) -> None:
+def pad(op: hlo.PadOp, emit: TosaEmission) -> None:
     """PAD."""
     number = emit.array(op.padding_value)
     if number is None:
@@ -204,7 +204,7 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
     _finish(emit, op, padded_by(op, _source(emit, op.operand), number, emit))
 
 
-def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+def reduce(op: hlo.ReduceOp, emit: TosaEmission) -> None:
     """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT; combined with an initial value other than the identity."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     source = _source(emit, op.inputs[0])
@@ -225,7 +225,7 @@ def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
 def shifted(before: bool, name: str, number: float) -> Convert:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
-    def convert(op: Operation, emit: Emission) -> None:
+    def convert(op: Operation, emit: TosaEmission) -> None:
         value = _source(emit, op.operands[0])
         constant = emit.f.constant(filled(len(value.shape), number, np.float32))
         for operator in ("add", name) if before else (name, "add"):
@@ -235,13 +235,13 @@ def shifted(before: bool, name: str, number: float) -> Convert:
     return convert
 
 
-def gather(op: hlo.GatherOp, emit: Emission) -> None:
+def gather(op: hlo.GatherOp, emit: TosaEmission) -> None:
     """GATHER."""
     value = gathered(op, _source(emit, op.operand), _source(emit, op.start_indices), emit.array(op.start_indices), emit)
     _finish(emit, op, reshaped(emit.f, value, shape_of(op.result)))
 
 
-def iota(op: hlo.IotaOp, emit: Emission) -> None:
+def iota(op: hlo.IotaOp, emit: TosaEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
     kind = element_of(op.results[0])
@@ -249,7 +249,7 @@ def iota(op: hlo.IotaOp, emit: Emission) -> None:
     _finish(emit, op, emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind))
 
 
-def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
+def cast(op: QuantizeCastOp | DequantizeCastOp, emit: TosaEmission) -> None:
     """To storage integers, or back."""
     _finish(emit, op, emit.operand(op.operands[0], element_of(op.results[0])))
 
@@ -284,7 +284,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 """The one table from StableHLO ops to TOSA's float operators."""
 
 
-def float_op(op: Operation, emit: Emission) -> None:
+def float_op(op: Operation, emit: TosaEmission) -> None:
     """Emit the operators of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:

@@ -10,10 +10,10 @@ from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
 from zeropoint.export.inline import inline
-from zeropoint.export.kernels import Kernel, read_storage
+from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
-from zeropoint.export.tosa.emission import Emission, element_text
+from zeropoint.export.tosa.emission import TosaEmission, element_text
 from zeropoint.export.tosa.floats import float_op
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
@@ -40,7 +40,7 @@ def tosa_text(
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
     program = with_channels_last(program, ports=channels_last)
-    emit = Emission(FunctionBuilder(), program.weights, named_profile(PROFILE))
+    emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, dict[str, object]] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
@@ -49,7 +49,7 @@ def tosa_text(
     for op in progress(list(program.entry.ops)[:-1], "export"):
         emit.at(op)
         if isinstance(op, QuantizeRegionOp):
-            _region(Kernel(op, program.weights), emit)
+            _region(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp):
             float_op(op, emit)
     terminator = program.entry.last_op
@@ -77,7 +77,7 @@ def _note(stored: dict[str, dict[str, object]], name: str, kind: object) -> None
         stored[name] = {"scale": kind.scale, "zero_point": int(kind.zero_point)}
 
 
-def _region(kernel: Kernel, emit: Emission) -> None:
+def _region(kernel: ExportKernel, emit: TosaEmission) -> None:
     """Emit a kernel. One that was left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     rule = KERNELS.get(kernel.name)
     if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:

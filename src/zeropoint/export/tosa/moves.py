@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from zeropoint.export.tosa.builder import FunctionBuilder, Value, integers
+from zeropoint.export.tosa.builder import FunctionBuilder, TosaValue, integers
 from zeropoint.ir.tensors import Array
 
 Pairs = Sequence[tuple[int, int]]
 
 
-def reshaped(f: FunctionBuilder, value: Value, shape: Sequence[int]) -> Value:
+def reshaped(f: FunctionBuilder, value: TosaValue, shape: Sequence[int]) -> TosaValue:
     """RESHAPE: the same elements in another shape."""
     if value.shape == tuple(shape):
         return value
     return f.op("reshape", [value, f.sizes(shape)], shape, value.element)
 
 
-def transposed(f: FunctionBuilder, value: Value, order: Sequence[int]) -> Value:
+def transposed(f: FunctionBuilder, value: TosaValue, order: Sequence[int]) -> TosaValue:
     """TRANSPOSE: dimension i of the result is dimension `order[i]` of the value."""
     if list(order) == sorted(order):
         return value
@@ -26,7 +26,7 @@ def transposed(f: FunctionBuilder, value: Value, order: Sequence[int]) -> Value:
     return f.op("transpose", [value], shape, value.element, {"perms": integers(order, "i32")})
 
 
-def sliced(f: FunctionBuilder, value: Value, starts: Sequence[int], ends: Sequence[int]) -> Value:
+def sliced(f: FunctionBuilder, value: TosaValue, starts: Sequence[int], ends: Sequence[int]) -> TosaValue:
     """SLICE: the elements from `starts` up to `ends`, exclusive."""
     sizes = [end - start for start, end in zip(starts, ends, strict=True)]
     if value.shape == tuple(sizes):
@@ -34,7 +34,7 @@ def sliced(f: FunctionBuilder, value: Value, starts: Sequence[int], ends: Sequen
     return f.op("slice", [value, f.sizes(starts), f.sizes(sizes)], sizes, value.element)
 
 
-def padded(f: FunctionBuilder, value: Value, pairs: Pairs, fill: Array) -> Value:
+def padded(f: FunctionBuilder, value: TosaValue, pairs: Pairs, fill: Array) -> TosaValue:
     """PAD by a number of the value's element type; negative amounts crop."""
     starts = [max(-low, 0) for low, _ in pairs]
     ends = [size - max(-high, 0) for size, (_, high) in zip(value.shape, pairs, strict=True)]
@@ -46,7 +46,7 @@ def padded(f: FunctionBuilder, value: Value, pairs: Pairs, fill: Array) -> Value
     return f.op("pad", [value, f.sizes(amounts), f.constant(fill.reshape(1))], shape, value.element)
 
 
-def spread(f: FunctionBuilder, value: Value, axis: int, step: int, fill: Array) -> Value:
+def spread(f: FunctionBuilder, value: TosaValue, axis: int, step: int, fill: Array) -> TosaValue:
     """The value with step - 1 elements of `fill` between any two along a dimension."""
     shape = value.shape
     if step == 1 or shape[axis] == 1:
@@ -58,7 +58,7 @@ def spread(f: FunctionBuilder, value: Value, axis: int, step: int, fill: Array) 
     return sliced(f, joined, [0] * len(shape), ends)
 
 
-def every(f: FunctionBuilder, value: Value, axis: int, step: int, fill: Array) -> Value:
+def every(f: FunctionBuilder, value: TosaValue, axis: int, step: int, fill: Array) -> TosaValue:
     """Every step-th element along a dimension, from the first on. TOSA slices have no strides."""
     size = value.shape[axis]
     if step == 1 or size == 0:
@@ -70,7 +70,7 @@ def every(f: FunctionBuilder, value: Value, axis: int, step: int, fill: Array) -
     return reshaped(f, first, (*before, count, *behind))
 
 
-def repeated(f: FunctionBuilder, value: Value, shape: Sequence[int]) -> Value:
+def repeated(f: FunctionBuilder, value: TosaValue, shape: Sequence[int]) -> TosaValue:
     """TILE: dimensions of size 1 repeated to `shape`, which has the rank of the value."""
     if value.shape == tuple(shape):
         return value
@@ -78,7 +78,7 @@ def repeated(f: FunctionBuilder, value: Value, shape: Sequence[int]) -> Value:
     return f.op("tile", [value, f.sizes(counts)], shape, value.element)
 
 
-def concatenated(f: FunctionBuilder, values: Sequence[Value], axis: int) -> Value:
+def concatenated(f: FunctionBuilder, values: Sequence[TosaValue], axis: int) -> TosaValue:
     """CONCAT."""
     if len(values) == 1:
         return values[0]
@@ -87,14 +87,14 @@ def concatenated(f: FunctionBuilder, values: Sequence[Value], axis: int) -> Valu
     return f.op("concat", values, shape, values[0].element, {"axis": f"{axis} : i32"})
 
 
-def reversed_along(f: FunctionBuilder, value: Value, axes: Sequence[int]) -> Value:
+def reversed_along(f: FunctionBuilder, value: TosaValue, axes: Sequence[int]) -> TosaValue:
     """REVERSE along each of the dimensions."""
     for axis in axes:
         value = f.op("reverse", [value], value.shape, value.element, {"axis": f"{axis} : i32"})
     return value
 
 
-def reduced(f: FunctionBuilder, op: str, value: Value, axes: Sequence[int]) -> Value:
+def reduced(f: FunctionBuilder, op: str, value: TosaValue, axes: Sequence[int]) -> TosaValue:
     """REDUCE_* along each of the dimensions, which remain with size 1."""
     for axis in axes:
         shape = [1 if dimension == axis else size for dimension, size in enumerate(value.shape)]
@@ -102,7 +102,7 @@ def reduced(f: FunctionBuilder, op: str, value: Value, axes: Sequence[int]) -> V
     return value
 
 
-def taken(f: FunctionBuilder, value: Value, axis: int, indices: Value) -> Value:
+def taken(f: FunctionBuilder, value: TosaValue, axis: int, indices: TosaValue) -> TosaValue:
     """GATHER of whole slices along a dimension, by i32 indices of any shape, all in range.
 
     The dimensions of the indices replace the dimension. TOSA's operator takes [batch, size, channels] and [batch,

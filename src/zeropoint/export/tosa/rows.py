@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, taken_axis
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import (
     bounded,
     centred,
@@ -21,9 +21,9 @@ from zeropoint.export.tosa.arithmetic import (
     unit,
     zero_point_of,
 )
-from zeropoint.export.tosa.builder import Value, integers
+from zeropoint.export.tosa.builder import TosaValue, integers
 from zeropoint.export.tosa.contractions import fitted
-from zeropoint.export.tosa.emission import Emission
+from zeropoint.export.tosa.emission import TosaEmission
 from zeropoint.export.tosa.moves import (
     concatenated,
     every,
@@ -60,10 +60,10 @@ from zeropoint.materialize.storage import window_counts
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.multiplication import Multiplication
 
-Convert = Callable[[Kernel, Emission], None]
+Convert = Callable[[ExportKernel, TosaEmission], None]
 
 
-def quantized_type(kernel: Kernel, kind: Attribute) -> UniformQuantizedType:
+def quantized_type(kernel: ExportKernel, kind: Attribute) -> UniformQuantizedType:
     """A type of a quantized kernel. Raises ExportError for a float among integers, and for scales per channel."""
     if not isinstance(kind, UniformQuantizedType) or kind.is_per_channel:
         raise ExportError(f"found an operand or result of {kind}, expected one scale", kernel.region)
@@ -73,7 +73,7 @@ def quantized_type(kernel: Kernel, kind: Attribute) -> UniformQuantizedType:
 def pool(name: str) -> Convert:
     """MAX_POOL2D or AVG_POOL2D; the latter divides by the number of values in a window, excluding padding."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         op = kernel.first(ReduceWindowOp)
         sizes, rank = array_values(op.window_dimensions), len(kernel.input_shape)
         dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
@@ -113,7 +113,7 @@ def _dtype(element: str) -> type[np.generic]:
     return np.float32 if element == "f32" else np.int8
 
 
-def includes_padding(kernel: Kernel, emit: Emission, op: ReduceWindowOp) -> bool:
+def includes_padding(kernel: ExportKernel, emit: TosaEmission, op: ReduceWindowOp) -> bool:
     """Whether windows are divided by their size, padding included. Raises ExportError for any other divisor."""
     division, held = division_of(kernel), window_counts(op)
     if division is None:
@@ -127,12 +127,12 @@ def includes_padding(kernel: Kernel, emit: Emission, op: ReduceWindowOp) -> bool
     raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
 
 
-def division_of(kernel: Kernel) -> DivideOp | MultiplyOp | None:
+def division_of(kernel: ExportKernel) -> DivideOp | MultiplyOp | None:
     """The op that divides the sums of a kernel, or None."""
     return next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
 
 
-def divisor_of(kernel: Kernel, emit: Emission, division: DivideOp | MultiplyOp) -> Array:
+def divisor_of(kernel: ExportKernel, emit: TosaEmission, division: DivideOp | MultiplyOp) -> Array:
     """The right operand of a division. Raises ExportError for a computed one."""
     numbers = emit.array_inside(kernel, division.operands[1])
     if numbers is None:
@@ -140,7 +140,7 @@ def divisor_of(kernel: Kernel, emit: Emission, division: DivideOp | MultiplyOp) 
     return numbers.astype(np.float64)
 
 
-def summed(kernel: Kernel, emit: Emission) -> None:
+def summed(kernel: ExportKernel, emit: TosaEmission) -> None:
     """A mean or sum over dimensions: REDUCE_SUM in i32, RESCALE by s_in / (count * s_out)."""
     op = kernel.first(ReduceOp)
     given, share = quantized_type(kernel, kernel.specs[0]), share_of(kernel, emit)
@@ -149,7 +149,7 @@ def summed(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, requantized(kernel, emit.f, total, given.scale * share, emit.profile))
 
 
-def share_of(kernel: Kernel, emit: Emission) -> float:
+def share_of(kernel: ExportKernel, emit: TosaEmission) -> float:
     """The number that sums are multiplied by: 1 / count of a mean, 1 of a sum. Raises ExportError for several."""
     division = division_of(kernel)
     if division is None:
@@ -163,7 +163,7 @@ def share_of(kernel: Kernel, emit: Emission) -> float:
 def add(name: str, sign: int) -> Convert:
     """ADD or SUB in i32 between a RESCALE of each operand to the greater scale, and one of the result."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
         kinds = [quantized_type(kernel, kind) for _, kind in sides]
         wanted = quantized_type(kernel, kernel.output_spec)
@@ -180,7 +180,7 @@ def add(name: str, sign: int) -> Convert:
     return convert
 
 
-def multiply(kernel: Kernel, emit: Emission) -> None:
+def multiply(kernel: ExportKernel, emit: TosaEmission) -> None:
     """MUL in i32 of both operands without their zero points, and a RESCALE."""
     sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
     kinds = [quantized_type(kernel, kind) for _, kind in sides]
@@ -196,7 +196,7 @@ def multiply(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, bounded(kernel, emit.f, repeated(emit.f, made, kernel.output_shape)))
 
 
-def table(kernel: Kernel, emit: Emission) -> None:
+def table(kernel: ExportKernel, emit: TosaEmission) -> None:
     """TABLE of 256 entries for a function of one value."""
     given, wanted = (quantized_type(kernel, kind) for kind in (kernel.specs[0], kernel.output_spec))
     block = kernel.region.body.block
@@ -214,7 +214,7 @@ def table(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, emit.f.op("table", [value, emit.f.constant(entries)], value.shape, "i8"))
 
 
-def rescale(kernel: Kernel, emit: Emission) -> None:
+def rescale(kernel: ExportKernel, emit: TosaEmission) -> None:
     """RESCALE from one type to another."""
     given, wanted = (quantized_type(kernel, kind) for kind in (kernel.specs[0], kernel.output_spec))
     value = emit.source(kernel)
@@ -224,24 +224,24 @@ def rescale(kernel: Kernel, emit: Emission) -> None:
     )
 
 
-def reshape(kernel: Kernel, emit: Emission) -> None:
+def reshape(kernel: ExportKernel, emit: TosaEmission) -> None:
     """RESHAPE."""
     emit.finish(kernel, emit.source(kernel))
 
 
-def transpose(kernel: Kernel, emit: Emission) -> None:
+def transpose(kernel: ExportKernel, emit: TosaEmission) -> None:
     """TRANSPOSE."""
     order = array_values(kernel.first(TransposeOp).permutation)
     emit.finish(kernel, transposed(emit.f, emit.source(kernel), order))
 
 
-def slice_(kernel: Kernel, emit: Emission) -> None:
+def slice_(kernel: ExportKernel, emit: TosaEmission) -> None:
     """SLICE; strides are a RESHAPE and another SLICE."""
     op = kernel.first(SliceOp)
     emit.finish(kernel, strided(op, emit.source(kernel), emit))
 
 
-def strided(op: SliceOp, value: Value, emit: Emission) -> Value:
+def strided(op: SliceOp, value: TosaValue, emit: TosaEmission) -> TosaValue:
     """A slice with strides."""
     value = sliced(emit.f, value, array_values(op.start_indices), array_values(op.limit_indices))
     for axis, step in enumerate(array_values(op.strides)):
@@ -252,7 +252,7 @@ def strided(op: SliceOp, value: Value, emit: Emission) -> Value:
 _NAMES = {"i1": "bool", "i8": "int8", "i32": "int32", "f32": "float32"}
 
 
-def pad(kernel: Kernel, emit: Emission) -> None:
+def pad(kernel: ExportKernel, emit: TosaEmission) -> None:
     """PAD with the stored padding value; interior padding by PAD of another dimension, negative padding by SLICE."""
     op = kernel.first(PadOp)
     number = emit.array_inside(kernel, op.padding_value)
@@ -262,7 +262,7 @@ def pad(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, padded_by(op, emit.source(kernel), fill, emit))
 
 
-def padded_by(op: PadOp, value: Value, fill: Array, emit: Emission) -> Value:
+def padded_by(op: PadOp, value: TosaValue, fill: Array, emit: TosaEmission) -> TosaValue:
     """A value padded inside and at its edges."""
     for axis, interior in enumerate(array_values(op.interior_padding)):
         value = spread(emit.f, value, axis, interior + 1, fill)
@@ -270,21 +270,21 @@ def padded_by(op: PadOp, value: Value, fill: Array, emit: Emission) -> Value:
     return padded(emit.f, value, pairs, fill)
 
 
-def concatenate(kernel: Kernel, emit: Emission) -> None:
+def concatenate(kernel: ExportKernel, emit: TosaEmission) -> None:
     """CONCAT."""
     op = kernel.first(ConcatenateOp)
     values = [emit.source(kernel, kernel.port(value)) for value in op.inputs]
     emit.finish(kernel, concatenated(emit.f, values, op.dimension.value.data))
 
 
-def broadcast(kernel: Kernel, emit: Emission) -> None:
+def broadcast(kernel: ExportKernel, emit: TosaEmission) -> None:
     """RESHAPE to the rank of the result, TILE."""
     op = kernel.first(BroadcastInDimOp)
     value = reshaped(emit.f, emit.source(kernel), op.aligned_shape)
     emit.finish(kernel, repeated(emit.f, value, kernel.output_shape))
 
 
-def gather(kernel: Kernel, emit: Emission) -> None:
+def gather(kernel: ExportKernel, emit: TosaEmission) -> None:
     """GATHER of whole slices; the indices are plain integers, and clamped."""
     op = kernel.first(GatherOp)
     value, indices = (emit.source(kernel, kernel.port(port)) for port in (op.operand, op.start_indices))
@@ -292,7 +292,7 @@ def gather(kernel: Kernel, emit: Emission) -> None:
     emit.finish(kernel, gathered(op, value, indices, array, emit))
 
 
-def gathered(op: GatherOp, value: Value, indices: Value, array: Array | None, emit: Emission) -> Value:
+def gathered(op: GatherOp, value: TosaValue, indices: TosaValue, array: Array | None, emit: TosaEmission) -> TosaValue:
     """A gather by indices that are clamped: here, if they are the constant `array`, else by operators."""
     if array is not None:
         return taken(emit.f, value, taken_axis(op), emit.f.constant(clamped_indices(op, array).astype(np.int32)))
@@ -303,7 +303,7 @@ def gathered(op: GatherOp, value: Value, indices: Value, array: Array | None, em
     return taken(emit.f, value, taken_axis(op), indices)
 
 
-def select(kernel: Kernel, emit: Emission) -> None:
+def select(kernel: ExportKernel, emit: TosaEmission) -> None:
     """SELECT of stored integers; a scalar condition is broadcast."""
     (condition, _), *sides = (emit.side(kernel, value) for value in kernel.first(SelectOp).operands)
     shape = condition.shape or (1,) * len(kernel.output_shape)
@@ -314,7 +314,7 @@ def select(kernel: Kernel, emit: Emission) -> None:
 def order(name: str) -> Convert:
     """MAXIMUM or MINIMUM of values of one scale, in i32: TOSA has neither in 8 bits."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
         point = quantized_type(kernel, kernel.output_spec).zero_point
         wide = [centred(emit.f, value, point, emit.profile) for value, _ in sides]
@@ -328,14 +328,14 @@ def order(name: str) -> Convert:
 def extreme(name: str) -> Convert:
     """REDUCE_MAX, REDUCE_MIN of stored integers."""
 
-    def convert(kernel: Kernel, emit: Emission) -> None:
+    def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         axes = array_values(kernel.first(ReduceOp).dimensions)
         emit.finish(kernel, reduced(emit.f, name, emit.source(kernel), axes))
 
     return convert
 
 
-def reverse(kernel: Kernel, emit: Emission) -> None:
+def reverse(kernel: ExportKernel, emit: TosaEmission) -> None:
     """REVERSE."""
     axes = array_values(kernel.first(ReverseOp).dimensions)
     emit.finish(kernel, reversed_along(emit.f, emit.source(kernel), axes))

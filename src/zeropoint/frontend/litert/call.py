@@ -18,7 +18,7 @@ from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
-from zeropoint.frontend.onnx.node import Node, axis_of
+from zeropoint.frontend.onnx.node import OnnxNode, axis_of
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import TransposeOp
 from zeropoint.ir.tensors import Array, with_element
@@ -157,7 +157,7 @@ class Call:
                 self.build.set_array(name, given)
             names.append(name)
         proto = helper.make_node(op, names, [f"{op}:{index}" for index in range(outputs)], **attributes)
-        found = CONVERTERS[op](Node(proto, OPSET, self.build), self.build)
+        found = CONVERTERS[op](OnnxNode(proto, OPSET, self.build), self.build)
         return found if isinstance(found, tuple) else (found,)
 
     def like_result(self, value: SSAValue) -> SSAValue:

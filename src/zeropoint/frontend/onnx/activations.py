@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -38,7 +38,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 _GREATEST = float(np.finfo(np.float32).max)
 
 
-def relu(node: Node, build: Builder) -> SSAValue:
+def relu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Relu`: max(x, 0).
 
     %z = stablehlo.broadcast_in_dim %zero, dims = []
@@ -48,7 +48,7 @@ def relu(node: Node, build: Builder) -> SSAValue:
     return build.insert(MaximumOp(value, build.splat(0.0, value)))
 
 
-def clip(node: Node, build: Builder) -> SSAValue:
+def clip(node: OnnxNode, build: Builder) -> SSAValue:
     """`Clip`: `clamp` by two scalars, or `maximum` or `minimum` if only one bound is effective.
 
         %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
@@ -72,7 +72,7 @@ def clip(node: Node, build: Builder) -> SSAValue:
     return value
 
 
-def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAValue:
+def _clipped_by_attributes(node: OnnxNode, value: SSAValue, build: Builder) -> SSAValue:
     """The form before opset 11, with the bounds as attributes."""
     low, high = node.number("min", -_GREATEST), node.number("max", _GREATEST)
     bounded = low > -_GREATEST, high < _GREATEST
@@ -83,19 +83,19 @@ def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAVa
     return build.insert(MinimumOp(value, build.splat(high, value))) if bounded[1] else value
 
 
-def _says_something(node: Node, index: int, sign: int) -> bool:
+def _says_something(node: OnnxNode, index: int, sign: int) -> bool:
     """Whether a bound is given and has an effect: it is computed, or within the range of f32 on its side."""
     array = node.constant(index)
     return node.has(index) and (array is None or sign * float(array.reshape(())) < _GREATEST)
 
 
-def leaky_relu(node: Node, build: Builder) -> SSAValue:
+def leaky_relu(node: OnnxNode, build: Builder) -> SSAValue:
     """`LeakyRelu`: x where x >= 0, alpha * x elsewhere, by `compare GE` and `select`."""
     value = node.operand(0)
     return _select_positive(value, build.splat(node.number("alpha", 0.01), value), build)
 
 
-def prelu(node: Node, build: Builder) -> SSAValue:
+def prelu(node: OnnxNode, build: Builder) -> SSAValue:
     """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x, or per channel before opset 7."""
     value, slope = node.operand(0), node.operand(1)
     if node.opset < 7 and len(shape_of(slope)) == 1 and shape_of(slope) != (1,):
@@ -115,23 +115,23 @@ def _clamped_line(value: SSAValue, slope: float, offset: float, build: Builder) 
     return build.insert(ClampOp(build.scalar(0.0, value), line, build.scalar(1.0, value)))
 
 
-def hard_sigmoid(node: Node, build: Builder) -> SSAValue:
+def hard_sigmoid(node: OnnxNode, build: Builder) -> SSAValue:
     """`HardSigmoid`: clamp(0, alpha * x + beta, 1), by `multiply`, `add`, `clamp`."""
     return _clamped_line(node.operand(0), node.number("alpha", 0.2), node.number("beta", 0.5), build)
 
 
-def hard_swish(node: Node, build: Builder) -> SSAValue:
+def hard_swish(node: OnnxNode, build: Builder) -> SSAValue:
     """`HardSwish`: x * clamp(0, x / 6 + 1/2, 1), the HardSigmoid with alpha 1/6 and beta 1/2."""
     value = node.operand(0)
     return build.insert(MultiplyOp(value, _clamped_line(value, 1 / 6, 0.5, build)))
 
 
-def erf(node: Node, build: Builder) -> SSAValue:
+def erf(node: OnnxNode, build: Builder) -> SSAValue:
     """`Erf`: `chlo.erf`."""
     return build.insert(ErfOp(node.operand(0)))
 
 
-def gelu(node: Node, build: Builder) -> SSAValue:
+def gelu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Gelu`: x / 2 * (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)) instead of erf."""
     value = node.operand(0)
 
@@ -151,7 +151,7 @@ def gelu(node: Node, build: Builder) -> SSAValue:
     return build.insert(MultiplyOp(scaled(0.5, value), above))
 
 
-def elu(node: Node, build: Builder) -> SSAValue:
+def elu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Elu`: x where x >= 0, alpha * (exp(x) - 1) elsewhere."""
     value = node.operand(0)
     positive = build.insert(CompareOp(value, build.splat(0.0, value), ComparisonDirection.GE))
@@ -160,7 +160,7 @@ def elu(node: Node, build: Builder) -> SSAValue:
     return build.insert(SelectOp(positive, value, curve))
 
 
-def softplus(node: Node, build: Builder) -> SSAValue:
+def softplus(node: OnnxNode, build: Builder) -> SSAValue:
     """`Softplus`: log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
     value = node.operand(0)
     falling = build.insert(NegateOp(build.insert(AbsOp(value))))
@@ -168,14 +168,14 @@ def softplus(node: Node, build: Builder) -> SSAValue:
     return build.insert(AddOp(build.insert(MaximumOp(value, build.splat(0.0, value))), curve))
 
 
-def softsign(node: Node, build: Builder) -> SSAValue:
+def softsign(node: OnnxNode, build: Builder) -> SSAValue:
     """`Softsign`: x / (1 + |x|)."""
     value = node.operand(0)
     size = build.insert(AbsOp(value))
     return build.insert(DivideOp(value, build.insert(AddOp(size, build.splat(1.0, value)))))
 
 
-def selu(node: Node, build: Builder) -> SSAValue:
+def selu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Selu`: gamma * x where x > 0, gamma * alpha * (exp(x) - 1) elsewhere."""
     value = node.operand(0)
     alpha, gamma = node.number("alpha", 1.67326319217681884765625), node.number("gamma", 1.05070102214813232421875)
@@ -186,7 +186,7 @@ def selu(node: Node, build: Builder) -> SSAValue:
     return build.insert(SelectOp(positive, line, curve))
 
 
-def shrink(node: Node, build: Builder) -> SSAValue:
+def shrink(node: OnnxNode, build: Builder) -> SSAValue:
     """`Shrink`: x + bias below -lambd, x - bias above lambd, 0 between."""
     value = node.operand(0)
     bias, width = build.splat(node.number("bias", 0.0), value), node.number("lambd", 0.5)

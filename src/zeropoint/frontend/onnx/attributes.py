@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx import defs, helper
 
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 
 WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     "": frozenset({"consumed_inputs"}),  # before opset 6: inputs whose memory may be reused
@@ -26,7 +26,7 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
 """By op (`""` for every op), attributes without effect on inference results if the converter has not read them."""
 
 
-def check_unread_attributes(node: Node) -> None:
+def check_unread_attributes(node: OnnxNode) -> None:
     """Raise NodeError for an attribute that was not read and may have an effect."""
     harmless = WITHOUT_EFFECT[""] | WITHOUT_EFFECT.get(node.op_type, frozenset())
     for name, value in node.unread_attributes().items():
@@ -38,7 +38,7 @@ def _text(value: Any) -> str:
     return repr(value.decode(errors="replace")) if isinstance(value, bytes) else str(value)[:60]
 
 
-def _default(node: Node, name: str) -> Any:
+def _default(node: OnnxNode, name: str) -> Any:
     try:
         attribute = defs.get_schema(node.op_type, node.opset).attributes[name]
     except (defs.SchemaError, KeyError):

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.tensors import WIDE_AND_NARROW_FLOATS, integer_of, program_element
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 
-def bit_shift(node: Node, build: Builder) -> SSAValue:
+def bit_shift(node: OnnxNode, build: Builder) -> SSAValue:
     """`BitShift`: `shift_left` or `shift_right_logical`; `shift_right_arithmetic` for signed integers (opset 28)."""
     value, amount = broadcast_together(node.operands(), build)
     if node.choice("direction", "", ("LEFT", "RIGHT")) == "LEFT":
@@ -38,7 +38,7 @@ def bit_shift(node: Node, build: Builder) -> SSAValue:
     return build.apply(ShiftRightArithmeticOp if signed else ShiftRightLogicalOp, value, amount)
 
 
-def bit_cast(node: Node, build: Builder) -> SSAValue:
+def bit_cast(node: OnnxNode, build: Builder) -> SSAValue:
     """`BitCast`: `bitcast_convert` to an element type of the same width."""
     value, to = node.operand(0), node.integer("to", 0)
     element = program_element(to)
@@ -57,7 +57,7 @@ def _width(element: Attribute) -> int:
     return integer.width.data if integer is not None else element_dtype(element).itemsize * 8
 
 
-def mod(node: Node, build: Builder) -> SSAValue:
+def mod(node: OnnxNode, build: Builder) -> SSAValue:
     """`Mod`: `remainder` with `fmod`; otherwise the result gets the divisor's sign by adding the divisor."""
     lhs, rhs = broadcast_together(node.operands(), build)
     rest = build.apply(RemainderOp, lhs, rhs)
@@ -69,13 +69,13 @@ def mod(node: Node, build: Builder) -> SSAValue:
     return build.apply(SelectOp, wrong, build.apply(AddOp, rest, rhs), rest)
 
 
-def is_nan(node: Node, build: Builder) -> SSAValue:
+def is_nan(node: OnnxNode, build: Builder) -> SSAValue:
     """`IsNaN`: x != x."""
     value = node.operand(0)
     return build.compare(ComparisonDirection.NE, value, value)
 
 
-def is_inf(node: Node, build: Builder) -> SSAValue:
+def is_inf(node: OnnxNode, build: Builder) -> SSAValue:
     """`IsInf`: `compare` with inf and -inf, as the attributes request."""
     value = node.operand(0)
     found = [

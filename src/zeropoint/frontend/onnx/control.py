@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import concatenated, part_of
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.stablehlo import AndOp, SelectOp
 from zeropoint.ir.tensors import shape_of
@@ -32,7 +32,7 @@ def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: B
     return build.apply(SelectOp, condition, on_true, on_false)
 
 
-def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def if_(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`If`: one branch for a constant condition, else a `select` between the results of both."""
     branches = [node.graph(name) for name in ("then_branch", "else_branch")]
     array = node.constant(0)
@@ -43,7 +43,7 @@ def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     return tuple(_chosen(condition, a, b, build) for a, b in zip(then, otherwise, strict=True))
 
 
-def loop(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`Loop` with a constant trip count: unrolled; a computed condition selects between old and new values."""
     body = node.graph("body")
     most, start = node.parameter(0, "M"), node.constant(1)
@@ -90,7 +90,7 @@ def _stacked(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
     return concatenated(rows, axis, build)
 
 
-def scan(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def scan(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`Scan`: unrolled, once per element of the scanned inputs."""
     if node.opset < 9:
         raise NodeError("found the form of opset 8, expected one of opset 9 or newer")

@@ -38,10 +38,10 @@ from zeropoint.frontend.onnx import (
 )
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import binary, unary
-from zeropoint.frontend.onnx.node import Node
+from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.ir import chlo, stablehlo
 
-Converter = Callable[[Node, Builder], SSAValue | tuple[SSAValue, ...]]
+Converter = Callable[[OnnxNode, Builder], SSAValue | tuple[SSAValue, ...]]
 """Appends StableHLO for a node and returns its outputs; missing trailing outputs are not supported.
 
 Raises NodeError for unsupported forms.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.windows import check_kernel_shape, window_of
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import shape_of, with_shape
@@ -21,7 +21,7 @@ def unless(default: int, values: Sequence[int]) -> Sequence[int] | None:
     return values if any(value != default for value in values) else None
 
 
-def convolution(node: Node, build: Builder) -> SSAValue:
+def convolution(node: OnnxNode, build: Builder) -> SSAValue:
     """`Conv` in 1, 2 or 3 dimensions, channels first; the bias is broadcast along dimension 1 and added.
 
         %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
@@ -40,7 +40,7 @@ def convolution(node: Node, build: Builder) -> SSAValue:
     return result
 
 
-def convolved(node: Node, data: SSAValue, kernel: SSAValue, build: Builder) -> SSAValue:
+def convolved(node: OnnxNode, data: SSAValue, kernel: SSAValue, build: Builder) -> SSAValue:
     """The `convolution` of data and kernel with a node's attributes."""
     (batch, channels, *inputs), (features, group_channels, *sizes) = _shapes(data, kernel)
     groups = node.integer("group", 1)

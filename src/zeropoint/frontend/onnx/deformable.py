@@ -12,14 +12,14 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import concatenated, part_of
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.sampling import Interpolation, sampled
 from zeropoint.frontend.onnx.windows import OnnxWindow, check_kernel_shape, window_of
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
 
-def deform_conv(node: Node, build: Builder) -> SSAValue:
+def deform_conv(node: OnnxNode, build: Builder) -> SSAValue:
     """`DeformConv` in two dimensions: linear interpolation at the moved taps, then a `dot_general` with the kernel.
 
     Positions outside of the image are 0. A mask multiplies the taps.

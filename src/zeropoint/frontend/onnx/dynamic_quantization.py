@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
-from zeropoint.frontend.onnx.node import Node
+from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.frontend.onnx.reductions import highest, lowest
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -26,7 +26,7 @@ LEVELS = 255.0
 """The greatest u8, the only storage type of the operator."""
 
 
-def dynamic_quantize_linear(node: Node, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
+def dynamic_quantize_linear(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
     """`DynamicQuantizeLinear`: f32 of any shape to u8 of that shape, a scalar f32 scale and a scalar u8 zero point.
 
     The range [low, high] of the values is extended to include 0; scale = (high - low) / 255, and

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.limits import afford
@@ -89,7 +89,7 @@ def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
     return _Term(build.insert(DotGeneralOp(lhs.value, rhs.value, shape, DotDimensions(*dimensions))), labels)
 
 
-def einsum(node: Node, build: Builder) -> SSAValue:
+def einsum(node: OnnxNode, build: Builder) -> SSAValue:
     """`Einsum`: sums over labels that only one input has, a `dot_general` per further input, a `transpose`."""
     values = node.operands()
     inputs, output = _spelled(node.text("equation", ""), [len(shape_of(value)) for value in values])

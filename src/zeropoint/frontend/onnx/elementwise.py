@@ -14,13 +14,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
-Convert = Callable[[Node, Builder], SSAValue]
+Convert = Callable[[OnnxNode, Builder], SSAValue]
 _NARROW = 60000.0
 """An upper bound of the greatest number of every 8-bit float type."""
 
@@ -28,7 +28,7 @@ _NARROW = 60000.0
 def unary(op: type[UnaryOp]) -> Convert:
     """A converter to a unary op: `%0 = stablehlo.tanh %x`."""
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         return build.insert(op(node.operand(0)))
 
     return convert
@@ -41,7 +41,7 @@ def binary(op: type[BinaryOp]) -> Convert:
     %1 = stablehlo.add %a, %0
     """
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         if node.opset < 7 and node.integer("broadcast", 0):
             return build.insert(op(*broadcast_from_axis(node, build)))
         result, *others = broadcast_together(node.operands(), build)
@@ -52,7 +52,7 @@ def binary(op: type[BinaryOp]) -> Convert:
     return convert
 
 
-def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]:
+def broadcast_from_axis(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue]:
     """Broadcasting before opset 7: the second input's dimensions match the first's from `axis` on, or the last ones."""
     lhs, rhs = node.operand(0), node.operand(1)
     rank, size = len(shape_of(lhs)), len(shape_of(rhs))
@@ -62,7 +62,7 @@ def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]
     return lhs, broadcast_to(build.reshape(rhs, shape), shape_of(lhs), build)
 
 
-def power(node: Node, build: Builder) -> SSAValue:
+def power(node: OnnxNode, build: Builder) -> SSAValue:
     """`Pow`: `multiply` for a constant exponent of 2, otherwise `power`."""
     base = node.operand(0)
     exponent = node.constant(1)
@@ -76,24 +76,24 @@ def power(node: Node, build: Builder) -> SSAValue:
     return build.insert(PowerOp(lhs, rhs))
 
 
-def mean(node: Node, build: Builder) -> SSAValue:
+def mean(node: OnnxNode, build: Builder) -> SSAValue:
     """`Mean`: the sum of all inputs, divided by their number."""
     total = binary(AddOp)(node, build)
     return build.apply(DivideOp, total, build.splat(float(node.input_count), total))
 
 
-def reciprocal(node: Node, build: Builder) -> SSAValue:
+def reciprocal(node: OnnxNode, build: Builder) -> SSAValue:
     """`Reciprocal`: 1 / x."""
     value = node.operand(0)
     return build.insert(DivideOp(build.splat(1.0, value), value))
 
 
-def identity(node: Node, build: Builder) -> SSAValue:
+def identity(node: OnnxNode, build: Builder) -> SSAValue:
     """`Identity`: the value itself, without an op."""
     return node.operand(0)
 
 
-def dropout(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def dropout(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`Dropout` in inference: the value itself, without an op, and a mask that keeps all elements."""
     training = node.parameter(2, "training_mode")
     if training is not None and bool(training.any()):
@@ -105,19 +105,19 @@ def dropout(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     return value, build.broadcast(true, with_element(value, element_of(true)), ())
 
 
-def cast(node: Node, build: Builder) -> SSAValue:
+def cast(node: OnnxNode, build: Builder) -> SSAValue:
     """`Cast`: `convert`; no op between floats of 16 to 64 bits, which are all f32 here."""
     to = node.text("to", "") if node.opset < 6 else node.integer("to", 0)
     code = TensorProto.DataType.Value(to) if isinstance(to, str) else to
     return _cast(node, program_element(code), build)
 
 
-def cast_like(node: Node, build: Builder) -> SSAValue:
+def cast_like(node: OnnxNode, build: Builder) -> SSAValue:
     """`CastLike`: `convert` to the element type of the second input."""
     return _cast(node, element_of(node.operand(1)), build)
 
 
-def _cast(node: Node, element: Attribute, build: Builder) -> SSAValue:
+def _cast(node: OnnxNode, element: Attribute, build: Builder) -> SSAValue:
     """`convert`; for an 8-bit float with `saturate`, numbers are clamped to its range first."""
     value = node.operand(0)
     if element != element_of(value) and isinstance(element, AnyFloat) and node.integer("saturate", 1):

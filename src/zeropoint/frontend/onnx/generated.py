@@ -12,14 +12,14 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import element_of_dtype, program_element
 from zeropoint.ir.stablehlo import AddOp, ComparisonDirection, SelectOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.limits import afford
 
 
-def range_(node: Node, build: Builder) -> SSAValue:
+def range_(node: OnnxNode, build: Builder) -> SSAValue:
     """`Range`: a constant; start, limit and delta must be constant, because they determine the shape."""
     numbers: list[Array] = []
     for index, name in enumerate(("start", "limit", "delta")):
@@ -36,7 +36,7 @@ def range_(node: Node, build: Builder) -> SSAValue:
     return build.constant(counted.astype(element_dtype(element_of_dtype(numbers[0].dtype))))
 
 
-def constant_of_shape(node: Node, build: Builder) -> SSAValue:
+def constant_of_shape(node: OnnxNode, build: Builder) -> SSAValue:
     """`ConstantOfShape`: a broadcast number, by default 0."""
     shape = node.integers_at(0, "shape") or ()
     tensor = node.tensor("value")
@@ -45,7 +45,7 @@ def constant_of_shape(node: Node, build: Builder) -> SSAValue:
     return build.broadcast(scalar, with_shape(scalar, shape), ())
 
 
-def eye_like(node: Node, build: Builder) -> SSAValue:
+def eye_like(node: OnnxNode, build: Builder) -> SSAValue:
     """`EyeLike`: a constant with 1 on diagonal `k`."""
     value = node.operand(0)
     if len(shape_of(value)) != 2:
@@ -57,7 +57,7 @@ def eye_like(node: Node, build: Builder) -> SSAValue:
     return build.constant(np.eye(rows, columns, node.integer("k", 0), dtype=element_dtype(element)))
 
 
-def trilu(node: Node, build: Builder) -> SSAValue:
+def trilu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Trilu`: `select` by a constant mask or, if k is computed, by `compare` of column - row with k."""
     value = node.operand(0)
     shape, upper = shape_of(value), bool(node.integer("upper", 1))
@@ -83,7 +83,7 @@ def trilu(node: Node, build: Builder) -> SSAValue:
     return build.apply(SelectOp, mask, value, build.splat(0, value))
 
 
-def one_hot(node: Node, build: Builder) -> SSAValue:
+def one_hot(node: OnnxNode, build: Builder) -> SSAValue:
     """`OneHot`: `compare` of indices with `iota`, then `select` of two numbers; negative indices count from the end."""
     indices, depth, numbers = node.operand(0), node.integers_at(1, "depth") or (), node.operand(2)
     if len(depth) != 1 or shape_of(numbers) != (2,):
@@ -108,7 +108,7 @@ def _element(numbers: SSAValue, index: int, shape: list[int], build: Builder) ->
     return build.broadcast(scalar, with_shape(scalar, shape), ())
 
 
-def tile(node: Node, build: Builder) -> SSAValue:
+def tile(node: OnnxNode, build: Builder) -> SSAValue:
     """`Tile`: `reshape` to a 1 before each repeated dimension, `broadcast_in_dim`, `reshape`.
 
     Before opset 6, it repeats a single dimension.

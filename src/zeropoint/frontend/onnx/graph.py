@@ -19,7 +19,7 @@ from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, no
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
@@ -248,7 +248,7 @@ class _GraphImporter:
         if node.op_type not in CONVERTERS:
             raise NodeError
         self._build.location = name_location(node_name(node))
-        read = Node(node, self._opset, self._build)
+        read = OnnxNode(node, self._opset, self._build)
         results = CONVERTERS[node.op_type](read, self._build)
         check_unread_attributes(read)
         results = (results,) if isinstance(results, SSAValue) else results

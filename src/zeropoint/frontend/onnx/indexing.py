@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -28,10 +28,10 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 
-Convert = Callable[[Node, Builder], SSAValue]
+Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
-def gather(node: Node, build: Builder) -> SSAValue:
+def gather(node: OnnxNode, build: Builder) -> SSAValue:
     """`Gather`: a `slice` for equally spaced constant indices, otherwise a `gather`.
 
         %0 = "stablehlo.gather"(%table, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [2],
@@ -104,7 +104,7 @@ def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
     return build.insert(SelectOp(negative, moved, indices))
 
 
-def where(node: Node, build: Builder) -> SSAValue:
+def where(node: OnnxNode, build: Builder) -> SSAValue:
     """`Where`: `select`, with all three inputs broadcast to their common shape."""
     condition, on_true, on_false = broadcast_together(node.operands(), build)
     return build.insert(SelectOp(condition, on_true, on_false))
@@ -113,7 +113,7 @@ def where(node: Node, build: Builder) -> SSAValue:
 def comparison(direction: ComparisonDirection) -> Convert:
     """A converter to `compare`."""
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         lhs, rhs = broadcast_together(node.operands(), build)
         return build.insert(CompareOp(lhs, rhs, direction))
 

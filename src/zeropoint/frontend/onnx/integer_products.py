@@ -13,14 +13,14 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import convolved
 from zeropoint.frontend.onnx.elementwise import converted
-from zeropoint.frontend.onnx.node import Node
+from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.frontend.onnx.products import multiplied
 from zeropoint.frontend.onnx.quantization import OnnxParameters, dequantized, quantized
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import shape_of
 
 
-def _from_zero(node: Node, index: int, point: int, axis: int, build: Builder) -> SSAValue:
+def _from_zero(node: OnnxNode, index: int, point: int, axis: int, build: Builder) -> SSAValue:
     """An integer input as i32 minus its zero point, which is one number or one per index of `axis`."""
     value = converted(node.operand(index), i32, build)
     if not node.has(point):
@@ -35,7 +35,7 @@ def _from_zero(node: Node, index: int, point: int, axis: int, build: Builder) ->
     return build.apply(SubtractOp, value, zero)
 
 
-def matmul_integer(node: Node, build: Builder) -> SSAValue:
+def matmul_integer(node: OnnxNode, build: Builder) -> SSAValue:
     """`MatMulInteger`: `dot_general` in i32, after subtracting the zero points."""
     rank = len(shape_of(node.operand(0)))
     lhs = _from_zero(node, 0, 2, max(rank - 2, 0), build)
@@ -43,12 +43,12 @@ def matmul_integer(node: Node, build: Builder) -> SSAValue:
     return multiplied(lhs, rhs, build)
 
 
-def conv_integer(node: Node, build: Builder) -> SSAValue:
+def conv_integer(node: OnnxNode, build: Builder) -> SSAValue:
     """`ConvInteger`: `convolution` in i32, after subtracting the zero points."""
     return convolved(node, _from_zero(node, 0, 2, 1, build), _from_zero(node, 1, 3, 0, build), build)
 
 
-def qlinear_matmul(node: Node, build: Builder) -> SSAValue:
+def qlinear_matmul(node: OnnxNode, build: Builder) -> SSAValue:
     """`QLinearMatMul`: dequantize, multiply, quantize."""
     ranks = [len(shape_of(node.operand(index))) for index in (0, 3)]
     lhs = dequantized(node, 0, OnnxParameters(1, 2, max(ranks[0] - 2, 0)), build)
@@ -58,7 +58,7 @@ def qlinear_matmul(node: Node, build: Builder) -> SSAValue:
     return quantized(node, product, where, node.constant(7), build)
 
 
-def qlinear_conv(node: Node, build: Builder) -> SSAValue:
+def qlinear_conv(node: OnnxNode, build: Builder) -> SSAValue:
     """`QLinearConv`: dequantize, convolve, add the bias (its scale is the product of both scales), quantize."""
     data = dequantized(node, 0, OnnxParameters(1, 2), build)
     kernel = dequantized(node, 3, OnnxParameters(4, 5, 0), build)
@@ -68,7 +68,7 @@ def qlinear_conv(node: Node, build: Builder) -> SSAValue:
     return quantized(node, result, OnnxParameters(6, 7), node.constant(7), build)
 
 
-def _bias(node: Node, build: Builder) -> SSAValue:
+def _bias(node: OnnxNode, build: Builder) -> SSAValue:
     bias, scales = node.constant(8), [node.constant(index) for index in (1, 4)]
     if bias is not None and scales[0] is not None and scales[1] is not None:
         factor = scales[0].astype(np.float64).reshape(()) * scales[1].astype(np.float64).reshape(-1)

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of, axis_of
 from zeropoint.ir.stablehlo import ConcatenateOp, ReverseOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import shape_of
 
@@ -21,7 +21,7 @@ DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
 """By mode, SpaceToDepth's permutation of [N, C, rows, block, columns, block]."""
 
 
-def flatten(node: Node, build: Builder) -> SSAValue:
+def flatten(node: OnnxNode, build: Builder) -> SSAValue:
     """`Flatten`: `reshape` to a matrix, split before dimension `axis`."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -30,7 +30,7 @@ def flatten(node: Node, build: Builder) -> SSAValue:
     return build.reshape(value, [prod(shape[:axis]), prod(shape[axis:])])
 
 
-def reshape(node: Node, build: Builder) -> SSAValue:
+def reshape(node: OnnxNode, build: Builder) -> SSAValue:
     """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is inferred."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -46,7 +46,7 @@ def reshape(node: Node, build: Builder) -> SSAValue:
     return build.reshape(value, wanted)
 
 
-def squeeze(node: Node, build: Builder) -> SSAValue:
+def squeeze(node: OnnxNode, build: Builder) -> SSAValue:
     """`Squeeze`: `reshape` without the given dimensions, or without all dimensions of size 1."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -57,7 +57,7 @@ def squeeze(node: Node, build: Builder) -> SSAValue:
     return build.reshape(value, [size for axis, size in enumerate(shape) if axis not in dropped])
 
 
-def unsqueeze(node: Node, build: Builder) -> SSAValue:
+def unsqueeze(node: OnnxNode, build: Builder) -> SSAValue:
     """`Unsqueeze`: `reshape` with inserted dimensions of size 1."""
     value = node.operand(0)
     axes = node.axes(13) or ()
@@ -67,7 +67,7 @@ def unsqueeze(node: Node, build: Builder) -> SSAValue:
     return build.reshape(value, [1 if axis in inserted else next(sizes) for axis in range(rank)])
 
 
-def transpose(node: Node, build: Builder) -> SSAValue:
+def transpose(node: OnnxNode, build: Builder) -> SSAValue:
     """`Transpose`: `transpose`; without `perm`, dimensions are reversed."""
     value = node.operand(0)
     rank = len(shape_of(value))
@@ -77,7 +77,7 @@ def transpose(node: Node, build: Builder) -> SSAValue:
     return value if permutation == tuple(range(rank)) else build.insert(TransposeOp(value, permutation))
 
 
-def concat(node: Node, build: Builder) -> SSAValue:
+def concat(node: OnnxNode, build: Builder) -> SSAValue:
     """`Concat`: `concatenate`."""
     values = node.operands()
     return concatenated(values, axis_of(node.integer("axis", 0), len(shape_of(values[0]))), build)
@@ -92,7 +92,7 @@ def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAVa
     return values[0] if len(values) == 1 else build.insert(ConcatenateOp(values, axis))
 
 
-def slice_(node: Node, build: Builder) -> SSAValue:
+def slice_(node: OnnxNode, build: Builder) -> SSAValue:
     """`Slice`: `slice`; negative starts and ends count from the end, and all are clamped to the dimension.
 
     A negative step becomes a forward `slice` and a `reverse`.
@@ -139,7 +139,7 @@ def part_of(value: SSAValue, axis: int, positions: range, build: Builder) -> SSA
     return taken(value, chosen, build)
 
 
-def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def split(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`Split`: one `slice` per output. Without sizes, parts are equal; the last one may be smaller."""
     value = node.operand(0)
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
@@ -156,7 +156,7 @@ def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     return tuple(part_of(value, axis, range(end - part, end), build) for part, end in zip(sizes, ends, strict=True))
 
 
-def expand(node: Node, build: Builder) -> SSAValue:
+def expand(node: OnnxNode, build: Builder) -> SSAValue:
     """`Expand`: `broadcast_in_dim` to the common shape of the value and the given shape."""
     value = node.operand(0)
     wanted = node.integers_at(1, "shape") or ()
@@ -168,7 +168,7 @@ def expand(node: Node, build: Builder) -> SSAValue:
     return broadcast_to(value, shape, build)
 
 
-def depth_to_space(node: Node, build: Builder) -> SSAValue:
+def depth_to_space(node: OnnxNode, build: Builder) -> SSAValue:
     """`DepthToSpace`: `reshape`, `transpose`, `reshape`; modes DCR and CRD."""
     value = node.operand(0)
     batch, channels, height, width = _image(value)
@@ -184,7 +184,7 @@ def depth_to_space(node: Node, build: Builder) -> SSAValue:
     return build.reshape(moved, [batch, depth, height * block, width * block])
 
 
-def space_to_depth(node: Node, build: Builder) -> SSAValue:
+def space_to_depth(node: OnnxNode, build: Builder) -> SSAValue:
     """`SpaceToDepth`: `reshape`, `transpose`, `reshape`; modes DCR and CRD (since opset 28)."""
     value = node.operand(0)
     batch, channels, height, width = _image(value)

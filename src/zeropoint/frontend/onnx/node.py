@@ -15,7 +15,7 @@ from zeropoint.ir.locations import name_location
 from zeropoint.ir.tensors import Array, shape_of
 
 
-class Node:
+class OnnxNode:
     """Attributes and inputs of one node.
 
     `opset` is the version of the default operator set, which determines the form of an op.

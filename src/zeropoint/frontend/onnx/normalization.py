@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of, axis_of
 from zeropoint.frontend.onnx.reductions import lowest, mean_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
@@ -32,7 +32,7 @@ from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
-def batch_normalization(node: Node, build: Builder) -> SSAValue:
+def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`BatchNormalization` in inference: one `multiply` and one `add` of constants along dimension 1.
 
     (x - mean) / sqrt(var + epsilon) * scale + bias = x * a + b with a = scale / sqrt(var + epsilon) and
@@ -58,7 +58,7 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
 
 
-def mean_variance_normalization(node: Node, build: Builder) -> SSAValue:
+def mean_variance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`MeanVarianceNormalization`: (x - m) / (sqrt(mean(x * x) - m * m) + 1e-9), with the means m over `axes`.
 
     This is ONNX's function body, except that nothing remains of no elements: their means are not defined.
@@ -77,7 +77,7 @@ def mean_variance_normalization(node: Node, build: Builder) -> SSAValue:
     return build.apply(DivideOp, centred, broadcast_to(divisor, shape, build))
 
 
-def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`LayerNormalization` over the dimensions from `axis` on: (x - mean) times the inverse standard deviation.
 
     %d = stablehlo.subtract %x, (mean of %x)
@@ -104,7 +104,7 @@ def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     return result, mean, inverse
 
 
-def instance_normalization(node: Node, build: Builder) -> SSAValue:
+def instance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`InstanceNormalization`: layer normalization over the spatial dimensions, with scale and bias per channel."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -121,7 +121,7 @@ def instance_normalization(node: Node, build: Builder) -> SSAValue:
     return build.insert(AddOp(result, build.broadcast(node.operand(2), value.type, [1])))
 
 
-def local_response_normalization(node: Node, build: Builder) -> SSAValue:
+def local_response_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`LRN`: x / (bias + alpha / size * sum of x^2 over neighbouring channels)^beta, the sum by `reduce_window`."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -142,7 +142,7 @@ def local_response_normalization(node: Node, build: Builder) -> SSAValue:
     return build.insert(DivideOp(value, divisor))
 
 
-def lp_normalization(node: Node, build: Builder) -> SSAValue:
+def lp_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`LpNormalization`: x / norm(x) along a dimension for p = 1 or 2; 0 where the norm is 0."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -158,7 +158,7 @@ def lp_normalization(node: Node, build: Builder) -> SSAValue:
     return build.insert(SelectOp(zero, build.splat(0.0, value), build.insert(DivideOp(value, norm))))
 
 
-def _channels(node: Node, index: int, name: str, channels: int) -> Array:
+def _channels(node: OnnxNode, index: int, name: str, channels: int) -> Array:
     array = node.parameter(index, name)
     assert array is not None  # required by the schema
     if array.shape != (channels,):
@@ -166,7 +166,7 @@ def _channels(node: Node, index: int, name: str, channels: int) -> Array:
     return array.astype(np.float64)
 
 
-def _softmax_axes(node: Node, rank: int) -> list[int]:
+def _softmax_axes(node: OnnxNode, rank: int) -> list[int]:
     """Since opset 13, a single dimension; before, all dimensions from `axis` on, as if flattened into one."""
     if node.opset >= 13:
         return [axis_of(node.integer("axis", -1), rank)]
@@ -182,7 +182,7 @@ def _shifted(value: SSAValue, axes: list[int], build: Builder) -> tuple[SSAValue
     return shifted, exponential, build.reduce(exponential, axes, 0.0)
 
 
-def softmax(node: Node, build: Builder) -> SSAValue:
+def softmax(node: OnnxNode, build: Builder) -> SSAValue:
     """`Softmax`: e / sum(e) where e = exp(x - max(x)).
 
     %0 = stablehlo.reduce(%x init: %minus_infinity) applies stablehlo.maximum across dimensions = [1]
@@ -200,7 +200,7 @@ def softmax(node: Node, build: Builder) -> SSAValue:
     return build.insert(DivideOp(exponential, build.broadcast(total, value.type, kept)))
 
 
-def log_softmax(node: Node, build: Builder) -> SSAValue:
+def log_softmax(node: OnnxNode, build: Builder) -> SSAValue:
     """`LogSoftmax`: s - log(sum(exp(s))) where s = x - max(x)."""
     value = node.operand(0)
     axes = _softmax_axes(node, len(shape_of(value)))

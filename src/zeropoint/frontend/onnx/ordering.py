@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.reductions import highest, lowest
 from zeropoint.ir.stablehlo import (
     AndOp,
@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import element_of, shape_of
 
-Convert = Callable[[Node, Builder], SSAValue]
+Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, build: Builder) -> SSAValue:
@@ -56,7 +56,7 @@ def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, bu
 def arg_extreme(greatest: bool) -> Convert:
     """A converter for `ArgMax` or `ArgMin`: see `_extreme_position`."""
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         value = node.operand(0)
         shape = shape_of(value)
         axis = axis_of(node.integer("axis", 0), len(shape))
@@ -70,7 +70,7 @@ def arg_extreme(greatest: bool) -> Convert:
     return convert
 
 
-def hardmax(node: Node, build: Builder) -> SSAValue:
+def hardmax(node: OnnxNode, build: Builder) -> SSAValue:
     """`Hardmax`: 1 at the first maximum, 0 elsewhere; before opset 13, over all dimensions from `axis` on."""
     value = node.operand(0)
     shape = shape_of(value)
@@ -99,7 +99,7 @@ def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Reg
     return Region(block)
 
 
-def top_k(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def top_k(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`TopK`: a stable `sort` of the values with their positions, then a `slice` of the first k."""
     value = node.operand(0)
     shape = shape_of(value)

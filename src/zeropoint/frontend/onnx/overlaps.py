@@ -16,14 +16,14 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.scattering import update_body
 from zeropoint.frontend.onnx.windows import OnnxWindow, window_of
 from zeropoint.ir.stablehlo import AddOp, PadOp, ScatterDimensions, ScatterOp
 from zeropoint.ir.tensors import element_of, shape_of, with_shape
 
 
-def col2im(node: Node, build: Builder) -> SSAValue:
+def col2im(node: OnnxNode, build: Builder) -> SSAValue:
     """`Col2Im`: for each element of a block, a `pad` that places it in the image; these are added.
 
         %0 = stablehlo.pad %columns, %zero, low = [0, 0, 0, 1], high = [0, 0, 2, 1], interior = [0, 0, 1, 1]
@@ -60,7 +60,7 @@ def _padding_of(
     return [0, 0, *low], [0, 0, *high], [0, 0, *(stride - 1 for stride in window.strides)]
 
 
-def max_unpool(node: Node, build: Builder) -> SSAValue:
+def max_unpool(node: OnnxNode, build: Builder) -> SSAValue:
     """`MaxUnpool`: a `scatter` into zeros, at positions in the flat input of the pool.
 
     A larger `output_shape` adds zeros at the ends.

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.indexing import taken_along
 from zeropoint.frontend.onnx.movement import concatenated, part_of
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import PadOp, ReverseOp
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.limits import afford
@@ -26,7 +26,7 @@ MOST_RUNS = 16
 """Maximum number of concatenated pieces; more pieces become one `gather`."""
 
 
-def pad(node: Node, build: Builder) -> SSAValue:
+def pad(node: OnnxNode, build: Builder) -> SSAValue:
     """`Pad`: `pad` with a scalar or, for the modes reflect, edge and wrap, a concatenation of pieces of the value.
 
     Negative pads remove elements.
@@ -51,7 +51,7 @@ def pad(node: Node, build: Builder) -> SSAValue:
     return value
 
 
-def _pads(node: Node, rank: int) -> tuple[list[int], list[int]]:
+def _pads(node: OnnxNode, rank: int) -> tuple[list[int], list[int]]:
     """The padding before and after each dimension; given by attributes before opset 11."""
     if node.opset < 11:
         pads = node.integers("pads" if node.opset >= 2 else "paddings") or ()

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
 from zeropoint.frontend.onnx.windows import OnnxWindow, window_of
 from zeropoint.ir.stablehlo import (
@@ -43,7 +43,7 @@ def _spatial(value: SSAValue) -> tuple[int, ...]:
     return shape_of(value)[2:]
 
 
-def _pool_window(node: Node, value: SSAValue) -> OnnxWindow:
+def _pool_window(node: OnnxNode, value: SSAValue) -> OnnxWindow:
     sizes = node.integers("kernel_shape") or ()
     return window_of(node, _spatial(value), sizes, ceil_mode=bool(node.integer("ceil_mode", 0)))
 
@@ -70,7 +70,7 @@ def _reduce_window(
     )
 
 
-def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
+def max_pool(node: OnnxNode, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
     """`MaxPool`: `reduce_window` with `maximum`; initial value and padding are -inf.
 
     %0 = "stablehlo.reduce_window"(%x, %minus_infinity) ({ maximum })
@@ -83,7 +83,7 @@ def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
     return _reduce_window(value, window, lowest(value), MaximumOp, build)
 
 
-def _max_with_positions(node: Node, value: SSAValue, window: OnnxWindow, build: Builder) -> tuple[SSAValue, ...]:
+def _max_with_positions(node: OnnxNode, value: SSAValue, window: OnnxWindow, build: Builder) -> tuple[SSAValue, ...]:
     """Maxima and their positions in the flat input: a `reduce_window` of both; ties keep the first.
 
     With storage_order 1, the first spatial dimension varies fastest in the positions.
@@ -128,7 +128,7 @@ def _first_greatest(elements: Sequence[Attribute]) -> Region:
     return Region(block)
 
 
-def lp_pool(node: Node, build: Builder) -> SSAValue:
+def lp_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`LpPool`: (sum over the window of |x|^p)^(1/p)."""
     value = node.operand(0)
     demand_floats(value)
@@ -136,7 +136,7 @@ def lp_pool(node: Node, build: Builder) -> SSAValue:
     return _root(total, node, build)
 
 
-def global_lp_pool(node: Node, build: Builder) -> SSAValue:
+def global_lp_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`GlobalLpPool`: the same over all spatial dimensions."""
     value = node.operand(0)
     spatial = _spatial(value)
@@ -144,16 +144,16 @@ def global_lp_pool(node: Node, build: Builder) -> SSAValue:
     return _root(build.reshape(total, [*shape_of(value)[:2], *(1 for _ in spatial)]), node, build)
 
 
-def _power(value: SSAValue, node: Node, build: Builder) -> SSAValue:
+def _power(value: SSAValue, node: OnnxNode, build: Builder) -> SSAValue:
     size = build.apply(AbsOp, value)
     return build.apply(PowerOp, size, build.splat(float(node.integer("p", 2)), size))
 
 
-def _root(value: SSAValue, node: Node, build: Builder) -> SSAValue:
+def _root(value: SSAValue, node: OnnxNode, build: Builder) -> SSAValue:
     return build.apply(PowerOp, value, build.splat(1 / node.integer("p", 2), value))
 
 
-def average_pool(node: Node, build: Builder) -> SSAValue:
+def average_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`AveragePool`: `reduce_window` with `add`, then `divide` by the number of elements of each window.
 
     The divisor is a broadcast scalar if it is the same for all windows, otherwise a constant of the result's shape.
@@ -185,13 +185,13 @@ def _counts(window: OnnxWindow, inputs: Sequence[int], include_padding: bool) ->
     return np.maximum(reduce(np.multiply.outer, positions), 1)
 
 
-def global_average_pool(node: Node, build: Builder) -> SSAValue:
+def global_average_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`GlobalAveragePool`: the mean over all spatial dimensions, which are kept with size 1 (see `mean_of`)."""
     value = node.operand(0)
     return mean_of(value, range(2, 2 + len(_spatial(value))), True, build)
 
 
-def global_max_pool(node: Node, build: Builder) -> SSAValue:
+def global_max_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`GlobalMaxPool`: `reduce` of all spatial dimensions with `maximum`, then `reshape` to keep them with size 1."""
     value = node.operand(0)
     spatial = _spatial(value)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of, with_shape
@@ -28,7 +28,7 @@ def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build:
     return build.insert(DotGeneralOp(lhs, rhs, with_shape(lhs, shape), dimensions))
 
 
-def matmul(node: Node, build: Builder) -> SSAValue:
+def matmul(node: OnnxNode, build: Builder) -> SSAValue:
     """`MatMul` as in NumPy: one `dot_general`, without batching dimensions if the right side is a matrix.
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -63,7 +63,7 @@ def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
     return _dot(lhs, rhs, len(batch) + 1, len(batch), len(batch), build)
 
 
-def _scaled(node: Node, index: int, factor: float, build: Builder) -> SSAValue:
+def _scaled(node: OnnxNode, index: int, factor: float, build: Builder) -> SSAValue:
     """An input times a number; a constant is multiplied at import (in f64, rounded once)."""
     value = node.operand(index)
     if factor == 1:
@@ -75,7 +75,7 @@ def _scaled(node: Node, index: int, factor: float, build: Builder) -> SSAValue:
     return build.insert(MultiplyOp(value, build.splat(factor, value)))
 
 
-def gemm(node: Node, build: Builder) -> SSAValue:
+def gemm(node: OnnxNode, build: Builder) -> SSAValue:
     """`Gemm`, alpha * A' * B' + beta * C: `dot_general`, then `add` of the broadcast C.
 
         %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]

@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
@@ -92,11 +92,11 @@ class OnnxParameters:
     block: int = 0
 
 
-def _declared(node: Node) -> OnnxParameters:
+def _declared(node: OnnxNode) -> OnnxParameters:
     return OnnxParameters(1, 2, node.integer("axis", 1), node.integer("block_size", 0))
 
 
-def quantize_linear(node: Node, build: Builder) -> SSAValue:
+def quantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
     """`QuantizeLinear`: `quant.qcast` to the type given by scale and zero point, stored in the zero point's dtype."""
     element: Attribute | None = None
     points = node.constant(2)
@@ -107,7 +107,7 @@ def quantize_linear(node: Node, build: Builder) -> SSAValue:
 
 
 def quantized(
-    node: Node,
+    node: OnnxNode,
     value: SSAValue,
     where: OnnxParameters,
     points: Array | None,
@@ -154,7 +154,7 @@ def _bounds(element: Attribute) -> tuple[int, int]:
     return integer_range(integer.width.data, signed=integer.signedness.data is not Signedness.UNSIGNED)
 
 
-def dequantize_linear(node: Node, build: Builder) -> SSAValue:
+def dequantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
     """`DequantizeLinear`: `quant.dcast` of a quantized value; `convert`, `subtract`, `multiply` of plain integers.
 
     Constant integers become a dequantized float constant with a quantize-dequantize pair that pins their parameters.
@@ -162,7 +162,7 @@ def dequantize_linear(node: Node, build: Builder) -> SSAValue:
     return dequantized(node, 0, _declared(node), build)
 
 
-def dequantized(node: Node, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
+def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
     """An input, dequantized."""
     value, stored = node.operand(index), node.constant(index)
     if isinstance(element_of(value), UniformQuantizedType):

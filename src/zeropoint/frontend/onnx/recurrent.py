@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.movement import concatenated, part_of
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.stablehlo import (
     AddOp,
     ClampOp,
@@ -158,7 +158,7 @@ KINDS = {
 }
 
 
-def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+def recurrent(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`RNN`, `GRU`, `LSTM`: Y, Y_h and, for an LSTM, Y_c.
 
     One `dot_general` multiplies all inputs; then every step is a `dot_general` of the state and the gates.
@@ -194,7 +194,7 @@ def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def _direction(
-    node: Node, kind: Kind, value: SSAValue, index: int, reverse: bool, hidden: int, by_batch: bool, build: Builder
+    node: OnnxNode, kind: Kind, value: SSAValue, index: int, reverse: bool, hidden: int, by_batch: bool, build: Builder
 ) -> tuple[SSAValue, State]:
     """All steps of one direction: the outputs in order of time, and the last state."""
     steps, batch, size = shape_of(value)
@@ -219,7 +219,7 @@ def _direction(
     return concatenated(outputs[:: -1 if reverse else 1], 0, build), state
 
 
-def _lengths(node: Node, steps: int, build: Builder) -> SSAValue | None:
+def _lengths(node: OnnxNode, steps: int, build: Builder) -> SSAValue | None:
     """The length of each sequence in the batch, or None if all have full length."""
     array = node.constant(4)
     if not node.has(4) or (array is not None and bool((array == steps).all())):
@@ -228,7 +228,7 @@ def _lengths(node: Node, steps: int, build: Builder) -> SSAValue | None:
 
 
 def _initial(
-    node: Node, index: int, way: int, shape: list[int], by_batch: bool, like: SSAValue, build: Builder
+    node: OnnxNode, index: int, way: int, shape: list[int], by_batch: bool, like: SSAValue, build: Builder
 ) -> SSAValue:
     if not node.has(index):
         zero = build.scalar(0.0, like)
@@ -237,7 +237,7 @@ def _initial(
     return build.reshape(part_of(node.operand(index), axis, range(way, way + 1), build), shape)
 
 
-def _cell(node: Node, kind: Kind, way: int, hidden: int, like: SSAValue, build: Builder) -> Cell:
+def _cell(node: OnnxNode, kind: Kind, way: int, hidden: int, like: SSAValue, build: Builder) -> Cell:
     def of_way(index: int) -> SSAValue:
         value = node.operand(index)
         return build.reshape(part_of(value, 0, range(way, way + 1), build), shape_of(value)[1:])
@@ -263,7 +263,7 @@ def _cell(node: Node, kind: Kind, way: int, hidden: int, like: SSAValue, build: 
     )
 
 
-def _functions(node: Node, kind: Kind, way: int) -> list[Function]:
+def _functions(node: OnnxNode, kind: Kind, way: int) -> list[Function]:
     names = node.texts("activations") or list(kind.functions) * 2
     chosen = names[way * len(kind.functions) : (way + 1) * len(kind.functions)]
     unknown = [name for name in chosen if name.lower() not in ACTIVATIONS]

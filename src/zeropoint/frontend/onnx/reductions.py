@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import AnyFloat, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axes_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of
 from zeropoint.ir.stablehlo import AddOp, AndOp, DivideOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
-Convert = Callable[[Node, Builder], SSAValue]
+Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def lowest(value: SSAValue) -> float:
@@ -79,7 +79,7 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
     return build.insert(DivideOp(total, build.splat(float(count), total)))
 
 
-def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
+def _axes(node: OnnxNode, value: SSAValue, input_since: int) -> tuple[int, ...]:
     """The dimensions to reduce. Without axes, all dimensions are reduced, unless the node's `noop_with_empty_axes` is
     set."""
     rank = len(shape_of(value))
@@ -89,7 +89,7 @@ def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
     return axes_of(axes, rank)
 
 
-def reduce_mean(node: Node, build: Builder) -> SSAValue:
+def reduce_mean(node: OnnxNode, build: Builder) -> SSAValue:
     """`ReduceMean`: see `mean_of`."""
     value = node.operand(0)
     axes = _axes(node, value, 18)
@@ -112,7 +112,7 @@ def reduction(
 ) -> Convert:
     """A converter to `reduce` with `op`, then `reshape` if the dimensions are kept with size 1."""
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         value = node.operand(0)
         axes = _axes(node, value, input_since)
         if not axes:

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.indexing import taken_along
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.limits import afford
@@ -81,7 +81,7 @@ class Sampling:
     antialias: bool
 
 
-def _sampling(node: Node) -> Sampling:
+def _sampling(node: OnnxNode) -> Sampling:
     old = node.opset < 11  # Resize of opset 10, and Upsample
     return Sampling(
         node.choice("mode", "nearest", MODES),
@@ -97,7 +97,7 @@ def _sampling(node: Node) -> Sampling:
     )
 
 
-def resize(node: Node, build: Builder) -> SSAValue:
+def resize(node: OnnxNode, build: Builder) -> SSAValue:
     """`Resize` and `Upsample`, one dimension at a time.
 
     For nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; any other
@@ -136,7 +136,7 @@ def resize(node: Node, build: Builder) -> SSAValue:
     return build.apply(SelectOp, mask, value, build.splat(node.number("extrapolation_value", 0.0), value))
 
 
-def _crops(node: Node, rank: int) -> list[tuple[float, float]]:
+def _crops(node: OnnxNode, rank: int) -> list[tuple[float, float]]:
     """The resized part of each dimension, as fractions from 0 to 1."""
     roi, axes = node.parameter(1, "roi"), node.integers("axes")
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
@@ -193,7 +193,7 @@ def _kernel(distances: Array, sampling: Sampling) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-def _given(node: Node) -> tuple[Sequence[float], tuple[int, ...] | None]:
+def _given(node: OnnxNode) -> tuple[Sequence[float], tuple[int, ...] | None]:
     """The scales and sizes of a node, read by its opset's form."""
     if node.opset < 9 and node.op_type == "Upsample":
         scales = node.numbers("scales")
@@ -203,7 +203,7 @@ def _given(node: Node) -> tuple[Sequence[float], tuple[int, ...] | None]:
     return [] if scales is None else scales.reshape(-1).tolist(), sizes
 
 
-def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
+def _sizes(node: OnnxNode, shape: Sequence[int]) -> tuple[list[int], list[float]]:
     """The output's size and the scale of every dimension, from input `scales` or `sizes`."""
     rank = len(shape)
     axes = node.integers("axes")

@@ -24,7 +24,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.indexing import gathered
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -197,7 +197,7 @@ def sampled(value: SSAValue, positions: Sequence[SSAValue], how: Interpolation, 
     return reduce(lambda a, b: build.apply(AddOp, a, b), terms(table_of(value, build), start, sizes, along, build))
 
 
-def grid_sample(node: Node, build: Builder) -> SSAValue:
+def grid_sample(node: OnnxNode, build: Builder) -> SSAValue:
     """`GridSample`: the input at the positions of a grid, whose numbers from -1 to 1 span the input.
 
     The last dimension of the grid has a position along each spatial dimension, the last one first.
@@ -224,7 +224,7 @@ def grid_sample(node: Node, build: Builder) -> SSAValue:
     return build.insert(TransposeOp(result, [0, rank + 1, *range(1, rank + 1)]))
 
 
-def roi_align(node: Node, build: Builder) -> SSAValue:
+def roi_align(node: OnnxNode, build: Builder) -> SSAValue:
     """`RoiAlign`: each box of an image is cut into bins; a bin is the mean or maximum of a fixed number of samples.
 
     With a `sampling_ratio` of 0 the number of samples depends on the boxes, which is not supported.

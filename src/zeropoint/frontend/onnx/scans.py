@@ -11,11 +11,11 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, PadOp, ReverseOp
 from zeropoint.ir.tensors import shape_of
 
-Convert = Callable[[Node, Builder], SSAValue]
+Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> Convert:
@@ -28,7 +28,7 @@ def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> Conve
     `exclusive` shifts by one first; `reverse` reverses the dimension before and after.
     """
 
-    def convert(node: Node, build: Builder) -> SSAValue:
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
         value = node.operand(0)
         axes = node.integers_at(1, "axis") or ()
         if len(axes) != 1:

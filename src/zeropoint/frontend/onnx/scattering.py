@@ -16,7 +16,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.indexing import from_start, taken_along
 from zeropoint.frontend.onnx.movement import concatenated
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     ComparisonDirection,
@@ -63,7 +63,7 @@ def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAVa
     return concatenated([build.reshape(part, [*shape, 1]) for part in parts], len(shape), build)
 
 
-def gather_elements(node: Node, build: Builder) -> SSAValue:
+def gather_elements(node: OnnxNode, build: Builder) -> SSAValue:
     """`GatherElements`: a `gather` of single elements at full positions. Without any, the result is empty."""
     value, indices = node.operand(0), node.operand(1)
     rank = len(shape_of(value))
@@ -76,7 +76,7 @@ def gather_elements(node: Node, build: Builder) -> SSAValue:
     return build.insert(GatherOp(value, positions, dimensions, [1] * rank))
 
 
-def scatter_elements(node: Node, build: Builder) -> SSAValue:
+def scatter_elements(node: OnnxNode, build: Builder) -> SSAValue:
     """`ScatterElements` and `Scatter`: a `scatter` of single elements at full positions."""
     value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
     rank = len(shape_of(value))
@@ -99,7 +99,7 @@ def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAV
     return build.apply(SelectOp, negative, build.apply(AddOp, indices, ends), indices)
 
 
-def gather_nd(node: Node, build: Builder) -> SSAValue:
+def gather_nd(node: OnnxNode, build: Builder) -> SSAValue:
     """`GatherND`: a `gather` at index vectors; the first `batch_dims` dimensions are batching dimensions."""
     value, indices = node.operand(0), node.operand(1)
     shape, batches = shape_of(value), node.integer("batch_dims", 0)
@@ -121,7 +121,7 @@ def gather_nd(node: Node, build: Builder) -> SSAValue:
     return build.insert(GatherOp(value, positions, dimensions, sizes))
 
 
-def scatter_nd(node: Node, build: Builder) -> SSAValue:
+def scatter_nd(node: OnnxNode, build: Builder) -> SSAValue:
     """`ScatterND`: a `scatter` of slices at index vectors."""
     value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
     shape, depth, rank = shape_of(value), shape_of(indices)[-1], len(shape_of(indices)) - 1
@@ -137,7 +137,7 @@ def scatter_nd(node: Node, build: Builder) -> SSAValue:
     return build.insert(ScatterOp([value], positions, [updates], dimensions, body))
 
 
-def tensor_scatter(node: Node, build: Builder) -> SSAValue:
+def tensor_scatter(node: OnnxNode, build: Builder) -> SSAValue:
     """`TensorScatter`: writes the update along `axis` from each batch's index on; wraps around in mode circular."""
     value, update = node.operand(0), node.operand(1)
     shape = shape_of(update)
@@ -157,7 +157,7 @@ def tensor_scatter(node: Node, build: Builder) -> SSAValue:
     return build.insert(ScatterOp([value], positions, [update], dimensions, update_body(element_of(value), "none")))
 
 
-def compress(node: Node, build: Builder) -> SSAValue:
+def compress(node: OnnxNode, build: Builder) -> SSAValue:
     """`Compress` by a constant condition: the elements at its true positions."""
     value, condition = node.operand(0), node.parameter(1, "condition")
     assert condition is not None  # required by the schema
@@ -169,7 +169,7 @@ def compress(node: Node, build: Builder) -> SSAValue:
     return taken_along(value, axis, np.flatnonzero(condition.reshape(-1)), build)
 
 
-def reverse_sequence(node: Node, build: Builder) -> SSAValue:
+def reverse_sequence(node: OnnxNode, build: Builder) -> SSAValue:
     """`ReverseSequence`: a `gather` with positions reversed up to each batch's length."""
     value, lengths = node.operand(0), converted(node.operand(1), i64, build)
     shape = shape_of(value)

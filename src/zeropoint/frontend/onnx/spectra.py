@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import element_of_dtype, program_element
 from zeropoint.ir.stablehlo import (
     ConvolutionLayout,
@@ -56,7 +56,7 @@ def real_inverse(rows: int, length: int) -> Array:
     return np.stack([cos, -sin], axis=1)[..., None] * weight[:, None, None, None]
 
 
-def dft(node: Node, build: Builder) -> SSAValue:
+def dft(node: OnnxNode, build: Builder) -> SSAValue:
     """`DFT` along one dimension: a `dot_general` with a constant matrix.
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -102,7 +102,7 @@ def _along(value: SSAValue, axis: int, matrix: Array, build: Builder) -> SSAValu
     return apart if axis == len(outer) else build.insert(TransposeOp(apart, [*order, len(outer) + 1]))
 
 
-def stft(node: Node, build: Builder) -> SSAValue:
+def stft(node: OnnxNode, build: Builder) -> SSAValue:
     """`STFT`: a one-dimensional `convolution` of the signal by the waves times the window, one channel for each."""
     signal = node.operand(0)
     shape = shape_of(signal)
@@ -134,7 +134,7 @@ def stft(node: Node, build: Builder) -> SSAValue:
     return build.reshape(last, [batch, frames, channels // 2, 2])
 
 
-def _frame_kernel(node: Node, matrix: Array, build: Builder) -> SSAValue:
+def _frame_kernel(node: OnnxNode, matrix: Array, build: Builder) -> SSAValue:
     """The kernel [bins * 2, parts, length] from a matrix (length, parts, bins, 2), times the window."""
     length, parts, bins, numbers = matrix.shape
     array = node.constant(2)
@@ -151,7 +151,7 @@ _MEL = 2595.0
 """Mels = 2595 log10(1 + hertz / 700)."""
 
 
-def mel_weight_matrix(node: Node, build: Builder) -> SSAValue:
+def mel_weight_matrix(node: OnnxNode, build: Builder) -> SSAValue:
     """`MelWeightMatrix`: a constant (spectrogram bins, mel bins) of triangles; all inputs must be constant."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     numbers: list[float] = []

@@ -28,7 +28,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.indexing import gathered
 from zeropoint.frontend.onnx.movement import concatenated, part_of
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.ordering import comparator
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.stablehlo import (
@@ -101,7 +101,7 @@ class _Search:
         )
 
 
-def non_max_suppression(node: Node, build: Builder) -> SSAValue:
+def non_max_suppression(node: OnnxNode, build: Builder) -> SSAValue:
     """`NonMaxSuppression`: rows of batch, class and box, as many as may be selected; the unused last ones are -1."""
     boxes, scores = node.operand(0), node.operand(1)
     shapes = shape_of(boxes), shape_of(scores)

@@ -12,13 +12,13 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.windows import check_kernel_shape, check_positive
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, ReverseOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
 
-def conv_transpose(node: Node, build: Builder) -> SSAValue:
+def conv_transpose(node: OnnxNode, build: Builder) -> SSAValue:
     """`ConvTranspose`: a `convolution` of the dilated input with the reversed kernel, with swapped channels.
 
         %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
@@ -70,13 +70,13 @@ def conv_transpose(node: Node, build: Builder) -> SSAValue:
     return result
 
 
-def _positive(node: Node, name: str, rank: int) -> Sequence[int]:
+def _positive(node: OnnxNode, name: str, rank: int) -> Sequence[int]:
     entries = node.integers(name) or (1,) * rank
     check_positive(name, entries, rank)
     return entries
 
 
-def _turned(node: Node, kernel: SSAValue, groups: int, build: Builder) -> SSAValue:
+def _turned(node: OnnxNode, kernel: SSAValue, groups: int, build: Builder) -> SSAValue:
     """[C, O/group, ...] to [O, C/group, ...], every spatial dimension reversed."""
     channels, features, *sizes = shape_of(kernel)
     rank = len(sizes)
@@ -108,7 +108,7 @@ def _shares(total: int, mode: str) -> tuple[int, int]:
 
 
 def _padding(
-    node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+    node: OnnxNode, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The zero padding of the dilated input.
 

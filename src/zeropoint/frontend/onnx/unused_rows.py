@@ -12,7 +12,7 @@ from onnx import NodeProto
 
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of, axis_of
 from zeropoint.ir.tensors import shape_of
 
 VALUE_SIZED = frozenset({"NonMaxSuppression"})
@@ -21,11 +21,11 @@ Axes = Mapping[int, int]
 """The dimension of the unused rows, by the index of the input that has them."""
 Shapes = Mapping[int, tuple[int, ...]]
 """The shapes of a node's inputs, by index."""
-Rule = Callable[[Node, Axes, Shapes], int | None]
+Rule = Callable[[OnnxNode, Axes, Shapes], int | None]
 """The dimension of the unused rows of the result; None if the op mixes rows."""
 
 
-def _elementwise(_: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _elementwise(_: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     rank = max(map(len, shapes.values()))
     aligned = {index: axis + rank - len(shapes[index]) for index, axis in axes.items()}
     (at, *others) = set(aligned.values())
@@ -36,7 +36,7 @@ def _elementwise(_: Node, axes: Axes, shapes: Shapes) -> int | None:
     return None if others else at
 
 
-def _gather(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _gather(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     along = axis_of(node.integer("axis", 0), len(shapes[0]))
     if len(axes) > 1:
         return None
@@ -47,12 +47,12 @@ def _gather(node: Node, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0] if axes[0] < along else axes[0] + len(shapes[1]) - 1
 
 
-def _gather_nd(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _gather_nd(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     alone = set(axes) == {1} and not node.integer("batch_dims", 0)
     return axes[1] if alone and axes[1] < len(shapes[1]) - 1 else None
 
 
-def _slice(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _slice(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     if set(axes) != {0} or node.opset < 10:
         return None
     starts, ends = node.integers_at(1, "starts") or (), node.integers_at(2, "ends") or ()
@@ -65,7 +65,7 @@ def _slice(node: Node, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0]
 
 
-def _squeeze(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _squeeze(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     named = node.axes(13)
     dropped = axes_of(named, len(shapes[0])) if named else ()
     if not dropped or axes[0] in dropped:
@@ -73,18 +73,18 @@ def _squeeze(node: Node, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0] - sum(axis < axes[0] for axis in dropped)
 
 
-def _unsqueeze(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _unsqueeze(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     named = node.axes(13) or ()
     rank = len(shapes[0]) + len(named)
     return [axis for axis in range(rank) if axis not in axes_of(named, rank)][axes[0]]
 
 
-def _transpose(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _transpose(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     permutation = node.integers("perm") or tuple(range(len(shapes[0])))[::-1]
     return permutation.index(axes[0]) if axes[0] in permutation else None
 
 
-def _apart(node: Node, axes: Axes, shapes: Shapes) -> int | None:
+def _apart(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     """`Concat` and `Split` along another dimension."""
     index = next(iter(axes))
     along = axis_of(node.integer("axis", 0), len(shapes[index]))
@@ -117,7 +117,7 @@ def unused_rows(proto: NodeProto, opset: int, build: Builder) -> int | None:
     rule = _RULES.get(proto.op_type)
     axes = {index: unused[name] for index, name in enumerate(proto.input) if name in unused}
     shapes = {index: shape_of(build.value(name)) for index, name in enumerate(proto.input) if name}
-    found = rule(Node(proto, opset, build), axes, shapes) if rule and axes else None
+    found = rule(OnnxNode(proto, opset, build), axes, shapes) if rule and axes else None
     if found is None:
         raise NodeError(
             f"found '{names[0]}', whose number of rows depends on values (NonMaxSuppression), expected ops that "

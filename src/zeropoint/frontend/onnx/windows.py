@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.numerics.rounding import INT32_MAX
 
 
@@ -57,7 +57,7 @@ def _ceil_padding(size: int, extent: int, stride: int, low: int, high: int) -> t
 
 
 def _declared(
-    node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+    node: OnnxNode, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     rank = len(inputs)
     mode = node.text("auto_pad", "NOTSET")
@@ -72,7 +72,7 @@ def _declared(
     return list(zip(pads[:rank], pads[rank:], strict=True))
 
 
-def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
+def check_kernel_shape(node: OnnxNode, sizes: Sequence[int]) -> None:
     """Raise NodeError if a convolution's `kernel_shape` is not the shape of its kernel."""
     declared = node.integers("kernel_shape")
     if declared is not None and declared != tuple(sizes):
@@ -86,7 +86,7 @@ def check_positive(name: str, entries: Sequence[int], rank: int) -> None:
         raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers below 2^31")
 
 
-def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> OnnxWindow:
+def window_of(node: OnnxNode, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> OnnxWindow:
     """The window of a node over spatial dimensions of sizes `inputs`; `sizes` is the window's size.
 
     Raises NodeError if attributes do not match the rank, or the window is larger than the padded input.

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
-from zeropoint.ir.stablehlo.signatures import Signature, elementwise
+from zeropoint.ir.stablehlo.signatures import OpSignature, elementwise
 from zeropoint.ir.tensors import shape_of, with_element
 
 FLOAT = TensorConstraint((ElementKind.FLOAT,), "tensor")
@@ -26,7 +26,7 @@ FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX), "t
 class FunctionOp(UnaryOp):
     """A unary function: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
 
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT)
     custom_directives = ()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
@@ -36,7 +36,7 @@ class AcosOp(FunctionOp):
     """The angle whose cosine is the operand."""
 
     name = "chlo.acos"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -44,7 +44,7 @@ class AcoshOp(FunctionOp):
     """The number whose hyperbolic cosine is the operand."""
 
     name = "chlo.acosh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -52,7 +52,7 @@ class AsinOp(FunctionOp):
     """The angle whose sine is the operand."""
 
     name = "chlo.asin"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -60,7 +60,7 @@ class AsinhOp(FunctionOp):
     """The number whose hyperbolic sine is the operand."""
 
     name = "chlo.asinh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -68,7 +68,7 @@ class AtanOp(FunctionOp):
     """The angle whose tangent is the operand."""
 
     name = "chlo.atan"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -76,7 +76,7 @@ class AtanhOp(FunctionOp):
     """The number whose hyperbolic tangent is the operand."""
 
     name = "chlo.atanh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -84,7 +84,7 @@ class ConjOp(FunctionOp):
     """The complex conjugate; real numbers are unchanged."""
 
     name = "chlo.conj"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -92,7 +92,7 @@ class CoshOp(FunctionOp):
     """The hyperbolic cosine."""
 
     name = "chlo.cosh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -135,7 +135,7 @@ class SinhOp(FunctionOp):
     """The hyperbolic sine."""
 
     name = "chlo.sinh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -143,7 +143,7 @@ class SquareOp(FunctionOp):
     """The square."""
 
     name = "chlo.square"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -151,7 +151,7 @@ class TanOp(FunctionOp):
     """The tangent."""
 
     name = "chlo.tan"
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 class PredicateOp(IRDLOperation):
@@ -197,7 +197,7 @@ class IsPosInfOp(PredicateOp):
 class _SameTypeOp(BinaryOp):
     """A binary function on one type: `chlo.mulhi %x, %y : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>`."""
 
-    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FLOAT)
     custom_directives = ()
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
@@ -207,7 +207,7 @@ class MulhiOp(_SameTypeOp):
     """The upper half of the double-width product of two integers."""
 
     name = "chlo.mulhi"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGER)
 
 
 @irdl_op_definition

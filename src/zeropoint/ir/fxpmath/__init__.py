@@ -11,17 +11,18 @@ from zeropoint.ir.fxpmath.fixed_ops import (
 from zeropoint.ir.fxpmath.interpolation import InterpolateOp
 from zeropoint.ir.fxpmath.ops import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.fxpmath.real_ops import (
+    ClampedRealOp,
     RealAddEwOp,
     RealDivEwOp,
     RealMatMulBiasOp,
     RealMatMulOp,
     RealMulEwOp,
-    RealOp,
     RealSubEwOp,
     RealUnaryEwOp,
 )
 
 __all__ = [
+    "ClampedRealOp",
     "FxpMath",
     "InterpolateOp",
     "QuotientOp",
@@ -30,7 +31,6 @@ __all__ = [
     "RealMatMulBiasOp",
     "RealMatMulOp",
     "RealMulEwOp",
-    "RealOp",
     "RealSubEwOp",
     "RealUnaryEwOp",
     "RequantizeOp",

@@ -106,7 +106,7 @@ def is_real(op: Operation) -> bool:
     return all(isinstance(element_of(value), AnyFloat | IntegerType) for value in values)
 
 
-class RealOp(IRDLOperation):
+class ClampedRealOp(IRDLOperation):
     """An op on real numbers, with a clamp of its result."""
 
     result = result_def()
@@ -151,7 +151,7 @@ class RealOp(IRDLOperation):
             raise refusal(self, f"operands and result must be all floats or all quantized, but got {listed}")
 
 
-class RealBinaryOp(RealOp):
+class RealBinaryOp(ClampedRealOp):
     """A function of two values of one shape."""
 
     lhs = operand_def()
@@ -198,7 +198,7 @@ class RealDivEwOp(RealBinaryOp):
 
 
 @irdl_op_definition
-class RealUnaryEwOp(RealOp):
+class RealUnaryEwOp(ClampedRealOp):
     """clamp(fn(operand)) with a function of `FUNCTIONS`; or a comparison with zero of `COMPARISONS`, as i1."""
 
     name = "fxpmath.real_unary_ew"
@@ -241,7 +241,7 @@ def _matmul_shape(lhs: Any, rhs: Any) -> tuple[int, ...] | None:
     return (*lhs[:-1], rhs[-1]) if fits else None
 
 
-class RealMatMulBase(RealOp):
+class RealMatMulBase(ClampedRealOp):
     """A product of two matrices, or of two stacks with the same number of matrices.
 
     Quantized weights (`rhs`) of one matrix may have 4 bits, and a scale per column or per block (`numerics.blockwise`).

@@ -28,7 +28,7 @@ from zeropoint.ir.stablehlo.elements import (
     compatible_shapes,
     compatible_sizes,
 )
-from zeropoint.ir.stablehlo.signatures import REAL, Signature, SignatureOp, compatible_element_types
+from zeropoint.ir.stablehlo.signatures import REAL, OpSignature, SignatureOp, compatible_element_types
 from zeropoint.ir.tensors import element_of, shape_of
 
 _FEATURES = TensorConstraint((ElementKind.FLOAT, ElementKind.PER_TENSOR), "1D tensor", rank=1)
@@ -85,7 +85,7 @@ class BatchNormInferenceOp(_BatchNormOp):
     """(operand - mean) / sqrt(variance + epsilon) * scale + offset, with one mean, variance, ... per feature."""
 
     name = "stablehlo.batch_norm_inference"
-    SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((REAL, _FEATURES), REAL, (compatible_element_types,))
     operand = operand_def()
     scale = operand_def()
     offset = operand_def()
@@ -107,7 +107,7 @@ class BatchNormTrainingOp(_BatchNormOp):
     """The same with the operand's own mean and variance, which are also results."""
 
     name = "stablehlo.batch_norm_training"
-    SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((REAL, _FEATURES), REAL, (compatible_element_types,))
     operand = operand_def()
     scale = operand_def()
     offset = operand_def()
@@ -130,7 +130,7 @@ class BatchNormGradOp(_BatchNormOp):
     """The gradients of batch_norm_training's operands, given the gradient of its output."""
 
     name = "stablehlo.batch_norm_grad"
-    SIGNATURE: ClassVar[Signature] = Signature(
+    SIGNATURE: ClassVar[OpSignature] = OpSignature(
         (REAL, _FEATURES, _FEATURES, _FEATURES, REAL), REAL, (compatible_element_types,)
     )
     operand = operand_def()

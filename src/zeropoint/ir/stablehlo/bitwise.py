@@ -10,7 +10,7 @@ from typing import ClassVar
 from xdsl.irdl import irdl_op_definition
 
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
-from zeropoint.ir.stablehlo.signatures import BITS, INTEGERS, Signature, elementwise
+from zeropoint.ir.stablehlo.signatures import BITS, INTEGERS, OpSignature, elementwise
 
 
 @irdl_op_definition
@@ -18,7 +18,7 @@ class AndOp(BinaryOp):
     """Bitwise or logical and."""
 
     name = "stablehlo.and"
-    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -26,7 +26,7 @@ class OrOp(BinaryOp):
     """Bitwise or logical or."""
 
     name = "stablehlo.or"
-    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -34,7 +34,7 @@ class XorOp(BinaryOp):
     """Bitwise or logical exclusive or."""
 
     name = "stablehlo.xor"
-    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -42,7 +42,7 @@ class ShiftLeftOp(BinaryOp):
     """`lhs` shifted left by `rhs` bits, filled with zeros."""
 
     name = "stablehlo.shift_left"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -50,7 +50,7 @@ class ShiftRightArithmeticOp(BinaryOp):
     """`lhs` shifted right by `rhs` bits, filled with the sign bit."""
 
     name = "stablehlo.shift_right_arithmetic"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -58,7 +58,7 @@ class ShiftRightLogicalOp(BinaryOp):
     """`lhs` shifted right by `rhs` bits, filled with zeros."""
 
     name = "stablehlo.shift_right_logical"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -66,7 +66,7 @@ class NotOp(UnaryOp):
     """Bitwise or logical negation."""
 
     name = "stablehlo.not"
-    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -74,7 +74,7 @@ class PopcntOp(UnaryOp):
     """The number of set bits."""
 
     name = "stablehlo.popcnt"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -82,7 +82,7 @@ class CountLeadingZerosOp(UnaryOp):
     """The number of zero bits above the highest set bit."""
 
     name = "stablehlo.count_leading_zeros"
-    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(INTEGERS)
 
 
 OPS = (

@@ -30,7 +30,7 @@ from zeropoint.ir.stablehlo.arrays import check_not_negative
 from zeropoint.ir.stablehlo.channels import ChannelHandleAttr, channel_id
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_elements, compatible_sizes
 from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
-from zeropoint.ir.stablehlo.signatures import ANY, VARIADIC, Signature, SignatureOp, same_element_type
+from zeropoint.ir.stablehlo.signatures import ANY, VARIADIC, OpSignature, SignatureOp, same_element_type
 from zeropoint.ir.tensors import element_of, shape_of
 
 Groups = DenseIntOrFPElementsAttr[Any]
@@ -266,7 +266,7 @@ class AllReduceOp(_Reducing):
     """Reduces the values of a group's processes with the body; every process of the group gets the result."""
 
     name = "stablehlo.all_reduce"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     computation = region_def("single_block")
@@ -282,7 +282,7 @@ class ReduceScatterOp(_Reducing):
     """Reduces the values of a group's processes with the body; every process gets its part of the result."""
 
     name = "stablehlo.reduce_scatter"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY)
     operand = operand_def()
     result = result_def()
     scatter_dimension = prop_def(IntegerAttr)
@@ -313,7 +313,7 @@ class AllGatherOp(SignatureOp):
     """Concatenates the values of a group's processes along a dimension; every process gets the result."""
 
     name = "stablehlo.all_gather"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     all_gather_dim = prop_def(IntegerAttr)
@@ -332,7 +332,7 @@ class AllToAllOp(SignatureOp):
     """Every process splits its value into one part per process of its group and sends one part to each."""
 
     name = "stablehlo.all_to_all"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     split_dimension = prop_def(IntegerAttr)
@@ -355,7 +355,7 @@ class CollectivePermuteOp(SignatureOp):
     """Sends the value of each source process to its target process; other processes get zeros."""
 
     name = "stablehlo.collective_permute"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY, (same_element_type,))
     operand = operand_def()
     result = result_def()
     source_target_pairs = prop_def(DenseIntOrFPElementsAttr)
@@ -376,7 +376,7 @@ class CollectiveBroadcastOp(SignatureOp):
     """
 
     name = "stablehlo.collective_broadcast"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY, (same_element_type,))
     inputs = var_operand_def()
     results_ = var_result_def()
     replica_groups = prop_def(DenseIntOrFPElementsAttr)

@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo.elements import (
     quantized,
     types_text,
 )
-from zeropoint.ir.stablehlo.signatures import EVERY_KIND, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import EVERY_KIND, OpSignature, SignatureOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 _STATIC = TensorConstraint(
@@ -39,7 +39,7 @@ class ConstantOp(SignatureOp):
     """
 
     name = "stablehlo.constant"
-    SIGNATURE: ClassVar[Signature] = Signature((), _STATIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((), _STATIC)
     value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
     output = result_def()
     traits = traits_def(Pure(), ConstantLike())

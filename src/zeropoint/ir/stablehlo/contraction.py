@@ -47,7 +47,7 @@ from zeropoint.ir.stablehlo.attributes import (
 from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithmAttr, PrecisionConfigAndAlgorithm
 from zeropoint.ir.stablehlo.elements import compatible_shapes, compatible_sizes
-from zeropoint.ir.stablehlo.signatures import ANY, ANY_OR_AXIS, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import ANY, ANY_OR_AXIS, OpSignature, SignatureOp
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -59,7 +59,7 @@ class ConvolutionOp(SignatureOp):
     """Convolution of `lhs` by the kernel `rhs`."""
 
     name = "stablehlo.convolution"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, ANY_OR_AXIS), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, ANY_OR_AXIS), ANY_OR_AXIS)
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
@@ -123,7 +123,7 @@ class DotGeneralOp(SignatureOp):
     """The sum of products over the contracting dimensions, for each index of the others."""
 
     name = "stablehlo.dot_general"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, ANY_OR_AXIS), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, ANY_OR_AXIS), ANY_OR_AXIS)
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()

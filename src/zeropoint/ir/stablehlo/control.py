@@ -37,7 +37,7 @@ from zeropoint.ir.stablehlo.signatures import (
     INT32,
     PREDICATE,
     VARIADIC,
-    Signature,
+    OpSignature,
     SignatureOp,
     at_least_one,
     same_shape,
@@ -62,7 +62,7 @@ class IfOp(SignatureOp):
     """The results of the first region if `pred` is true, otherwise of the second."""
 
     name = "stablehlo.if"
-    SIGNATURE: ClassVar[Signature] = Signature((PREDICATE,), _VALUES)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((PREDICATE,), _VALUES)
     pred = operand_def()
     results_ = var_result_def()
     true_branch = region_def("single_block")
@@ -82,7 +82,7 @@ class CaseOp(SignatureOp):
     """The results of region number `index`; of the last region if `index` is out of range."""
 
     name = "stablehlo.case"
-    SIGNATURE: ClassVar[Signature] = Signature((INT32,), _VALUES)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((INT32,), _VALUES)
     index = operand_def()
     results_ = var_result_def()
     branches = var_region_def("single_block")
@@ -111,7 +111,7 @@ class WhileOp(SignatureOp):
     """
 
     name = "stablehlo.while"
-    SIGNATURE: ClassVar[Signature] = Signature((_LOOPED,), _LOOPED)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_LOOPED,), _LOOPED)
     inputs = var_operand_def()
     results_ = var_result_def()
     cond = region_def("single_block")
@@ -188,7 +188,7 @@ class MapOp(SignatureOp):
     """Applies the body elementwise to all inputs."""
 
     name = "stablehlo.map"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), ANY, (at_least_one, same_shape))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), ANY, (at_least_one, same_shape))
     inputs = var_operand_def()
     result = result_def()
     dimensions = prop_def(I64_ARRAY)

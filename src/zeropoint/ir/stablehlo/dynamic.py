@@ -42,7 +42,7 @@ from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, check_not_neg
 from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr, GatherDimensionNumbersAttr
 from zeropoint.ir.stablehlo.constant import ConstantOp
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_elements, compatible_shapes
-from zeropoint.ir.stablehlo.signatures import ANY, ANY_OR_AXIS, FREE, INT32, POSITIONS, SCALAR, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import ANY, ANY_OR_AXIS, FREE, INT32, POSITIONS, SCALAR, OpSignature, SignatureOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 
@@ -51,7 +51,7 @@ class GetDimensionSizeOp(SignatureOp):
     """The size of one dimension."""
 
     name = "stablehlo.get_dimension_size"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), INT32)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), INT32)
     operand = operand_def()
     result = result_def()
     dimension = prop_def(IntegerAttr.constr(i64))
@@ -69,7 +69,7 @@ class DynamicReshapeOp(SignatureOp):
     """`reshape` to the shape that the second operand holds."""
 
     name = "stablehlo.dynamic_reshape"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS, FREE), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS, FREE), ANY_OR_AXIS)
     operand = operand_def()
     output_shape = operand_def()
     result = result_def()
@@ -87,7 +87,7 @@ class DynamicBroadcastInDimOp(SignatureOp):
     """`broadcast_in_dim` to the shape that the second operand holds."""
 
     name = "stablehlo.dynamic_broadcast_in_dim"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS, FREE), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS, FREE), ANY_OR_AXIS)
     operand = operand_def()
     output_dimensions = operand_def()
     result = result_def()
@@ -112,7 +112,7 @@ class DynamicIotaOp(SignatureOp):
     """`iota` of the shape that the operand holds."""
 
     name = "stablehlo.dynamic_iota"
-    SIGNATURE: ClassVar[Signature] = Signature((FREE,), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FREE,), ANY)
     output_shape = operand_def()
     result = result_def()
     iota_dimension = prop_def(IntegerAttr.constr(i64))
@@ -130,7 +130,7 @@ class DynamicPadOp(SignatureOp):
     """`pad` by the amounts that the last three operands hold."""
 
     name = "stablehlo.dynamic_pad"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, SCALAR, FREE), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, SCALAR, FREE), ANY)
     operand = operand_def()
     padding_value = operand_def()
     edge_padding_low = operand_def()
@@ -151,7 +151,7 @@ class DynamicConvOp(SignatureOp):
     """`convolution` with the padding that the third operand holds."""
 
     name = "stablehlo.dynamic_conv"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, ANY_OR_AXIS, FREE), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, ANY_OR_AXIS, FREE), ANY_OR_AXIS)
     lhs = operand_def()
     rhs = operand_def()
     padding = operand_def()
@@ -177,7 +177,7 @@ class DynamicGatherOp(SignatureOp):
     """`gather` of slices of the sizes that the third operand holds."""
 
     name = "stablehlo.dynamic_gather"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, POSITIONS, FREE), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, POSITIONS, FREE), ANY)
     operand = operand_def()
     start_indices = operand_def()
     slice_sizes = operand_def()

@@ -35,7 +35,7 @@ from zeropoint.ir.stablehlo.signatures import (
     NUMBER,
     PREDICATE,
     REAL,
-    Signature,
+    OpSignature,
     SignatureOp,
     compatible_element_types,
     compatible_operand_element_types,
@@ -84,7 +84,7 @@ class AddOp(BinaryOp):
     """Sum."""
 
     name = "stablehlo.add"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS, (same_shape,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), ANY_OR_AXIS, (same_shape,))
 
     def verify_(self) -> None:
         """Check the constraints of `add`: quantized operands may differ in scale and may be per channel."""
@@ -97,7 +97,7 @@ class DivideOp(BinaryOp):
     """Quotient."""
 
     name = "stablehlo.divide"
-    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -105,7 +105,7 @@ class MaximumOp(BinaryOp):
     """The greater operand."""
 
     name = "stablehlo.maximum"
-    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -113,7 +113,7 @@ class MinimumOp(BinaryOp):
     """The lesser operand."""
 
     name = "stablehlo.minimum"
-    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -121,7 +121,7 @@ class MultiplyOp(BinaryOp):
     """Product."""
 
     name = "stablehlo.multiply"
-    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -129,7 +129,7 @@ class PowerOp(BinaryOp):
     """The left operand raised to the power of the right one."""
 
     name = "stablehlo.power"
-    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -137,7 +137,7 @@ class SubtractOp(BinaryOp):
     """Difference."""
 
     name = "stablehlo.subtract"
-    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -145,7 +145,7 @@ class AbsOp(UnaryOp):
     """The absolute value; for complex numbers, the result is real."""
 
     name = "stablehlo.abs"
-    SIGNATURE: ClassVar[Signature] = Signature((_SIGNED,), _SIGNED_REAL, (same_shape_and_base,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_SIGNED,), _SIGNED_REAL, (same_shape_and_base,))
 
     def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
         real = with_element(operand, real_element(element_of(operand)))
@@ -162,7 +162,7 @@ class CeilOp(UnaryOp):
     """The least integer not below the operand."""
 
     name = "stablehlo.ceil"
-    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -170,7 +170,7 @@ class CosineOp(UnaryOp):
     """The cosine."""
 
     name = "stablehlo.cosine"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -178,7 +178,7 @@ class ExponentialOp(UnaryOp):
     """e to the power of the operand."""
 
     name = "stablehlo.exponential"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -186,7 +186,7 @@ class ExponentialMinusOneOp(UnaryOp):
     """e to the power of the operand, minus one."""
 
     name = "stablehlo.exponential_minus_one"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -194,7 +194,7 @@ class FloorOp(UnaryOp):
     """The greatest integer not above the operand."""
 
     name = "stablehlo.floor"
-    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -202,7 +202,7 @@ class LogOp(UnaryOp):
     """The natural logarithm."""
 
     name = "stablehlo.log"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -210,7 +210,7 @@ class LogPlusOneOp(UnaryOp):
     """The natural logarithm of the operand plus one."""
 
     name = "stablehlo.log_plus_one"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -218,7 +218,7 @@ class LogisticOp(UnaryOp):
     """1 / (1 + exp(-x))."""
 
     name = "stablehlo.logistic"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -226,7 +226,7 @@ class NegateOp(UnaryOp):
     """The negation."""
 
     name = "stablehlo.negate"
-    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -234,7 +234,7 @@ class RsqrtOp(UnaryOp):
     """The reciprocal of the square root."""
 
     name = "stablehlo.rsqrt"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -242,7 +242,7 @@ class SignOp(UnaryOp):
     """-1, 0 or 1."""
 
     name = "stablehlo.sign"
-    SIGNATURE: ClassVar[Signature] = elementwise(_SIGNED)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(_SIGNED)
 
 
 @irdl_op_definition
@@ -250,7 +250,7 @@ class SineOp(UnaryOp):
     """The sine."""
 
     name = "stablehlo.sine"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -258,7 +258,7 @@ class SqrtOp(UnaryOp):
     """The square root."""
 
     name = "stablehlo.sqrt"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -266,7 +266,7 @@ class TanhOp(UnaryOp):
     """The hyperbolic tangent."""
 
     name = "stablehlo.tanh"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -274,7 +274,7 @@ class ConvertOp(UnaryOp):
     """Element type conversion."""
 
     name = "stablehlo.convert"
-    SIGNATURE: ClassVar[Signature] = Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,))
 
 
 @irdl_op_definition
@@ -282,7 +282,7 @@ class ClampOp(SignatureOp):
     """max(min, min(operand, max)); the bounds are scalars or have the operand's shape."""
 
     name = "stablehlo.clamp"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY, (compatible_element_types,))
     min = operand_def()
     operand = operand_def()
     max = operand_def()
@@ -315,7 +315,7 @@ class CompareOp(SignatureOp):
     """Compares `lhs` with `rhs` elementwise in the given direction; the result is an i1 tensor."""
 
     name = "stablehlo.compare"
-    SIGNATURE: ClassVar[Signature] = Signature(
+    SIGNATURE: ClassVar[OpSignature] = OpSignature(
         (ANY,), PREDICATE, (compatible_operand_element_types, same_shape_and_base)
     )
     lhs = operand_def()
@@ -341,7 +341,7 @@ class SelectOp(SignatureOp):
     """`on_true` where `pred` holds, `on_false` elsewhere; `pred` is a scalar or has their shape."""
 
     name = "stablehlo.select"
-    SIGNATURE: ClassVar[Signature] = Signature((PREDICATE, ANY), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((PREDICATE, ANY), ANY)
     pred = operand_def()
     on_true = operand_def()
     on_false = operand_def()

@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo.assembly import VariadicOperandWithAttribute
 from zeropoint.ir.stablehlo.attributes import GatherDimensionNumbersAttr
 from zeropoint.ir.stablehlo.dimensions import GatherDimensions
 from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, compatible_sizes
-from zeropoint.ir.stablehlo.signatures import ANY, INTEGERS, NUMBER, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import ANY, INTEGERS, NUMBER, OpSignature, SignatureOp
 from zeropoint.ir.tensors import element_of, shape_of, with_shape
 
 _INDICES = TensorConstraint((ElementKind.INTEGER,), "variadic of 0D tensor", rank=0)
@@ -46,7 +46,7 @@ class GatherOp(SignatureOp):
     """
 
     name = "stablehlo.gather"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, INTEGERS), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, INTEGERS), ANY)
     operand = operand_def()
     start_indices = operand_def()
     result = result_def()
@@ -86,7 +86,7 @@ class DynamicSliceOp(SignatureOp):
     """A slice of `slice_sizes` elements at `start_indices`; the start is clamped so that the slice is in bounds."""
 
     name = "stablehlo.dynamic_slice"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, _INDICES), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, _INDICES), ANY)
     operand = operand_def()
     start_indices = var_operand_def()
     result = result_def()
@@ -116,7 +116,7 @@ class DynamicUpdateSliceOp(SignatureOp):
     """The operand with `update` written at `start_indices`; the start is clamped so that the update is in bounds."""
 
     name = "stablehlo.dynamic_update_slice"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, ANY, _INDICES), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, ANY, _INDICES), ANY)
     operand = operand_def()
     update = operand_def()
     start_indices = var_operand_def()
@@ -138,7 +138,7 @@ class IotaOp(SignatureOp):
     """0, 1, 2, ... along `iota_dimension`, constant along the other dimensions."""
 
     name = "stablehlo.iota"
-    SIGNATURE: ClassVar[Signature] = Signature((), _COUNTED)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((), _COUNTED)
     output = result_def()
     iota_dimension = prop_def(IntegerAttr.constr(i64))
     traits = traits_def(Pure())

@@ -31,7 +31,7 @@ from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, c
 from zeropoint.ir.stablehlo.signatures import (
     FLOAT_OR_COMPLEX,
     FUNCTION,
-    Signature,
+    OpSignature,
     SignatureOp,
     compatible_element_types,
 )
@@ -47,7 +47,7 @@ class CholeskyOp(SignatureOp):
     """The Cholesky factor of each positive definite matrix of a batch; `lower` selects the half that is used."""
 
     name = "stablehlo.cholesky"
-    SIGNATURE: ClassVar[Signature] = Signature((FUNCTION,), FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FUNCTION,), FUNCTION)
     a = operand_def()
     result = result_def()
     lower = opt_prop_def(BoolAttr)
@@ -100,7 +100,7 @@ class TriangularSolveOp(SignatureOp):
     """Solves op(a) x = b, or x op(a) = b, for x, for each triangular matrix of a batch."""
 
     name = "stablehlo.triangular_solve"
-    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX, (compatible_element_types,))
     a = operand_def()
     b = operand_def()
     result = result_def()
@@ -135,7 +135,7 @@ class FftOp(SignatureOp):
     """The discrete Fourier transform over the last dimensions, real or complex, forward or inverse."""
 
     name = "stablehlo.fft"
-    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX)
     operand = operand_def()
     result = result_def()
     fft_type = prop_def(FftTypeAttr)

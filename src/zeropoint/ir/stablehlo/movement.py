@@ -33,7 +33,7 @@ from zeropoint.ir.stablehlo.signatures import (
     EVERY_KIND,
     SCALAR,
     VARIADIC,
-    Signature,
+    OpSignature,
     SignatureOp,
     compatible_element_types,
     same_element_type,
@@ -52,7 +52,7 @@ class BroadcastInDimOp(SignatureOp):
     """Dimension i of the operand becomes dimension `broadcast_dimensions[i]` of the result; size 1 is broadcast."""
 
     name = "stablehlo.broadcast_in_dim"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
     operand = operand_def()
     result = result_def()
     broadcast_dimensions = prop_def(I64_ARRAY)
@@ -83,7 +83,7 @@ class ReshapeOp(SignatureOp):
     """The same elements, in row-major order, in another shape."""
 
     name = "stablehlo.reshape"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -103,7 +103,7 @@ class TransposeOp(SignatureOp):
     """Dimension i of the result is dimension `permutation[i]` of the operand."""
 
     name = "stablehlo.transpose"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS, (compatible_element_types,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), ANY_OR_AXIS, (compatible_element_types,))
     operand = operand_def()
     result = result_def()
     permutation = prop_def(I64_ARRAY)
@@ -130,7 +130,7 @@ class ConcatenateOp(SignatureOp):
     """The operands concatenated along `dimension`."""
 
     name = "stablehlo.concatenate"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), ANY, (same_element_type,))
     inputs = var_operand_def()
     result = result_def()
     dimension = prop_def(IntegerAttr.constr(i64))
@@ -161,7 +161,7 @@ class PadOp(SignatureOp):
     """Pads the operand with a scalar at the edges and between elements; negative padding removes elements."""
 
     name = "stablehlo.pad"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY, SCALAR), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY, SCALAR), ANY, (same_element_type,))
     operand = operand_def()
     padding_value = operand_def()
     result = result_def()
@@ -209,7 +209,7 @@ class SliceOp(SignatureOp):
     """The elements from `start_indices` (inclusive) to `limit_indices` (exclusive) in steps of `strides`."""
 
     name = "stablehlo.slice"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY, (same_element_type,))
     operand = operand_def()
     result = result_def()
     start_indices = prop_def(I64_ARRAY)

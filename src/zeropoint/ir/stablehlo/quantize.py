@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
 from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, quantized
-from zeropoint.ir.stablehlo.signatures import FLOAT, Signature, SignatureOp, same_shape_and_base
+from zeropoint.ir.stablehlo.signatures import FLOAT, OpSignature, SignatureOp, same_shape_and_base
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 _QUANTIZED = TensorConstraint((ElementKind.PER_TENSOR, ElementKind.PER_AXIS))
@@ -27,7 +27,7 @@ class UniformQuantizeOp(SignatureOp):
     """Quantizes a float tensor, or requantizes a quantized one."""
 
     name = "stablehlo.uniform_quantize"
-    SIGNATURE: ClassVar[Signature] = Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,))
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -54,7 +54,7 @@ class UniformDequantizeOp(SignatureOp):
     """Dequantizes a quantized tensor."""
 
     name = "stablehlo.uniform_dequantize"
-    SIGNATURE: ClassVar[Signature] = Signature((_QUANTIZED,), FLOAT, (same_shape_and_base,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_QUANTIZED,), FLOAT, (same_shape_and_base,))
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())

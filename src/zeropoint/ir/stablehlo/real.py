@@ -18,7 +18,7 @@ from zeropoint.ir.stablehlo.signatures import (
     NUMBER,
     PREDICATE,
     REAL,
-    Signature,
+    OpSignature,
     SignatureOp,
     elementwise,
     same_shape,
@@ -31,7 +31,7 @@ class Atan2Op(BinaryOp):
     """The angle of the point (`rhs`, `lhs`)."""
 
     name = "stablehlo.atan2"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -39,7 +39,7 @@ class RemainderOp(BinaryOp):
     """The remainder of division, with the sign of the dividend."""
 
     name = "stablehlo.remainder"
-    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -47,7 +47,7 @@ class CbrtOp(UnaryOp):
     """The cube root."""
 
     name = "stablehlo.cbrt"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -55,7 +55,7 @@ class RoundNearestAfzOp(UnaryOp):
     """The nearest integer, ties away from zero."""
 
     name = "stablehlo.round_nearest_afz"
-    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -63,7 +63,7 @@ class RoundNearestEvenOp(UnaryOp):
     """The nearest integer, ties to even."""
 
     name = "stablehlo.round_nearest_even"
-    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -71,7 +71,7 @@ class TanOp(UnaryOp):
     """The tangent."""
 
     name = "stablehlo.tan"
-    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
+    SIGNATURE: ClassVar[OpSignature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -79,7 +79,7 @@ class IsFiniteOp(SignatureOp):
     """An i1 tensor: whether the value is neither infinite nor NaN."""
 
     name = "stablehlo.is_finite"
-    SIGNATURE: ClassVar[Signature] = Signature((REAL,), PREDICATE, (same_shape,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((REAL,), PREDICATE, (same_shape,))
     x = operand_def()
     y = result_def()
     traits = traits_def(Pure())

@@ -37,7 +37,7 @@ from zeropoint.ir.stablehlo.elements import (
     types_text,
 )
 from zeropoint.ir.stablehlo.reduce_assembly import ReduceParts, parse_reduce, print_reduce
-from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import VARIADIC, OpSignature, SignatureOp
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -50,7 +50,7 @@ class ReduceOp(SignatureOp):
     """Reduces the listed dimensions with the body, starting from the initial values."""
 
     name = "stablehlo.reduce"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()
@@ -101,7 +101,7 @@ class ReduceWindowOp(SignatureOp):
     """Reduces every window with the body, starting from the initial values."""
 
     name = "stablehlo.reduce_window"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()

@@ -39,7 +39,7 @@ from zeropoint.ir.stablehlo.signatures import (
     FLOAT,
     FLOAT_OR_COMPLEX,
     REAL,
-    Signature,
+    OpSignature,
     SignatureOp,
     compatible_types,
     same_operand_elements,
@@ -114,7 +114,7 @@ class RealOp(_PartOp):
     """The real part; for a real operand, the operand."""
 
     name = "stablehlo.real"
-    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
 
 
 @irdl_op_definition
@@ -122,7 +122,7 @@ class ImagOp(_PartOp):
     """The imaginary part; for a real operand, 0."""
 
     name = "stablehlo.imag"
-    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
 
 
 @irdl_custom_directive
@@ -164,7 +164,7 @@ class ComplexOp(BinaryOp):
     """Complex numbers from real and imaginary parts."""
 
     name = "stablehlo.complex"
-    SIGNATURE: ClassVar[Signature] = Signature((_PART,), _COMPLEX, (same_operand_elements, same_shape))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_PART,), _COMPLEX, (same_operand_elements, same_shape))
     custom_directives = (ComplexOpType,)
     assembly_format = "$lhs `,` $rhs attr-dict `:` custom<ComplexOpType>(type($lhs), type($rhs), type($result))"
 
@@ -188,7 +188,7 @@ class BitcastConvertOp(SignatureOp):
     """
 
     name = "stablehlo.bitcast_convert"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY_OR_AXIS,), ANY_OR_AXIS)
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -239,7 +239,7 @@ class ReducePrecisionOp(SignatureOp):
     """The value rounded to a float format with `exponent_bits` and `mantissa_bits`, in the operand's type."""
 
     name = "stablehlo.reduce_precision"
-    SIGNATURE: ClassVar[Signature] = Signature((REAL,), REAL, (same_shape_and_base, compatible_types))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((REAL,), REAL, (same_shape_and_base, compatible_types))
     operand = operand_def()
     output = result_def()
     exponent_bits = prop_def(IntegerAttr.constr(i32))

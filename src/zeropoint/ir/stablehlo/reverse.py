@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
 from zeropoint.ir.stablehlo.elements import check_inferred
-from zeropoint.ir.stablehlo.signatures import ANY, Signature, SignatureOp, same_element_type
+from zeropoint.ir.stablehlo.signatures import ANY, OpSignature, SignatureOp, same_element_type
 from zeropoint.ir.tensors import element_of, shape_of
 
 
@@ -25,7 +25,7 @@ class ReverseOp(SignatureOp):
     """The elements in reverse order along `dimensions`."""
 
     name = "stablehlo.reverse"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY, (same_element_type,))
     operand = operand_def()
     result = result_def()
     dimensions = prop_def(I64_ARRAY)

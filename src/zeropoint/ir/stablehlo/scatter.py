@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo.dimensions import ScatterDimensions
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, compatible_sizes
 from zeropoint.ir.stablehlo.indexing import check_distinct, check_each_in_bounds, check_in_bounds
 from zeropoint.ir.stablehlo.reduction import check_reducer
-from zeropoint.ir.stablehlo.signatures import POSITIONS, VARIADIC, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import POSITIONS, VARIADIC, OpSignature, SignatureOp
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 
@@ -49,7 +49,7 @@ class ScatterOp(SignatureOp):
     """
 
     name = "stablehlo.scatter"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC, middle=POSITIONS)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC, middle=POSITIONS)
     inputs = var_operand_def()
     scatter_indices = operand_def()
     updates = var_operand_def()

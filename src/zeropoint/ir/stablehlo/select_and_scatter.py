@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array, padding_attribute
 from zeropoint.ir.stablehlo.elements import compatible_shapes
 from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
-from zeropoint.ir.stablehlo.signatures import ANY, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import ANY, OpSignature, SignatureOp
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -35,7 +35,7 @@ class SelectAndScatterOp(SignatureOp):
     """Combines, with `scatter`, the values of `source` at the elements that `select` picks in windows of `operand`."""
 
     name = "stablehlo.select_and_scatter"
-    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((ANY,), ANY)
     operand = operand_def()
     source = operand_def()
     init_value = operand_def()

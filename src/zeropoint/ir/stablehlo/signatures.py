@@ -87,7 +87,7 @@ def same_shape_and_base(op: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class Signature:
+class OpSignature:
     """One constraint per operand (the last one also holds for all following operands), one for the results, and rules.
 
     With `middle`, a single operand stands between two operand groups of equal size.
@@ -124,15 +124,15 @@ FLOAT = TensorConstraint((ElementKind.FLOAT,))
 FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX))
 
 
-def elementwise(constraint: TensorConstraint) -> Signature:
+def elementwise(constraint: TensorConstraint) -> OpSignature:
     """The signature of an elementwise op: all operands and results have the same type, which meets `constraint`."""
-    return Signature((constraint,), constraint, (compatible_types,))
+    return OpSignature((constraint,), constraint, (compatible_types,))
 
 
 class SignatureOp(IRDLOperation):
     """An op whose class defines a type signature."""
 
-    SIGNATURE: ClassVar[Signature]
+    SIGNATURE: ClassVar[OpSignature]
 
     def verify_(self) -> None:
         """Check the op's types against its signature.

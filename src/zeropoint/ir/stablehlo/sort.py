@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.stablehlo.attributes import ComparisonDirection, ComparisonType
 from zeropoint.ir.stablehlo.bitwise import AndOp
 from zeropoint.ir.stablehlo.elementwise import CompareOp
-from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp, at_least_one, same_shape
+from zeropoint.ir.stablehlo.signatures import VARIADIC, OpSignature, SignatureOp, at_least_one, same_shape
 from zeropoint.ir.tensors import element_of, shape_of
 
 LAST_DIMENSION = -1
@@ -47,7 +47,7 @@ class SortOp(SignatureOp):
     """
 
     name = "stablehlo.sort"
-    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC, (at_least_one, same_shape))
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((VARIADIC,), VARIADIC, (at_least_one, same_shape))
     inputs = var_operand_def()
     results_ = var_result_def()
     dimension = opt_prop_def(IntegerAttr.constr(i64))

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.assembly import parse_operands, print_operands
 from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, compatible_types, types_text
-from zeropoint.ir.stablehlo.signatures import EVERY_KIND, Signature, SignatureOp
+from zeropoint.ir.stablehlo.signatures import EVERY_KIND, OpSignature, SignatureOp
 
 _KEPT = TensorConstraint((*EVERY_KIND, ElementKind.PER_TENSOR), "variadic of ranked tensor", or_token=True)
 
@@ -76,7 +76,7 @@ class OptimizationBarrierOp(SignatureOp):
     """Returns the operands. Ops that produce them are not moved across the barrier."""
 
     name = "stablehlo.optimization_barrier"
-    SIGNATURE: ClassVar[Signature] = Signature((_KEPT,), _KEPT)
+    SIGNATURE: ClassVar[OpSignature] = OpSignature((_KEPT,), _KEPT)
     inputs = var_operand_def()
     results_ = var_result_def()
     traits = traits_def(Pure())

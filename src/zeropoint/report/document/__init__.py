@@ -1,7 +1,7 @@
 """The report as data: one record per section, each read from the program or measured by `zeropoint.measured`."""
 
-from zeropoint.report.document.build import Document, Parts, document
-from zeropoint.report.document.graph import Graph, Node, graph_of
+from zeropoint.report.document.build import Document, ReportParts, document
+from zeropoint.report.document.graph import ReportGraph, ReportNode, graph_of
 from zeropoint.report.document.measurements import (
     Header,
     Histogram,
@@ -15,13 +15,13 @@ from zeropoint.report.document.measurements import (
 
 __all__ = [
     "Document",
-    "Graph",
     "Header",
     "Histogram",
-    "Node",
     "NodeValues",
     "Noise",
-    "Parts",
+    "ReportGraph",
+    "ReportNode",
+    "ReportParts",
     "RuleTrial",
     "SectionNote",
     "Time",

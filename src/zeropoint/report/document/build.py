@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from zeropoint.ir.program import Program
 from zeropoint.report.counts import Ops, constant_bytes
-from zeropoint.report.document.graph import Graph, Node
+from zeropoint.report.document.graph import ReportGraph, ReportNode
 from zeropoint.report.document.measurements import Header, NodeValues, Noise, SectionNote, Time, Worst
 from zeropoint.report.document.reaches import Bound, bounds
 from zeropoint.report.document.reasons import reasons
@@ -21,7 +21,7 @@ FORMAT = "zeropoint report 1"
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReportParts:
     """The sources of a report besides the integer program; every part may be missing.
 
     `fused` is the float program with its regions, `propagated` the one with types. `values`, `noise` and `times` are
@@ -48,7 +48,7 @@ class Document:
     ops: Ops
     float_summary: tuple[str, ...]
     integer_bytes: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[ReportNode, ...]
     reasons: dict[str, tuple[str, ...]]
     bounds: dict[str, tuple[Bound, ...]]
     texts: dict[str, Text]
@@ -70,7 +70,7 @@ class Document:
         return json.dumps(self.record(), separators=(",", ":"), allow_nan=False)
 
 
-def document(program: Program, graph: Graph, header: Header, parts: Parts) -> Document:
+def document(program: Program, graph: ReportGraph, header: Header, parts: ReportParts) -> Document:
     """The document of an integer program; every section reads the program or comes from `parts`."""
     ops = Ops.of(program)
     return Document(

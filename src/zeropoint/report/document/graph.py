@@ -55,7 +55,7 @@ class ShownParameters:
 
 
 @dataclass(frozen=True)
-class Node:
+class ReportNode:
     """A box of the graph. `covers` are the ops of the original model, `reads` the ids of the nodes before it.
 
     `kernel` is the kernel, the name of an op that none covers, or empty. `element` is the element type of the value in
@@ -75,10 +75,10 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class ReportGraph:
     """The nodes in program order, and the ops of each."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ReportNode, ...]
     ops: dict[str, list[Operation]] = field(default_factory=dict[str, list[Operation]])
 
     def by_op(self) -> dict[Operation, str]:
@@ -95,7 +95,7 @@ class Graph:
                     names.setdefault(name, node.id)
         return names
 
-    def by_occurrence(self) -> dict[Occurrence, Node]:
+    def by_occurrence(self) -> dict[Occurrence, ReportNode]:
         """The kernels and float islands by name and number: one op of the original model may have become several."""
         computing = [node for node in self.nodes if node.kind in ("kernel", "float")]
         return {
@@ -121,7 +121,7 @@ def occurrences(program: Program) -> dict[Occurrence, Operation]:
     return {occurrence: op for (op, _), occurrence in zip(named, numbered([name for _, name in named]), strict=True)}
 
 
-def graph_of(program: Program) -> Graph:
+def graph_of(program: Program) -> ReportGraph:
     """The graph of an integer program."""
     return _Builder(program).build()
 
@@ -143,7 +143,7 @@ class _Builder:
         self.key: dict[Operation, object] = {}
         """A key per node: ops with the same key belong to the same node."""
 
-    def build(self) -> Graph:
+    def build(self) -> ReportGraph:
         self._ends()
         self._islands()
         self._before_ends()
@@ -187,7 +187,7 @@ class _Builder:
                 belongs = is_edge(op) and isinstance(made, Operation) and made in self.key
                 self.key[op] = self.key[made] if belongs and isinstance(made, Operation) else op
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> ReportGraph:
         arguments = {argument: f"in{argument.index}" for argument in self.program.entry.args}
         ids: dict[object, str] = {}
         for op in self.ops:
@@ -198,17 +198,17 @@ class _Builder:
         found = _Reads({op: node for node, inner in ops.items() for op in inner}, arguments)
         nodes = [self._input(argument) for argument in self.program.entry.args]
         nodes += [_node(node, inner, found.of(inner, node)) for node, inner in ops.items()]
-        return Graph((*nodes, *self._outputs(found)), ops)
+        return ReportGraph((*nodes, *self._outputs(found)), ops)
 
-    def _input(self, argument: BlockArgument) -> Node:
+    def _input(self, argument: BlockArgument) -> ReportNode:
         port = self.program.inputs[argument.index]
         attributes = self.program.main.arg_attrs
         listed = None if attributes is None else attributes.data[argument.index].data.get(FACTS)
         facts = listed_facts(listed)
         shape, element = port.type.get_shape(), str(port.type.get_element_type())
-        return Node(f"in{argument.index}", "input", port.name, "", (), shape, element, _decided(facts), "", ())
+        return ReportNode(f"in{argument.index}", "input", port.name, "", (), shape, element, _decided(facts), "", ())
 
-    def _outputs(self, found: _Reads) -> list[Node]:
+    def _outputs(self, found: _Reads) -> list[ReportNode]:
         last = self.program.entry.last_op
         assert last is not None
         pairs = zip(self.program.outputs, last.operands, strict=True)
@@ -235,18 +235,18 @@ class _Reads:
         return self.of_op.get(value.owner) if isinstance(value.owner, Operation) else None
 
 
-def _output(identity: str, port: Port, reads: tuple[str, ...]) -> Node:
+def _output(identity: str, port: Port, reads: tuple[str, ...]) -> ReportNode:
     shape, element = port.type.get_shape(), str(port.type.get_element_type())
-    return Node(identity, "output", port.name, "", (), shape, element, None, "", reads)
+    return ReportNode(identity, "output", port.name, "", (), shape, element, None, "", reads)
 
 
-def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Node:
+def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> ReportNode:
     last = ops[-1]
     kind, kernel, covers = _role(ops)
     names = [name for op in reversed(ops) if (name := location_text(op.location)) is not None]
     name = names[0] if names else (covers[0] if covers else last.name)
     result = last.results[0].type
-    return Node(
+    return ReportNode(
         identity,
         kind,
         name,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zeropoint.ir.program import Program
 from zeropoint.ranges import EXACT
-from zeropoint.report.document.graph import Graph
+from zeropoint.report.document.graph import ReportGraph
 from zeropoint.report.explain import Reach, reaches_by_op
 
 
@@ -30,7 +30,7 @@ class Bound:
     grown_most: float
 
 
-def bounds(program: Program, graph: Graph) -> dict[str, tuple[Bound, ...]]:
+def bounds(program: Program, graph: ReportGraph) -> dict[str, tuple[Bound, ...]]:
     """The bounds of every node that computes in integers."""
     nodes = graph.by_op()
     found: dict[str, list[Bound]] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from zeropoint.ir.annotations import FACTS, Fact
 from zeropoint.ir.program import Program
-from zeropoint.report.document.graph import Graph, numbered
-from zeropoint.report.explain import Explanation, Rescale, Value, explain
+from zeropoint.report.document.graph import ReportGraph, numbered
+from zeropoint.report.explain import ExplainedValue, Explanation, Rescale, explain
 from zeropoint.report.explain.text import BECAUSE, short
 
 
-def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
+def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
     """Why every value has its parameters, why every rescale exists, and why every island is float."""
     found = explain(program)
     inputs: dict[str, tuple[str, ...]] = {}
@@ -37,7 +37,7 @@ def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
 ACCUMULATOR = "Only float ops read this result, so the accumulator is dequantized directly, without rounding to 8 bits."
 
 
-def value_sentences(value: Value) -> tuple[str, ...]:
+def value_sentences(value: ExplainedValue) -> tuple[str, ...]:
     """A sentence per fact of a value, in the order in which they were found."""
     return tuple(fact_sentence(fact) for fact in value.facts)
 
@@ -67,7 +67,7 @@ def _listed(text: str) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _rescales(found: Explanation, graph: Graph) -> dict[str, tuple[str, ...]]:
+def _rescales(found: Explanation, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
     nodes = [node.id for node in graph.nodes if node.kind == "rescale"]
     return {node: rescale_sentences(one) for node, one in zip(nodes, found.rescales, strict=True)}
 

@@ -12,7 +12,7 @@ from zeropoint.ir.annotations import FACTS, FLOAT_REASON, KERNEL
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import print_ops
-from zeropoint.report.document.graph import Graph, occurrences
+from zeropoint.report.document.graph import ReportGraph, occurrences
 
 SHOWN = 4
 """Elements of a constant that are shown."""
@@ -31,7 +31,7 @@ class Text:
     after: str
 
 
-def texts(program: Program, fused: Program | None, graph: Graph) -> dict[str, Text]:
+def texts(program: Program, fused: Program | None, graph: ReportGraph) -> dict[str, Text]:
     """The texts of every node with ops. `fused` is the float program with its regions."""
     regions = {} if fused is None else occurrences(fused)
     before = {
@@ -43,7 +43,7 @@ def texts(program: Program, fused: Program | None, graph: Graph) -> dict[str, Te
     }
 
 
-def _with_constants(node: str, graph: Graph) -> list[Operation]:
+def _with_constants(node: str, graph: ReportGraph) -> list[Operation]:
     """The ops of a node, each after the constants that it reads first."""
     ops: list[Operation] = []
     for op in graph.ops[node]:

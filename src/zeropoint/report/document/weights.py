@@ -8,7 +8,7 @@ import numpy as np
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.report.document.graph import Graph, occurrences
+from zeropoint.report.document.graph import ReportGraph, occurrences
 
 POINTS = 128
 """Most points of a chart; more channels are grouped."""
@@ -30,7 +30,7 @@ class WeightScales:
     high: tuple[float, ...]
 
 
-def weight_scales(propagated: Program, graph: Graph) -> dict[str, WeightScales]:
+def weight_scales(propagated: Program, graph: ReportGraph) -> dict[str, WeightScales]:
     """The weight scales of every kernel whose weights have one scale per channel."""
     nodes = graph.by_occurrence()
     found: dict[str, WeightScales] = {}

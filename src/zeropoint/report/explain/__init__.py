@@ -4,9 +4,10 @@ from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table
 from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches, reaches_by_op
 from zeropoint.report.explain.read import ExplanationError, explain
-from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
+from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
 
 __all__ = [
+    "ExplainedValue",
     "Explanation",
     "ExplanationError",
     "FloatOp",
@@ -14,7 +15,6 @@ __all__ = [
     "NativeKernel",
     "Reach",
     "Rescale",
-    "Value",
     "explain",
     "native_kernels",
     "native_table",

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from zeropoint.ir.annotations import Fact
-from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
+from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
 from zeropoint.report.explain.text import (
     budget_text,
     correction_text,
@@ -23,7 +23,7 @@ from zeropoint.report.tables import preformatted
 class Explanation:
     """All that a program records about its parameters."""
 
-    values: tuple[Value, ...]
+    values: tuple[ExplainedValue, ...]
     rescales: tuple[Rescale, ...]
     float_ops: tuple[FloatOp, ...]
     missing: tuple[Missing, ...]

@@ -43,7 +43,7 @@ from zeropoint.ir.stablehlo import ConstantOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import computing, is_not_integer, why_float, with_bodies
 from zeropoint.report.explain.explanation import Explanation
-from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
+from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
 
 
 class ExplanationError(Error, ValueError):
@@ -150,13 +150,13 @@ def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
     return decided[-1] if decided else str(element_of(value))
 
 
-def _inputs(program: Program, known: _Names) -> Iterator[Value]:
+def _inputs(program: Program, known: _Names) -> Iterator[ExplainedValue]:
     attributes = program.main.arg_attrs
     for index, argument in enumerate(program.entry.args):
         listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
         name = known.name(argument)
         for kind, facts, read in _quantized_by_readers(argument, tuple(listed_facts(listed))):
-            yield Value(name, "input", (name,), kind, facts, (), _nearest(read, _results, known))
+            yield ExplainedValue(name, "input", (name,), kind, facts, (), _nearest(read, _results, known))
 
 
 def _quantized_by_readers(
@@ -191,7 +191,7 @@ def _type_at(use: Use) -> UniformQuantizedType | None:
     return found if isinstance(found, UniformQuantizedType) else None
 
 
-def _values(program: Program, known: _Names) -> Iterator[Value]:
+def _values(program: Program, known: _Names) -> Iterator[ExplainedValue]:
     yield from _inputs(program, known)
     for op in program.entry.ops:
         region = isinstance(op, QuantizeRegionOp)
@@ -202,7 +202,7 @@ def _values(program: Program, known: _Names) -> Iterator[Value]:
             kind, names, facts = _facts(op, result.index)
             readers = _nearest(_results(result), _results, known)
             shown = value_name(result), kind, names, _type(result, facts), facts, makers, readers
-            yield Value(*shown, _unique(result) or "")
+            yield ExplainedValue(*shown, _unique(result) or "")
 
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:

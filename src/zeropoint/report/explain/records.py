@@ -8,7 +8,7 @@ from zeropoint.ir.annotations import Fact
 
 
 @dataclass(frozen=True)
-class Value:
+class ExplainedValue:
     """A value that kernels read or produce.
 
     `kind` is the kernel that produces it, or `input`. `names` are the ops of the original model that the kernel covers,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from zeropoint.ir.annotations import Fact, Salience
-from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
+from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
 from zeropoint.report.tables import text_table
 
 WIDTH = 140
@@ -24,13 +24,13 @@ _RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
 """A range as facts give it: `[-1.5, 2]`."""
 
 
-def value_table(values: Sequence[Value]) -> str:
+def value_table(values: Sequence[ExplainedValue]) -> str:
     """Every value with its type and the fact that decided it."""
     rows = [(value.shown_name, value.kind, short(value.type), short(_decisive(value))) for value in values]
     return text_table(("value", "kernel", "type", "because"), rows, width=WIDTH)
 
 
-def _decisive(value: Value) -> str:
+def _decisive(value: ExplainedValue) -> str:
     """The fact that decided a type: the kernel, function or rule that set it, else the ranges that set an end."""
     facts = [fact for fact in value.facts if fact.name != "same scale"]
     setting = [fact for fact in facts if fact.name == "parameters" and fact.value == value.type]
@@ -61,7 +61,7 @@ def short(text: str) -> str:
 _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
-def value_text(value: Value) -> str:
+def value_text(value: ExplainedValue) -> str:
     """A value: its type, its kernel, its readers, and its chain of facts."""
     lines = [f"{value.shown_name}: {value.type}"]
     covers = ", ".join(f"'{name}'" for name in value.names)
