@@ -68,6 +68,36 @@ def test_the_dot_form_is_a_known_one(form: str) -> None:
         parse_program(product(f"zeropoint.dot_form = {form}"))
 
 
+WORDS = """func.func @main(%x: tensor<1x8xTYPE>, %w: tensor<8x2xTYPE>) -> tensor<1x2xRESULT> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_quads"}
+    : (tensor<1x8xTYPE>, tensor<8x2xTYPE>) -> tensor<1x2xRESULT>
+  return %0 : tensor<1x2xRESULT>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("element", "result", "message"),
+    [
+        ("i16", "i32", "is for products of i8, but got lhs of 'tensor<1x8xi16>'"),
+        ("ui8", "i32", "is for products of i8, but got lhs of 'tensor<1x8xui8>'"),
+        ("f32", "f32", "is for sums of integers, but got 'tensor<1x2xf32>'"),
+    ],
+)
+def test_a_dot_form_is_for_8_bit_numbers(element: str, result: str, message: str) -> None:
+    text = WORDS.replace("TYPE", element).replace("RESULT", result)
+    with pytest.raises(InvalidProgram, match=f"dot_general: 'zeropoint.dot_form' {message}"):
+        parse_program(text)
+
+
+def test_a_dot_form_is_for_contractions() -> None:
+    text = """func.func @main(%x: tensor<8xi8>) -> tensor<8xi8> {
+      %0 = stablehlo.add %x, %x {zeropoint.dot_form = "u8s8_quads"} : tensor<8xi8>
+      return %0 : tensor<8xi8>
+    }"""
+    with pytest.raises(InvalidProgram, match=r"'zeropoint\.dot_form' is for dot_general and convolution"):
+        parse_program(text)
+
+
 def test_facts_that_are_whole_are_read() -> None:
     program = parse_program(product(f"zeropoint.facts = [{FACT}]"))
     (op,) = [op for op in program.entry.ops if op.name == "stablehlo.dot_general"]

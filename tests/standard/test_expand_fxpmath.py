@@ -13,6 +13,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i8, i16
 from interp.programs import one_op
 from property_cases import some
 from standard.fixed_point_programs import Case, accumulators, cases, requantization
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.errors import Error
 from zeropoint.interp import Interpreter
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
@@ -77,11 +79,11 @@ def test_multipliers_that_are_not_constant_are_refused_with_the_op() -> None:
     assert isinstance(getattr(error.value, "op", None), RequantizeOp)
 
 
-def paired(weight: int, form: str, element: str = "i8") -> Program:
-    return parse_program(f"""func.func @main(%x: tensor<2x4x{element}>) -> tensor<2x3xi32> {{
-      %w = stablehlo.constant dense<{weight}> : tensor<4x3x{element}>
+def paired(weight: int, form: str) -> Program:
+    return parse_program(f"""func.func @main(%x: tensor<2x4xi8>) -> tensor<2x3xi32> {{
+      %w = stablehlo.constant dense<{weight}> : tensor<4x3xi8>
       %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {{zeropoint.dot_form = "{form}"}}
-        : (tensor<2x4x{element}>, tensor<4x3x{element}>) -> tensor<2x3xi32> loc("fc")
+        : (tensor<2x4xi8>, tensor<4x3xi8>) -> tensor<2x3xi32> loc("fc")
       return %y : tensor<2x3xi32>
     }}""")
 
@@ -104,8 +106,30 @@ def test_a_dot_form_whose_sums_saturate_is_refused_and_others_are_exact(
 
 
 @pytest.mark.parametrize("form", ["u8s8_pairs", "u8s8_pairs_split"])
-def test_a_dot_form_of_activations_beyond_8_bits_is_refused_because_it_saturates(form: str) -> None:
-    program, x = paired(64, form, "i16"), np.full((2, 4), 3000, np.int16)
-    assert int(Interpreter(program).run_values([x])[0][0, 0]) != 4 * 3000 * 64
+@pytest.mark.parametrize("less", ["x", "w"])
+def test_a_dot_form_of_numbers_less_a_zero_point_is_refused_because_it_saturates(form: str, less: str) -> None:
+    """They need nine bits: x less a computed number, for which no instruction has an offset, or w less -128."""
+    types = {name: f"tensor<{shape}x" for name, shape in (("x", "2x4"), ("w", "4x3"))}
+    point = "%z" if less == "x" else "%c"
+    narrow = {
+        name: f"""%{name}32 = stablehlo.convert %{name} : ({kind}i8>) -> {kind}i32>
+          %{name}1 = stablehlo.subtract %{name}32, {point if name == less else "%zero" + name} : {kind}i32>"""
+        for name, kind in types.items()
+    }
+    program = parse_program(f"""func.func @main(%x: {types["x"]}i8>, %w: {types["w"]}i8>, %z: {types["x"]}i32>)
+        -> tensor<2x3xi32> {{
+      %c = stablehlo.constant dense<-128> : {types["w"]}i32>
+      %zerox = stablehlo.constant dense<0> : {types["x"]}i32>
+      %zerow = stablehlo.constant dense<0> : {types["w"]}i32>
+      {narrow["x"]}
+      {narrow["w"]}
+      %y = stablehlo.dot_general %x1, %w1, contracting_dims = [1] x [0] {{zeropoint.dot_form = "{form}"}}
+        : ({types["x"]}i32>, {types["w"]}i32>) -> tensor<2x3xi32> loc("fc")
+      return %y : tensor<2x3xi32>
+    }}""")
+    arrays = np.full((2, 4), 127, np.int8), np.full((4, 3), 127, np.int8), np.full((2, 4), -128, np.int32)
+    assert int(Interpreter(program).run_values(arrays)[0][0, 0]) != 4 * 255 * 127
     with pytest.raises(LoweringError, match=f"'fc'.*found dot form .{form}. with sums of two products up to"):
         lower_to_standard(program)
+    with pytest.raises(CodegenError, match=r"found dot form 'u8s8_pairs\w*' on a product that no kernel of bytes"):
+        NativeProgram(program)

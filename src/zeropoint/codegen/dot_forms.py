@@ -55,14 +55,12 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
     for op in program.entry.walk():
         if type(op) is not ConvolutionOp and type(op) is not DotGeneralOp:  # faster than isinstance
             continue
-        greatest = _greatest(op, program.weights)
-        if greatest is not None:
+        greatest, named = _greatest(op, program.weights), op.attributes.get(DOT_FORM)
+        if isinstance(named, StringAttr):
+            _check(op, named.data, isa, greatest)
+        elif greatest is not None:
             fitting = (name for name in forms_of(isa) if greatest <= FORMS[name].weight_limit)
-            named = op.attributes.get(DOT_FORM)
-            if isinstance(named, StringAttr):
-                _check(op, named.data, isa, greatest)
-            else:
-                op.attributes[DOT_FORM] = StringAttr(next(fitting))
+            op.attributes[DOT_FORM] = StringAttr(next(fitting))
 
 
 def _greatest(op: Contraction, weights: Weights) -> int | None:
@@ -75,11 +73,17 @@ def _greatest(op: Contraction, weights: Weights) -> int | None:
     return max(int(constant.max(initial=0)), -int(constant.min(initial=0)))
 
 
-def _check(op: Contraction, name: str, isa: InstructionSet, greatest: int) -> None:
+def _check(op: Contraction, name: str, isa: InstructionSet, greatest: int | None) -> None:
     try:
         limit = dot_form(name).weight_limit
     except ValueError as error:
         raise CodegenError(f"{describe(op)}: {error}", op) from error
+    if greatest is None:
+        raise CodegenError(
+            f"{describe(op)}: found dot form '{name}' on a product that no kernel of bytes computes; "
+            f"expected none: remove {DOT_FORM}",
+            op,
+        )
     if name not in forms_of(isa):
         listed = ", ".join(forms_of(isa))
         raise CodegenError(f"{describe(op)}: found dot form '{name}', expected one of {isa.name}: {listed}", op)

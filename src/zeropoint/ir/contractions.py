@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerType, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.annotations import DOT_FORM
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 
@@ -76,6 +79,32 @@ def stored_zero(value: SSAValue, number: Callable[[SSAValue], float | None]) -> 
     if isinstance(op := value.owner, ConvertOp):
         value = op.operand
     return None if zero is None or element_of(value) != i8 else int(zero)
+
+
+def check_dot_form(op: Operation) -> None:
+    """Check that an op with a dot form is an integer contraction of 8-bit numbers, which instructions multiply: values
+    of i8, `convert(x)` or `convert(x) - z` of them, or quantized values of 8 bits. Raises VerifyException.
+    """
+    if DOT_FORM not in op.attributes:
+        return
+    if not isinstance(op, ConvolutionOp | DotGeneralOp):
+        raise VerifyException(f"'{DOT_FORM}' is for dot_general and convolution, but got it on {op.name}")
+    if not isinstance(element_of(op.result), IntegerType | UniformQuantizedType):
+        raise VerifyException(f"'{DOT_FORM}' is for sums of integers, but got '{op.result.type}'")
+    for role, value in (("lhs", op.lhs), ("rhs", op.rhs)):
+        if not _is_bytes(element_of(_stored(value))):
+            raise VerifyException(f"'{DOT_FORM}' is for products of i8, but got {role} of '{_stored(value).type}'")
+
+
+def _stored(value: SSAValue) -> SSAValue:
+    """The x of `convert(x) - z`, of `convert(x)` and of x itself."""
+    if isinstance(op := value.owner, SubtractOp):
+        value = op.lhs
+    return op.operand if isinstance(op := value.owner, ConvertOp) else value
+
+
+def _is_bytes(element: Attribute) -> bool:
+    return element == i8 or (isinstance(element, UniformQuantizedType) and element.storage.type.width == 8)
 
 
 def multiplies_bytes(op: Contraction, number: Callable[[SSAValue], float | None]) -> bool:

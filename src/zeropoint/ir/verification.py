@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import check_annotations
+from zeropoint.ir.contractions import check_dot_form
 from zeropoint.ir.dominance import misplaced_uses
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, op_name
@@ -54,6 +55,7 @@ def verify(module: ModuleOp) -> None:
         try:
             _verify_types(op)
             check_annotations(op)
+            check_dot_form(op)
         except VerifyException as error:
             raise InvalidProgram(f"{describe(op)}: {error}", op) from error
     _verify_dominance(module)

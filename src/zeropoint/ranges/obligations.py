@@ -114,8 +114,9 @@ def pair_sums(ranges: Ranges, op: Contraction) -> Obligation | None:
     form = dot_form(name.data) if isinstance(name, StringAttr) else None
     if form is None or not form.pairs:
         return None
-    # Of computed weights, the magnitude of -128 is possible.
-    greatest = 128 if weights is None else int(np.abs(weights.astype(np.int64)).max(initial=0))
+    # Computed weights may be less a zero point, and then need more than 8 bits.
+    found = ranges.of(op.rhs).magnitude if weights is None else np.abs(weights.astype(np.int64))
+    greatest = int(found.max(initial=0))
     # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits; split weights halve them, rounded up.
     weight = 2 * (-(-greatest // 2) if form.split else greatest)
     pair = Interval.of(-weight * BYTE_MAX, weight * BYTE_MAX)
