@@ -5,14 +5,16 @@ joblib starts the processes: local ones, unless `joblib.parallel_config` selects
 
 from __future__ import annotations
 
+import copy
 import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain, islice
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from zeropoint.errors import Error, summary
@@ -24,10 +26,14 @@ DEATHS = 3
 WAVE = 4
 """Tasks per worker submitted at a time, for joblib backends without streaming."""
 PATIENCE = 120.0
-"""Seconds without a result of a Ray cluster, after which this process runs tasks, too."""
+"""Seconds without a result of a Ray cluster, its start included, after which local processes run tasks, too."""
+HANGS = 10
+"""Times PATIENCE without a result, after which the workers of a Ray cluster are ended."""
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Run = Callable[[int, T], tuple[int, R]]
+_Start = Callable[["_Pending[T]"], Iterator[tuple[int, R]]]
 
 
 class WorkerError(Error, RuntimeError):
@@ -38,12 +44,25 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
     """Each task with its result, in order of completion.
 
     `run`, tasks and results are sent between processes. `workers` is -1 for one per processor (or as many as joblib's
-    backend has). `what` names the tasks in errors. Raises WorkerError, what `run` raises if it fails in every worker,
-    and what iterating the tasks raises.
+    backend has). `what` names the tasks in errors. Local processes run what a Ray cluster does not finish. Raises
+    WorkerError, what `run` raises if it fails in every worker, and what iterating the tasks raises.
     """
-    pending, deaths = _Pending(tasks), 0
+    pending, numbered = _Pending(tasks), partial(_numbered, run)
+    if _ray() is not None:
+        with suppress(WorkerError):
+            yield from _rounds(partial(_on_ray, numbered, workers), pending, what)
+        yield from _rounds(partial(_here, numbered, workers), pending, what)
+    else:
+        yield from _rounds(partial(_parallel, numbered, workers), pending, what)
+    if pending.error is not None:
+        raise pending.error
+
+
+def _rounds(start: _Start[T, R], pending: _Pending[T], what: str) -> Iterator[tuple[T, R]]:
+    """Each task with its result. `start` starts workers, and new ones if some have died. Raises WorkerError."""
+    deaths = 0
     while not pending.is_done():
-        results = _parallel(partial(_numbered, run), workers, pending)
+        results = start(pending)
         try:
             while (found := _next(results, pending, deaths, what)) is not None:
                 number, result = found
@@ -53,8 +72,6 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
         finally:
             _close(results)
         deaths += 1
-    if pending.error is not None:
-        raise pending.error
 
 
 def worker_count(workers: int) -> int:
@@ -114,7 +131,8 @@ class _Pending(Generic[T]):
 
     def to_do(self) -> Iterator[tuple[int, T]]:
         """Unfinished tasks of crashed workers first, then the rest."""
-        return chain(list(self.tasks.items()), iter(self._next, None))  # pyright: ignore[reportReturnType] (ends at None)
+        left = (task for task in list(self.tasks.items()) if task[0] in self.tasks)  # others may finish some meanwhile
+        return chain(left, iter(self._next, None))  # pyright: ignore[reportReturnType] (ends at None)
 
     def _next(self) -> tuple[int, T] | None:
         with self._lock:
@@ -133,14 +151,12 @@ class _Pending(Generic[T]):
             return self._given, task
 
 
-def _parallel(run: Callable[[int, T], tuple[int, R]], workers: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
-    """The results of the workers, in order of completion."""
+def _parallel(run: _Run[T, R], workers: int, pending: _Pending[T], **more: Any) -> Iterator[tuple[int, R]]:
+    """The results of the workers, in order of completion. `more` is for joblib.Parallel."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
-    if _ray() is not None:
-        return _on_ray(run, worker_count(workers), pending)
     delayed: Any = joblib.delayed(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
-    settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None}
+    settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None, **more}
     tasks = (delayed(number, task) for number, task in pending.to_do())
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
@@ -148,6 +164,14 @@ def _parallel(run: Callable[[int, T], tuple[int, R]], workers: int, pending: _Pe
         return _in_waves(joblib.Parallel(**settings), tasks, WAVE * worker_count(workers))
     with _ignored_interrupts():
         return iter(parallel(tasks))
+
+
+def _here(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
+    """The results of local processes, whatever backend is active; of no more than there are processors."""
+    import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
+
+    most = int(joblib.cpu_count())
+    return _parallel(run, most if workers < 0 else min(workers, most), pending, backend="loky")
 
 
 @contextmanager
@@ -184,36 +208,55 @@ def _ray() -> Any:
     return import_module("ray") if type(_active_backend()).__module__.startswith("ray.") else None
 
 
-def _on_ray(run: Callable[[int, T], tuple[int, R]], count: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
-    """The results of `count` workers of the active Ray cluster. A task whose worker is killed raises.
+def _on_ray(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
+    """The results of joblib's Ray backend, and after PATIENCE also of local processes. Raises if a worker is killed.
 
-    These are Ray's own tasks. joblib's backend makes a pool of actors, waits without limit until all have started,
-    and waits for all tasks of a list. A cluster without resources, or on a busy machine (Ray's workers have the least
-    priority), may start no worker for a long time. After PATIENCE this process runs the task that was given last, and
-    others until the cluster gives a result.
+    The backend waits without limit until all of its workers have started, which a cluster without resources, or on a
+    busy machine (Ray's workers have the least priority), may do late or never. So a thread waits for it.
     """
-    ray, backend, to_do, patience = _ray(), _active_backend(), pending.to_do(), PATIENCE
-    options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, **(getattr(backend, "ray_remote_args", None) or {})}
-    remote, shared = ray.remote(**options)(_called), ray.put(run)
-    given: dict[Any, tuple[int, T]] = {}
+    if (count := min(worker_count(-1), worker_count(workers))) == 1:  # joblib would run all in this process
+        yield from _here(run, workers, pending)
+        return
+    found, abandoned = SimpleQueue[Any](), threading.Event()
+    # What is active is so in this thread only.
+    pool = partial(_parallel, run, count, pending, backend=_lazy(_active_backend()), timeout=HANGS * PATIENCE)
+    threading.Thread(target=_move, args=(pool, found, abandoned), daemon=True).start()
     try:
-        while True:
-            given |= {remote.remote(shared, *task): task for task in islice(to_do, count - len(given))}
-            if not given:
-                return
-            if done := ray.wait(list(given), timeout=patience)[0]:
-                del given[done[0]]
-                patience = PATIENCE
-                yield ray.get(done[0])
-            else:
-                late, task = given.popitem()
-                ray.cancel(late, force=True)
-                patience = 0
-                yield run(*task)
+        while (result := found.get(timeout=PATIENCE)) is not None:
+            if isinstance(result, Exception):
+                raise result
+            yield result
+    except Empty:
+        for result in _here(run, workers, pending):
+            yield result
+            while not found.empty():
+                if isinstance(late := found.get(), tuple):
+                    yield late
     finally:
-        for late in given:
-            ray.cancel(late, force=True)
+        abandoned.set()
 
 
-def _called(run: Callable[[int, T], tuple[int, R]], number: int, task: T) -> tuple[int, R]:
-    return run(number, task)
+def _lazy(backend: Any) -> Any:
+    """A copy of joblib's Ray backend, for a pool of its own, that gives results as they come.
+
+    joblib limits it to lists, which lose all results if a worker dies.
+    """
+    found = copy.copy(backend)
+    found.supports_return_generator = True
+    return found
+
+
+def _move(start: Callable[[], Iterator[Any]], found: SimpleQueue[Any], abandoned: threading.Event) -> None:
+    """Put results into `found` as long as they are waited for; at the end None, or the exception."""
+    results: Iterator[Any] = iter(())
+    try:
+        results = start()
+        for result in results:
+            found.put(result)
+            if abandoned.is_set():
+                return
+        found.put(None)
+    except Exception as error:  # each joblib backend has its own exception for a crashed worker
+        found.put(error)
+    finally:
+        _close(results)

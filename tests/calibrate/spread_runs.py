@@ -66,12 +66,28 @@ def deadly(folder: Path, deaths: int) -> Engine:
 
 
 class Stalled:
-    """An engine whose program never returns in workers."""
-
-    def __init__(self) -> None:
-        self._parent = os.getpid()
+    """An engine whose program never returns in workers of Ray."""
 
     def prepare(self, program: Program) -> Runnable:
-        while os.getpid() != self._parent:
+        while _title().startswith("ray::"):
             time.sleep(1)
         return ReferenceEngine().prepare(program)
+
+
+class Mortal:
+    """An engine that kills workers of Ray, after their titles are written to a file."""
+
+    def __init__(self, dead: Path) -> None:
+        self._dead = dead
+
+    def prepare(self, program: Program) -> Runnable:
+        if _title().startswith("ray::"):
+            with self._dead.open("a") as file:
+                file.write(f"{_title()}\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ReferenceEngine().prepare(program)
+
+
+def _title() -> str:
+    """What Ray calls the processes of its workers; their command line otherwise."""
+    return Path("/proc/self/cmdline").read_text().strip("\0 ")

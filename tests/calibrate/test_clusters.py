@@ -13,7 +13,7 @@ from unittest.mock import patch
 import joblib
 import pytest
 
-from calibrate.spread_runs import SAMPLES, Stalled, deadly, network, whole
+from calibrate.spread_runs import SAMPLES, Mortal, Stalled, deadly, network, whole
 from zeropoint import workers
 from zeropoint.calibrate import Work, collect
 
@@ -63,5 +63,14 @@ def test_what_ray_does_not_finish_is_run_here(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(workers, "PATIENCE", 0.1)
     with ray():
         found = collect(network(), iter(SAMPLES), engine=Stalled(), work=Work(2))
+    assert found.samples == len(SAMPLES)
+    assert whole(found) == whole(collect(network(), SAMPLES))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_of_ray_are_those_of_joblibs_backend_and_what_they_die_of_is_run_here(tmp_path: Path) -> None:
+    with ray():
+        found = collect(network(), iter(SAMPLES), engine=Mortal(tmp_path / "dead"), work=Work(8))
+    assert set((tmp_path / "dead").read_text().split()) == {"ray::PoolActor.run_batch"}
     assert found.samples == len(SAMPLES)
     assert whole(found) == whole(collect(network(), SAMPLES))
