@@ -169,14 +169,18 @@ main(sys.argv[1:])
 """
 
 
-def test_the_command_goes_on_after_kill_9(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "same"), [("quantize --effort none", "--effort=none"), ("calibrate", "--workers=2")]
+)
+def test_a_command_goes_on_after_kill_9(command: str, same: str, tmp_path: Path) -> None:
+    """`same` is an option of a run from the start, whose result is the same."""
     from zeropoint.ir.files import save_program
 
     net = Network([(1, 32)])
     save_program(net.finish([net.insert(ExponentialOp(net.values[0]))]), tmp_path / "m.mlir")
     np.savez(tmp_path / "d.npz", x0=np.random.default_rng(0).normal(size=(600, 32)).astype(np.float32))
     model, data, first, second = (str(tmp_path / name) for name in ("m.mlir", "d.npz", "a.mlir", "b.mlir"))
-    arguments = [sys.executable, "-c", COMMAND, "quantize", model, "--data", data, "--effort", "none", "-o"]
+    arguments = [sys.executable, "-c", COMMAND, *command.split(), model, "--data", data, "-o"]
     noted = tmp_path / ".a.mlir.journal"
     with subprocess.Popen([*arguments, first], stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and not (noted.exists()):
@@ -184,8 +188,11 @@ def test_the_command_goes_on_after_kill_9(tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert not Path(first).exists()
-    for output, option in ((first, "--resume"), (second, "--effort=none")):
+    for output, option in ((first, "--resume"), (second, same)):
         done = subprocess.run([*arguments, output, option], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert Path(first).read_text() == Path(second).read_text()
     assert not noted.exists()
+    again = subprocess.run([*arguments, first, "--resume"], capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "found no journal, expected that of an interrupted calibration" in again.stderr

@@ -13,6 +13,7 @@ from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
+from zeropoint.cli.workers import RESUME, work_for, workers_option
 
 SUFFIXES = (".json", ".mlir")
 
@@ -28,6 +29,8 @@ SUFFIXES = (".json", ".mlir")
 )
 @click.option("--target", default="cpu", show_default=True, help="Target whose kernels decide what is observed.")
 @OBSERVER
+@workers_option("that calibrate")
+@RESUME
 @SHAPE
 @CONSTANT
 @limit_options
@@ -39,6 +42,8 @@ def calibrate(
     output: Path,
     target: str,
     observer: str,
+    workers: int,
+    resume: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
@@ -51,6 +56,7 @@ def calibrate(
     from zeropoint.calibrate.statistics import statistics_text
     from zeropoint.ir.files import save_program
     from zeropoint.ir.outputs import write_atomically
+    from zeropoint.observed_ranges import check_resumed, remove_journals
     from zeropoint.passes import ASKING_PASSES, FLOAT_PASSES, run_all
     from zeropoint.targets import target as named_target
 
@@ -67,7 +73,9 @@ def calibrate(
             f"{model}: found no value whose range has to be observed, expected at least one; the model states its "
             f"ranges, or has no op that target {target} quantizes"
         )
-    report = collect(program, samples(source, program.inputs), observer=observer, progress=progress())
+    work = work_for(output, workers, resume)
+    check_resumed(work)
+    report = collect(program, samples(source, program.inputs), observer=observer, progress=progress(), work=work)
     for warning in report.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if output.suffix == ".json":
@@ -77,4 +85,5 @@ def calibrate(
     else:
         for path in save_program(state_ranges(program, report), output):
             say(f"wrote {path}")
+    remove_journals(work)
     say(f"{len(report.observations)} values observed on {report.samples} samples")

@@ -15,12 +15,12 @@ from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
-from zeropoint.cli.refusals import fail, reports_errors
+from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.report import MODEL_EXPLORER, check_report, write_quantization
 from zeropoint.cli.shape_sets import check_set, quantize_set
 from zeropoint.cli.shapes import CONSTANT, SHAPES, combined
 from zeropoint.cli.verbosity import progress, say
-from zeropoint.workers import MOST_WORKERS
+from zeropoint.cli.workers import RESUME, work_for, workers_option
 
 SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "workers", "resume")
 """Options about one program, which have no effect with several shapes."""
@@ -109,14 +109,8 @@ SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "
 )
 @MODEL_EXPLORER
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
-@click.option(
-    "--workers",
-    type=click.IntRange(-1, MOST_WORKERS),
-    default=1,
-    show_default=True,
-    help="Number of calibration processes; -1 for one per processor. The result is the same.",
-)
-@click.option("--resume", is_flag=True, help="Continue an interrupted calibration.")
+@workers_option("that calibrate")
+@RESUME
 @SHAPES
 @CONSTANT
 @limit_options
@@ -194,7 +188,7 @@ def quantize(
         return
     program = loaded(model, every[0], sources[0], dict(constants))
     check_loops(program)
-    result = _quantized(program, sources[0], sources[1], options, _work(output, workers, resume))
+    result = _quantized(program, sources[0], sources[1], options, work_for(output, workers, resume))
     check_used(result, options, observer=is_given("observer"))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
@@ -233,18 +227,6 @@ def _budget(limits: str | None) -> Any:
     from zeropoint.budget import Budget
 
     return None if limits is None else Budget.parse(limits)
-
-
-def _work(output: Path, workers: int, resume: bool) -> Any:
-    """The distribution of calibration over processes; its journal is a hidden file next to the output."""
-    from zeropoint.calibrate import Work
-
-    if not workers:
-        fail("found --workers 0, expected one or more, or -1 for all processors")
-    journal = output.with_name(f".{output.name}.journal")
-    if journal.exists() and not resume:
-        click.echo(f"{journal}: found the journal of an interrupted calibration; --resume continues from it", err=True)
-    return Work(workers, journal, resume)
 
 
 def _quantized(program: Any, data: Any, validation: Any, options: Any, work: Any) -> Any:

@@ -12,10 +12,10 @@ from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
-from zeropoint.cli.refusals import fail, reports_errors
+from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress
-from zeropoint.workers import MOST_WORKERS
+from zeropoint.cli.workers import check_workers, workers_option
 
 
 @click.command()
@@ -38,13 +38,7 @@ from zeropoint.workers import MOST_WORKERS
     is_flag=True,
     help="Also measure the outputs with one kernel alone in 8 bits; quantizes the network once per kernel.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(-1, MOST_WORKERS),
-    default=1,
-    show_default=True,
-    help="Number of processes for calibration and --exact; -1 for one per processor. The result is the same.",
-)
+@workers_option("for calibration and --exact")
 @click.option(
     "--worst",
     type=click.IntRange(1),
@@ -84,8 +78,7 @@ def sensitivity(
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
-    if not workers:
-        fail("found --workers 0, expected one or more, or -1 for all processors")
+    check_workers(workers)
     work, given = Work(workers) if workers != 1 else None, samples(source, program.inputs)
     found = sensitivity(program, given, options, exact=exact, progress=progress(), work=work)
     listed = found if worst is None else found.worst(worst)

@@ -1,0 +1,42 @@
+"""`--workers` and `--resume`, options of commands that calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zeropoint.cli.refusals import fail
+from zeropoint.workers import MOST_WORKERS
+
+RESUME = click.option("--resume", is_flag=True, help="Continue an interrupted calibration.")
+
+
+def workers_option(what: str) -> Callable[[Any], Any]:
+    """`--workers`; `what` is the end of a sentence: the number of processes ..."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(-1, MOST_WORKERS),
+        default=1,
+        show_default=True,
+        help=f"Number of processes {what}; -1 for one per processor. The result is the same.",
+    )
+
+
+def check_workers(workers: int) -> None:
+    """Fail for 0 workers."""
+    if not workers:
+        fail("found --workers 0, expected one or more, or -1 for all processors")
+
+
+def work_for(output: Path, workers: int, resume: bool) -> Any:
+    """The distribution of calibration over processes; its journal is a hidden file next to the output."""
+    from zeropoint.calibrate import Work
+
+    check_workers(workers)
+    journal = output.with_name(f".{output.name}.journal")
+    if journal.exists() and not resume:
+        click.echo(f"{journal}: found the journal of an interrupted calibration; --resume continues from it", err=True)
+    return Work(workers, journal, resume)
