@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -77,6 +78,11 @@ class ExportKernel:
             if isinstance(op, kind):
                 return op
         raise ExportError(f"found no {kind.name} in kernel '{self.name}', expected one", self.region)
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The array of a constant in the body, or at a port, or of a broadcast of one; None for a computed value."""
+        ports = zip(self.region.body.block.args, self.region.inputs, strict=True)
+        return broadcast_array(value, self.weights, dict(ports))
 
     @property
     def bounds(self) -> tuple[float, float]:

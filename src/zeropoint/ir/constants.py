@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, LocationAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 
 
@@ -41,6 +43,20 @@ def constant_array(value: SSAValue, weights: Weights) -> Array | None:
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
         return elements(value.op, weights)
     return None
+
+
+def broadcast_array(
+    value: SSAValue, weights: Weights, given: Mapping[SSAValue, SSAValue] | None = None
+) -> Array | None:
+    """The array behind a constant or a broadcast of one, read-only, in the shape of the value; None for other values.
+
+    `given` has the values that stand for a region's arguments.
+    """
+    value = value if given is None else given.get(value, value)
+    if isinstance(value, OpResult) and isinstance(op := value.op, BroadcastInDimOp):
+        inner = broadcast_array(op.operand, weights, given)
+        return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(value))
+    return constant_array(value, weights)
 
 
 def splat_value(value: SSAValue, weights: Weights) -> float | None:

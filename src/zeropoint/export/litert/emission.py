@@ -10,12 +10,10 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.builder import ModelBuilder, Options
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
-from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -82,11 +80,7 @@ class LitertEmission:
 
     def array(self, value: SSAValue) -> Array | None:
         """The array of a constant or of a broadcast constant; None for a computed value."""
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp):
-            inner = self.array(op.operand)
-            return None if inner is None else broadcast(inner, op)
-        return constant_array(value, self.weights)
+        return broadcast_array(value, self.weights)
 
     def constant(self, array: Array, kind: Attribute, name: str) -> int:
         """A constant tensor: quantized to integers if `kind` is a quantized type, else the array itself."""
@@ -115,18 +109,6 @@ class LitertEmission:
         wide = data.storage.type.width > BIAS_BITS // 4
         stored = np.zeros(count, np.int64 if wide else np.int32)
         return self.builder.part("bias", stored, self.product_type(data, weight))
-
-    def array_inside(self, kernel: ExportKernel, value: SSAValue) -> Array | None:
-        """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
-        arguments = kernel.region.body.block.args
-        for index, argument in enumerate(arguments):
-            if argument is value:
-                return self.array(kernel.region.inputs[index])
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp):
-            inner = self.array_inside(kernel, op.operand)
-            return None if inner is None else broadcast(inner, op)
-        return constant_array(value, self.weights)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> int:
         """A constant of one operator, i32: a shape, axes, paddings."""
@@ -180,8 +162,3 @@ def _stored(array: Array, kind: Attribute) -> tuple[Array, UniformQuantizedType 
 
 def _owner(value: SSAValue) -> Operation | None:
     return value.owner if isinstance(value.owner, Operation) else None
-
-
-def broadcast(array: Array, op: BroadcastInDimOp) -> Array:
-    """The array broadcast as by `broadcast_in_dim`."""
-    return np.broadcast_to(array.reshape(op.aligned_shape), shape_of(op.result))

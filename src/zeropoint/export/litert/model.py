@@ -12,8 +12,7 @@ from xdsl.dialects.func import ReturnOp
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
-from zeropoint.export.errors import ExportError
-from zeropoint.export.inline import inline
+from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
@@ -26,9 +25,13 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.progress import Progress, silent
 
-KERNELS = {**contractions.KERNELS, **rows.KERNELS}
-IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
-"""Kernels that use the same operator in float."""
+KERNELS = KernelRules(
+    "LiteRT",
+    {**contractions.KERNELS, **rows.KERNELS},
+    in_float_too={*contractions.KERNELS, "average_pool", "max_pool"},
+    float_op=float_op,
+    stands_for=LitertEmission.stands_for,
+)
 
 
 def litert_model(
@@ -48,7 +51,7 @@ def litert_model(
         inputs[port.name] = emit.declare(argument, kind, port.name)
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
-            _region(ExportKernel(op, program.weights), emit)
+            KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
             float_op(op, emit)
     terminator = program.entry.last_op
@@ -60,17 +63,6 @@ def litert_model(
         # Readers find outputs by name; the value's own name may be that of an inner op.
         emit.builder.tensors[index].name = port.name.encode()
     return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
-
-
-def _region(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
-    rule = KERNELS.get(kernel.name)
-    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
-        inline(kernel, emit.stands_for, lambda op: float_op(op, emit))
-    elif rule is None:
-        raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", kernel.region)
-    else:
-        rule(kernel, emit)
 
 
 def _metadata(program: Program) -> Mapping[str, object]:

@@ -63,7 +63,7 @@ def sliced(emit: LitertEmission, source: int, begin: Sequence[int], end: Sequenc
 def pad(kernel: ExportKernel, emit: LitertEmission) -> None:
     """PAD or PADV2; negative padding becomes a STRIDED_SLICE."""
     op = kernel.first(PadOp)
-    fill = emit.array_inside(kernel, op.padding_value)
+    fill = kernel.array(op.padding_value)
     if fill is None:
         raise ExportError("found a computed padding value, expected a constant", kernel.region)
     source, result = emit.operand(kernel.region.inputs[0], kernel.specs[0]), kernel.region.outputs[0]

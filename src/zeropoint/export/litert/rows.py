@@ -100,7 +100,7 @@ def pool(op_name: str) -> Convert:
 def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindow) -> int | None:
     """SAME if counts exclude the padding, VALID without padding, None (a preceding PAD) if counts include it."""
     division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
-    numbers = emit.array_inside(kernel, division.operands[1])
+    numbers = kernel.array(division.operands[1])
     if numbers is None:
         raise ExportError("found a computed count, expected a constant", kernel.region)
     counts = np.rint(numbers if isinstance(division, DivideOp) else 1 / numbers)
@@ -147,7 +147,7 @@ def _check_count(kernel: ExportKernel, emit: LitertEmission, op: ReduceOp) -> No
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:
         return
-    number = emit.array_inside(kernel, division.operands[1])
+    number = kernel.array(division.operands[1])
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
     expected = terms if isinstance(division, DivideOp) else 1 / terms
     if number is None or not np.allclose(number, expected, rtol=1e-6):
@@ -236,7 +236,7 @@ def _side(kernel: ExportKernel, emit: LitertEmission, value: SSAValue) -> int:
     """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts its operands."""
     block, owner = kernel.region.body.block, value.owner
     if isinstance(owner, Operation) and owner.parent is block and owner.operands:
-        array = emit.array_inside(kernel, value)
+        array = kernel.array(value)
         if array is not None:
             port = kernel.port(owner.operands[0]) if owner.operands[0] in block.args else None
             kind = kernel.output_spec if port is None else kernel.specs[port]

@@ -19,10 +19,9 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
-from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -99,12 +98,8 @@ class OnnxEmission:
         return self._stored(real, kind, tensor.shape, name)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of a constant; None for a computed value."""
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp):
-            inner = self.array(op.operand)
-            return None if inner is None else np.broadcast_to(spread(inner, op), shape_of(op.result))
-        return constant_array(value, self.weights)
+        """The array of a constant or of a broadcast constant; None for a computed value."""
+        return broadcast_array(value, self.weights)
 
     def constant(self, array: Array, kind: Attribute, name: str) -> Tensor:
         """A constant: quantized to integers if `kind` is a quantized type, else the array itself."""
@@ -260,11 +255,6 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
     if storage.width == NARROW:
         return np.dtype(ml_dtypes.int4 if storage.signed else ml_dtypes.uint4)
     return storage.dtype
-
-
-def spread(array: Array, op: BroadcastInDimOp) -> Array:
-    """The operand of a broadcast, reshaped to the rank of the result; repeated dimensions have size 1."""
-    return array.reshape(op.aligned_shape)
 
 
 def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:

@@ -6,14 +6,11 @@ one operator that it represents; its ports have the parameters assigned by propa
 
 from __future__ import annotations
 
-from functools import partial
-
 from onnx import ModelProto
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
-from zeropoint.export.errors import ExportError
-from zeropoint.export.inline import inline
+from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
@@ -27,9 +24,20 @@ from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.progress import Progress, silent
 
-KERNELS = {**contractions.KERNELS, **rows.KERNELS}
-IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"})
-"""Kernels that use the same operator in float."""
+
+def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
+    if isinstance(other.owner, BroadcastInDimOp) and emit.array(other) is None:
+        settled(emit, other)
+    emit.put(value, emit.operand(other, element_of(other)))
+
+
+KERNELS = KernelRules(
+    "onnxruntime",
+    {**contractions.KERNELS, **rows.KERNELS},
+    in_float_too={*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"},
+    float_op=float_op,
+    stands_for=_stands_for,
+)
 
 
 def onnx_model(
@@ -58,7 +66,10 @@ def onnx_model(
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
-            _region(ExportKernel(op, program.weights), emit)
+            for value in op.inputs:
+                if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:
+                    settled(emit, value)
+            KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
             float_op(op, emit)
     for port, value in zip(program.outputs, terminator.operands, strict=True):
@@ -68,23 +79,3 @@ def onnx_model(
         tensor = emit.operand(value, kind)
         emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
     return emit.builder.finish("main", {"target": target, "profile": program.profile})
-
-
-def _region(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
-    for value in kernel.region.inputs:
-        if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:
-            settled(emit, value)
-    rule = KERNELS.get(kernel.name)
-    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
-        inline(kernel, partial(_stands_for, emit), lambda op: float_op(op, emit))
-    elif rule is None:
-        raise ExportError(f"found kernel '{kernel.name}', expected one that onnxruntime has", kernel.region)
-    else:
-        rule(kernel, emit)
-
-
-def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
-    if isinstance(other.owner, BroadcastInDimOp) and emit.array(other) is None:
-        settled(emit, other)
-    emit.put(value, emit.operand(other, element_of(other)))

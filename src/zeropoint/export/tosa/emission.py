@@ -12,11 +12,11 @@ from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import dequantized, quantized
 from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, TosaValue
 from zeropoint.export.tosa.moves import reshaped
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 
@@ -90,20 +90,7 @@ class TosaEmission:
 
     def array(self, value: SSAValue) -> Array | None:
         """The array of a constant or of a broadcast constant; None for a computed value."""
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp):
-            inner = self.array(op.operand)
-            return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
-        return constant_array(value, self.weights)
-
-    def array_inside(self, kernel: ExportKernel, value: SSAValue) -> Array | None:
-        """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
-        arguments = kernel.region.body.block.args
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp):
-            inner = self.array_inside(kernel, op.operand)
-            return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(op.result))
-        return self.array(kernel.region.inputs[kernel.port(value)] if value in arguments else value)
+        return broadcast_array(value, self.weights)
 
     def constant(self, array: Array, kind: Attribute) -> TosaValue:
         """A constant: storage integers if `kind` is a quantized type, else the array itself; 64-bit integers as i32."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
-from zeropoint.export.inline import inline
+from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
@@ -24,9 +24,13 @@ from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.progress import Progress, silent
 
 PROFILE = "tosa-double"
-KERNELS = {**contractions.KERNELS, **rows.KERNELS}
-IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
-"""Kernels that use the same operator in float."""
+KERNELS = KernelRules(
+    "TOSA",
+    {**contractions.KERNELS, **rows.KERNELS},
+    in_float_too={*contractions.KERNELS, "average_pool", "max_pool"},
+    float_op=float_op,
+    stands_for=TosaEmission.stands_for,
+)
 
 
 def tosa_text(
@@ -49,7 +53,7 @@ def tosa_text(
     for op in progress(list(program.entry.ops)[:-1], "export"):
         emit.at(op)
         if isinstance(op, QuantizeRegionOp):
-            _region(ExportKernel(op, program.weights), emit)
+            KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp):
             float_op(op, emit)
     terminator = program.entry.last_op
@@ -75,14 +79,3 @@ def _note(stored: dict[str, dict[str, object]], name: str, kind: object) -> None
     """Record scale and zero point of an input or output of storage integers."""
     if isinstance(kind, UniformQuantizedType):
         stored[name] = {"scale": kind.scale, "zero_point": int(kind.zero_point)}
-
-
-def _region(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """Emit a kernel. One that was left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
-    rule = KERNELS.get(kernel.name)
-    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
-        inline(kernel, emit.stands_for, lambda op: float_op(op, emit))
-    elif rule is None:
-        raise ExportError(f"found kernel '{kernel.name}', expected one that TOSA has", kernel.region)
-    else:
-        rule(kernel, emit)

@@ -134,7 +134,7 @@ def division_of(kernel: ExportKernel) -> DivideOp | MultiplyOp | None:
 
 def divisor_of(kernel: ExportKernel, emit: TosaEmission, division: DivideOp | MultiplyOp) -> Array:
     """The right operand of a division. Raises ExportError for a computed one."""
-    numbers = emit.array_inside(kernel, division.operands[1])
+    numbers = kernel.array(division.operands[1])
     if numbers is None:
         raise ExportError("found a computed count, expected a constant", kernel.region)
     return numbers.astype(np.float64)
@@ -255,7 +255,7 @@ _NAMES = {"i1": "bool", "i8": "int8", "i32": "int32", "f32": "float32"}
 def pad(kernel: ExportKernel, emit: TosaEmission) -> None:
     """PAD with the stored padding value; interior padding by PAD of another dimension, negative padding by SLICE."""
     op = kernel.first(PadOp)
-    number = emit.array_inside(kernel, op.padding_value)
+    number = kernel.array(op.padding_value)
     if number is None:
         raise ExportError("found a computed padding value, expected a constant", kernel.region)
     fill = stored_array(number, quantized_type(kernel, kernel.output_spec)).astype(np.int8)

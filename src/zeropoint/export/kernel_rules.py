@@ -1,0 +1,57 @@
+"""How a format expresses kernels: each by the operators of its rule, or by the float ops of its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.ir.stablehlo import ConstantOp
+
+EmissionT = TypeVar("EmissionT")
+
+
+@dataclass(frozen=True)
+class KernelRules(Generic[EmissionT]):
+    """The kernels of a runtime, and how their operators are emitted into a model under construction."""
+
+    runtime: str
+    """Its name, for errors."""
+    rules: Mapping[str, Callable[[ExportKernel, EmissionT], None]]
+    """Emits the operators of each logical kernel."""
+    in_float_too: Collection[str]
+    """Kernels that use the same operator in float."""
+    float_op: Callable[[Operation, EmissionT], None]
+    """Emits a float op."""
+    stands_for: Callable[[EmissionT, SSAValue, SSAValue], None]
+    """Aliases a value to another one, in float."""
+
+    def emit(self, kernel: ExportKernel, emission: EmissionT) -> None:
+        """Emit a kernel. One that was left in float becomes its float ops, unless it is in `in_float_too`.
+
+        Raises ExportError for a kernel that the runtime does not have.
+        """
+        rule = self.rules.get(kernel.name)
+        if not kernel.is_quantized and kernel.name not in self.in_float_too:
+            self._inline(kernel, emission)
+        elif rule is None:
+            raise ExportError(f"found kernel '{kernel.name}', expected one that {self.runtime} has", kernel.region)
+        else:
+            rule(kernel, emission)
+
+    def _inline(self, kernel: ExportKernel, emission: EmissionT) -> None:
+        """The float ops of the body: its arguments stand for the operands, the results for what the body returns."""
+        block = kernel.region.body.block
+        for argument, value in zip(block.args, kernel.region.inputs, strict=True):
+            self.stands_for(emission, argument, value)
+        for op in kernel.ops:
+            if not isinstance(op, ConstantOp):
+                self.float_op(op, emission)
+        returned = block.last_op
+        assert returned is not None
+        for output, value in zip(kernel.region.outputs, returned.operands, strict=True):
+            self.stands_for(emission, output, value)
