@@ -42,9 +42,8 @@ def _numbers(attribute: Groups) -> list[int]:
     return [int(entry) for entry in (np.broadcast_to(entries, size) if len(entries) == 1 else entries)]
 
 
-def _check_groups(
-    op: IRDLOperation, groups: Groups, *, same_size: bool, is_global: bool = False, size: int | None = None
-) -> None:
+def _check_groups(op: IRDLOperation, *, same_size: bool, is_global: bool = False, size: int | None = None) -> None:
+    groups = cast("Groups", op.properties["replica_groups"])
     if groups.get_element_type() != i64:
         raise VerifyException(
             "attribute 'replica_groups' failed to satisfy constraint: 64-bit signless integer elements attribute or "
@@ -80,10 +79,6 @@ def _is_global(op: IRDLOperation) -> bool:
     return isinstance(op.properties.get("use_global_device_ids"), UnitAttr)
 
 
-def _groups_of(op: IRDLOperation) -> Groups:
-    return cast("Groups", op.properties["replica_groups"])
-
-
 def _check_channel_id(op: IRDLOperation, least: int, sentence: str) -> None:
     if _is_global(op) and channel_id(op) < least:
         raise VerifyException(sentence.format(channel_id(op)))
@@ -94,7 +89,7 @@ def check_all_reduce(op: IRDLOperation, body: Block) -> None:
 
     Raises VerifyException.
     """
-    _check_groups(op, _groups_of(op), same_size=False, is_global=_is_global(op))
+    _check_groups(op, same_size=False, is_global=_is_global(op))
     _check_channel_id(op, 1, "channel_id must be positive when useGlobalDeviceIds is set but got: {}")
     returned: list[Attribute] = []
     for operand in op.operand_types:
@@ -109,7 +104,7 @@ def check_reduce_scatter(op: IRDLOperation, dimension: int, body: Block) -> None
     Raises VerifyException.
     """
     check_not_negative("scatter_dimension", dimension)
-    _check_groups(op, _groups_of(op), same_size=True, is_global=_is_global(op))
+    _check_groups(op, same_size=True, is_global=_is_global(op))
     _check_channel_id(op, 1, "channel_id must be positive when useGlobalDeviceIds is set but got: {}")
     (operand,), (result,) = op.operand_types, op.result_types
     returned = check_reducer(body, [operand], [TensorType(element_of(operand), [])], ())
@@ -159,7 +154,7 @@ def check_all_gather(op: IRDLOperation, dimension: int) -> None:
             raise VerifyException("all_gather_dim must be a valid index of operand")
         if given[dimension] == 0:
             raise VerifyException("dimension size of operand at 'all_gather_dim' cannot be zero")
-        _check_groups(op, _groups_of(op), same_size=True, is_global=_is_global(op))
+        _check_groups(op, same_size=True, is_global=_is_global(op))
         _check_channel_id(op, 0, "channel_id cannot be negative when useGlobalDeviceIds is set")
         _check_gathered(given, made, dimension)
 
@@ -190,7 +185,7 @@ def check_all_to_all(op: IRDLOperation, split: int, concat: int, count: int) -> 
             "attribute 'split_count' failed to satisfy constraint: 64-bit signless integer attribute whose value is "
             "positive"
         )
-    _check_groups(op, _groups_of(op), same_size=True, size=count)
+    _check_groups(op, same_size=True, size=count)
     inferred: list[tuple[list[int], Attribute]] = []
     for operand in op.operand_types:
         shape = list(shape_of(operand))
