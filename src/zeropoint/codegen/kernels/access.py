@@ -13,12 +13,12 @@ from zeropoint.codegen.kernels.elements import Body, Gather, Interpolate, LookUp
 from zeropoint.codegen.kernels.halves import stored, widened
 from zeropoint.codegen.kernels.interpolation import interpolated
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
-from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
+from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import looked_up, parts_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, element, i64, lanes, vector
+from zeropoint.codegen.llvm.types import WIDTHS, Value, element, i64, lanes, splat, vector
 from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.storage import half_range
 
@@ -130,7 +130,7 @@ class Elements:
         if isinstance(what, Read):
             return self._load(what.operand, count, along, sources)
         if isinstance(what, Number):
-            return filled(vector(count, i.type), what.number)
+            return splat(vector(count, i.type), what.number)
         if isinstance(what, LookUp | Interpolate):
             return self._of_table(what, values[i.arguments[0]], sources)
         if isinstance(what, Gather):
@@ -212,7 +212,7 @@ class Elements:
 
     def _turned(self, value: Value) -> Value:
         """Convert stored i8 to 8-bit activations (with the instruction set's offset), or back."""
-        return self.f.binary("xor", value, constant(value.type, -128)) if self.isa.offset else value
+        return self.f.binary("xor", value, -128) if self.isa.offset else value
 
     def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
         """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
@@ -233,7 +233,7 @@ class Elements:
         access = self.reads[operand]
         count = lanes(value.type)
         bits = WIDTHS[element(value.type)]
-        biased = f.binary("xor", value, constant(value.type, -half_range(bits)))
+        biased = f.binary("xor", value, -half_range(bits))
         if (operand, count) in self._tables:
             isa = self.isa.of_bytes(count)
             assert isa is not None

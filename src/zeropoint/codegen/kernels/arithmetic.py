@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored, side_by_side
-from zeropoint.codegen.kernels.scalars import filled, plus_product
+from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -253,8 +253,7 @@ class Floats:
         if self.bounds is None:
             return value
         low, high = self.bounds
-        value = f.call(value.type, f"llvm.maximum.v{isa.width}f32", value, filled(value.type, low))
-        return f.call(value.type, f"llvm.minimum.v{isa.width}f32", value, filled(value.type, high))
+        return f.intrinsic("minimum", f.intrinsic("maximum", value, low), high)
 
     def pack(self, isa: InstructionSet, groups: Groups, weights: FloatArray, bias: FloatArray) -> bytes:
         """Weights (steps, channels) f32 and biases (channels,) for groups of (vectors, channels)."""

@@ -175,7 +175,7 @@ class _Group:
                 f.store(weights, there, align=16)
             else:
                 # w >> 1 and w - (w >> 1): products of such halves cannot saturate 16 bits.
-                low = f.binary("ashr", weights, constant(weights.type, 1))
+                low = f.binary("ashr", weights, 1)
                 f.store(low, there, align=16)
                 f.store(f.binary("sub", weights, low), there, self.count * isa.bytes, align=16)
             dot = narrow.pairs if self.arithmetic.pairs else narrow.dot
@@ -214,4 +214,4 @@ class _Group:
             order = [CHUNK * term + c for c in range(CHUNK) for term in range(together)]
             weights = f.shuffle(f.bits(words, type_), None, order)
         turned = self.arithmetic.offset(self.isa)
-        return f.binary("xor", weights, constant(type_, -128)) if turned else weights
+        return f.binary("xor", weights, -128) if turned else weights

@@ -91,12 +91,12 @@ class Blocks:
 
     def narrowed(self, f: Function, isa: InstructionSet, wide: Sequence[Value], parameters: Value, count: int) -> Sums:
         """The accumulators of every pixel: (wide >> 15) modulo 2^32, plus the biases."""
-        biases, type_ = self.inner.starts(f, isa, parameters, count), wide[0].type
+        biases = self.inner.starts(f, isa, parameters, count)
         sums: list[Value] = []
         for even, odd in zip(wide[::2], wide[1::2], strict=True):
-            low = f.bits(f.binary("lshr", even, constant(type_, FRACTION)), isa.i32)
+            low = f.bits(f.binary("lshr", even, FRACTION), isa.i32)
             # Shifted up instead of down, so that the result is in the upper half, where the odd element belongs.
-            high = f.bits(f.binary("shl", odd, constant(type_, 32 - FRACTION)), isa.i32)
+            high = f.bits(f.binary("shl", odd, 32 - FRACTION), isa.i32)
             # Even elements come from one vector and odd ones from the other, each in its own place.
             order = [n if n % 2 == 0 else isa.width + n for n in range(isa.width)]
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
@@ -143,7 +143,7 @@ class Blocks:
 def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]:
     """The even and the odd elements of a vector of i32 as i64, with their signs."""
     pairs = f.bits(acc, vector(isa.width // 2, "i64"))
-    return _extended(f, pairs), f.binary("ashr", pairs, constant(pairs.type, 32))
+    return _extended(f, pairs), f.binary("ashr", pairs, 32)
 
 
 def _extended(f: Function, value: Value) -> Value:

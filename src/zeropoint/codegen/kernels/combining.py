@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from zeropoint.codegen.kernels.elements import Elementwise, Scalar, apply
-from zeropoint.codegen.kernels.scalars import FLOATS, filled
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, lanes
+from zeropoint.codegen.llvm.types import FLOATS, Value, constant, lanes
 from zeropoint.numerics.storage import integer_range
 
 
@@ -31,7 +30,7 @@ def filled_up(f: Function, part: Value, first: int, count: int, number: float) -
     """A vector of `count` elements: those of `part` from index `first` on, `number` elsewhere."""
     some = lanes(part.type)
     order = [n - first if first <= n < first + some else some for n in range(count)]
-    return f.shuffle(part, filled(part.type, number), order)
+    return f.shuffle(part, constant(part.type, number), order)
 
 
 def is_ordered(op: str, type_: str) -> bool:

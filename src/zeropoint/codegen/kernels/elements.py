@@ -18,9 +18,9 @@ from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, 
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
-from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS, compared, converted, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import converted
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, element, lanes, vector
+from zeropoint.codegen.llvm.types import FLOATS, WIDTHS, Value, constant, element, lanes, like, splat, vector
 from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
 from zeropoint.numerics.division import Division
 
@@ -156,8 +156,8 @@ Body = tuple[Scalar, ...]
 
 def _sign(f: Function, x: Value) -> Value:
     # StableHLO's sign keeps zeros with their sign and NaN, so both are returned as they are (`ueq` is true for them).
-    unit = intrinsic(f, "copysign", filled(x.type, 1.0), x)
-    return f.select(compared(f, "fcmp ueq", x, filled(x.type, 0.0)), x, unit)
+    unit = f.intrinsic("copysign", constant(x.type, 1.0), x)
+    return f.select(f.compare("ueq", x, 0.0), x, unit)
 
 
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
@@ -165,15 +165,15 @@ _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "o
 _BOOLEAN = {"add": "or", "and": "and", "multiply": "and", "or": "or", "xor": "xor"}
 _FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
-    "abs": lambda f, x: intrinsic(f, "fabs", x),
-    "ceil": lambda f, x: intrinsic(f, "ceil", x),
-    "floor": lambda f, x: intrinsic(f, "floor", x),
-    "is_finite": lambda f, x: compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, math.inf)),
+    "abs": lambda f, x: f.intrinsic("fabs", x),
+    "ceil": lambda f, x: f.intrinsic("ceil", x),
+    "floor": lambda f, x: f.intrinsic("floor", x),
+    "is_finite": lambda f, x: f.compare("olt", f.intrinsic("fabs", x), math.inf),
     "negate": lambda f, x: f.let(x.type, f"fneg {x}"),
-    "round_nearest_afz": lambda f, x: intrinsic(f, "round", x),
-    "round_nearest_even": lambda f, x: intrinsic(f, "roundeven", x),
+    "round_nearest_afz": lambda f, x: f.intrinsic("round", x),
+    "round_nearest_even": lambda f, x: f.intrinsic("roundeven", x),
     "sign": _sign,
-    "sqrt": lambda f, x: intrinsic(f, "sqrt", x),
+    "sqrt": lambda f, x: f.intrinsic("sqrt", x),
 }
 """Unary float functions that are single operations: exact or rounded once."""
 
@@ -220,7 +220,7 @@ class Region:
             if isinstance(i.what, Argument):
                 values.append(arguments[i.what.index])
             elif isinstance(i.what, Number):
-                values.append(filled(vector(count, i.type), i.what.number))
+                values.append(splat(vector(count, i.type), i.what.number))
             elif isinstance(i.what, LookUp):
                 assert look_up is not None
                 values.append(look_up(i, values[i.arguments[0]]))
@@ -272,10 +272,10 @@ def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) ->
     """maximum or minimum. For floats as in IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
     if element(left.type) in FLOATS:
         # llvm.maximum, not llvm.maxnum: maxnum returns the other operand for NaN, and either zero for -0 and +0.
-        return intrinsic(f, f"{name}imum", left, right)
+        return f.intrinsic(f"{name}imum", left, right)
     if element(left.type) == "i1":
         return f.binary("or" if name == "max" else "and", left, right)
-    return intrinsic(f, f"{'s' if signed else 'u'}{name}", left, right)
+    return f.intrinsic(f"{'s' if signed else 'u'}{name}", left, right)
 
 
 Special = Callable[[Function, Scalar, Sequence[Scalar], Sequence[Value]], Value]
@@ -286,18 +286,18 @@ def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequenc
     direction, total, of = i.what.direction, i.what.total, operands[0]
     if of.type in FLOATS and not total:
         # Ordered comparisons are false for NaN. `ne` alone must be true for it, as the negation of `eq`.
-        return compared(f, f"fcmp {'une' if direction == 'ne' else 'o' + direction}", *values)
+        return f.compare("une" if direction == "ne" else "o" + direction, *values)
     values = [_total_order(f, value) for value in values] if total else values
     sign = "s" if total or (of.signed and of.type != "i1") else "u"
-    return compared(f, f"icmp {direction if direction in ('eq', 'ne') else sign + direction}", *values)
+    return f.compare(direction if direction in ("eq", "ne") else sign + direction, *values)
 
 
 def _total_order(f: Function, x: Value) -> Value:
     """Map floats to integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
     bits = f.bits(x, like(x, f"i{WIDTHS[element(x.type)]}"))
-    negative = compared(f, "icmp slt", bits, filled(bits.type, 0))
+    negative = f.compare("slt", bits, 0)
     # Negative floats descend as their bits ascend; flipping all bits but the sign turns their order around.
-    turned = f.binary("xor", bits, filled(bits.type, (1 << WIDTHS[element(x.type)] - 1) - 1))
+    turned = f.binary("xor", bits, (1 << WIDTHS[element(x.type)] - 1) - 1)
     return f.select(negative, turned, bits)
 
 
@@ -316,7 +316,7 @@ def _narrow(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence
 def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     assert isinstance(i.what, Requantize)
     acc, multiplier, *shift = values
-    zero = filled(like(acc, "i32"), i.what.zero_point)
+    zero = constant(like(acc, "i32"), i.what.zero_point)
     past = i.what.zero_point != 0 and i.type == "i32"
     shifted = shift[0] if shift else None
     total = requantized(f, i.what.behaviour, acc, multiplier, shifted, zero, past_words=past)
@@ -333,7 +333,7 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
     assert total is not None
     # For N = 0 this adds 0: there is nothing to round.
     total = f.add(total, 1 << by.shift >> 1)
-    shifted = f.add(f.binary("ashr", total, filled(total.type, by.shift)), by.zero_point)
+    shifted = f.add(f.binary("ashr", total, by.shift), by.zero_point)
     return converted(f, f.clamp(shifted, by.storage_min, by.storage_max), i.type, signed=True)
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, element, lanes, vector
+from zeropoint.codegen.llvm.types import Value, constant, element, lanes, like, vector
 from zeropoint.numerics.approximations import BINARY, IN_DOUBLE, IN_FLOAT
 from zeropoint.numerics.steps import Steps
 
@@ -21,7 +20,7 @@ def _instruction(name: str) -> Callable[[VectorSteps, Value, Value | float], Val
     """A step that is one instruction on two operands."""
 
     def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
-        return steps.f.binary(name, a, b if isinstance(b, Value) else filled(a.type, b))
+        return steps.f.binary(name, a, b)
 
     return step
 
@@ -30,7 +29,7 @@ def _comparison(name: str) -> Callable[[VectorSteps, Value, Value | float], Valu
     """A step that compares two operands."""
 
     def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
-        return compared(steps.f, name, a, b if isinstance(b, Value) else filled(a.type, b))
+        return steps.f.compare(name, a, b)
 
     return step
 
@@ -39,7 +38,7 @@ def _intrinsic(name: str) -> Callable[..., Value]:
     """A step that is an intrinsic of its operands."""
 
     def step(steps: VectorSteps, *operands: Value) -> Value:
-        return intrinsic(steps.f, name, *operands)
+        return steps.f.intrinsic(name, *operands)
 
     return step
 
@@ -51,7 +50,7 @@ class VectorSteps:
         self.f = f
 
     def number(self, like: Value, value: float) -> Value:
-        return filled(like.type, value)
+        return constant(like.type, value)
 
     integer = number
 
@@ -64,9 +63,9 @@ class VectorSteps:
     signed = _intrinsic("copysign")
     nearest = _intrinsic("roundeven")
     towards_zero = _intrinsic("trunc")
-    is_less = _comparison("fcmp olt")
-    is_greater = _comparison("fcmp ogt")
-    is_equal = _comparison("fcmp oeq")
+    is_less = _comparison("olt")
+    is_greater = _comparison("ogt")
+    is_equal = _comparison("oeq")
     both = masked = _instruction("and")
     either = merged = _instruction("or")
     added = _instruction("add")
@@ -75,13 +74,13 @@ class VectorSteps:
     up = _instruction("shl")
     down = _instruction("lshr")
     halved = _instruction("ashr")
-    is_below = _comparison("icmp ult")
+    is_below = _comparison("ult")
 
     def negated(self, x: Value) -> Value:
         return self.f.let(x.type, f"fneg {x}")
 
     def is_nan(self, x: Value) -> Value:
-        return compared(self.f, "fcmp uno", x, x)
+        return self.f.compare("uno", x, x)
 
     def inverse(self, mask: Value) -> Value:
         return self.f.binary("xor", mask, Value(mask.type, "splat (i1 true)"))
@@ -112,13 +111,13 @@ class VectorSteps:
     def upper_product(self, a: Value, b: Value) -> Value:
         f, wide = self.f, vector(lanes(a.type), "i128")
         product = f.binary("mul", f.cast("zext", a, wide), f.cast("zext", b, wide))
-        return f.cast("trunc", f.binary("lshr", product, filled(wide, 64)), a.type)
+        return f.cast("trunc", f.binary("lshr", product, 64), a.type)
 
     def window(self, words: Sequence[int], start: Value, count: int) -> list[Value]:
         f, table = self.f, self.f.module.table(words)
         index, shift = self.down(start, 6), self.masked(start, 63)
         read = [f.gather(start.type, table, self.up(f.add(index, n), 3), 8) for n in range(count + 1)]
-        return [intrinsic(f, "fshl", read[n], read[n + 1], shift) for n in range(count)]
+        return [f.intrinsic("fshl", read[n], read[n + 1], shift) for n in range(count)]
 
     def is_set(self, n: Value, bit: int) -> Value:
         return self.f.compare("ne", self.masked(n, bit), 0)
@@ -149,5 +148,5 @@ DOUBLE_BINARY = _on_vectors(BINARY)
 
 def power_of_two(f: Function, n: Value) -> Value:
     """2^n as double, for i64 n in -1022..1023."""
-    bits = f.binary("shl", f.add(n, 1023), filled(n.type, 52))
+    bits = f.binary("shl", f.add(n, 1023), 52)
     return f.bits(bits, like(n, "double"))

@@ -12,9 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, element
+from zeropoint.codegen.llvm.types import Value, constant, element, like
 
 HALVES: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dtypes.bfloat16): "bfloat"}
 """Forms of the formats, by dtype."""
@@ -22,26 +21,26 @@ HALVES: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dt
 
 def _magnitude(f: Function, x: Value) -> Value:
     """The bits of |x| of f32."""
-    return f.bits(intrinsic(f, "fabs", x), like(x, "i32"))
+    return f.bits(f.intrinsic("fabs", x), like(x, "i32"))
 
 
 def _to_even(f: Function, bits: Value, dropped: int) -> Value:
     """Round away the last `dropped` bits, ties to even."""
-    last = f.binary("and", f.binary("lshr", bits, filled(bits.type, dropped)), filled(bits.type, 1))
+    last = f.binary("and", f.binary("lshr", bits, dropped), 1)
     # Half minus one, plus the last kept bit: a tie carries only into an odd number.
     raised = f.add(f.binary("add", bits, last), (1 << dropped - 1) - 1)
-    return f.binary("and", raised, filled(bits.type, -1 << dropped))
+    return f.binary("and", raised, -1 << dropped)
 
 
 def _to_odd(f: Function, x: Value) -> Value:
     """f64 to f32, rounded to odd: truncated, with the last bit set if inexact. Rounding again is then correct."""
     near = f.cast("fptrunc", x, like(x, "float"))
     back = f.cast("fpext", near, x.type)
-    beyond = compared(f, "fcmp ogt", intrinsic(f, "fabs", back), intrinsic(f, "fabs", x))
+    beyond = f.compare("ogt", f.intrinsic("fabs", back), f.intrinsic("fabs", x))
     bits = f.bits(near, like(x, "i32"))
     below = f.binary("add", bits, f.cast("sext", beyond, bits.type))
     # Rounding to odd keeps a sticky bit, so that the second rounding gives what one rounding would.
-    odd = f.cast("zext", compared(f, "fcmp one", back, x), bits.type)
+    odd = f.cast("zext", f.compare("one", back, x), bits.type)
     return f.bits(f.binary("or", below, odd), near.type)
 
 
@@ -55,31 +54,31 @@ def narrowed(f: Function, x: Value, form: str) -> Value:
     else:
         rounded = f.bits(_to_even(f, bits, 13), x.type)
         # The greatest f16.
-        beyond = compared(f, "fcmp ogt", rounded, filled(x.type, 65504.0))
-        rounded = f.select(beyond, filled(x.type, float("inf")), rounded)
+        beyond = f.compare("ogt", rounded, 65504.0)
+        rounded = f.select(beyond, constant(x.type, float("inf")), rounded)
         # Below 2^-14 numbers are multiples of 2^-24, which is the last bit of 1/2.
-        half, magnitude = filled(x.type, 0.5), f.bits(bits, x.type)
+        half, magnitude = constant(x.type, 0.5), f.bits(bits, x.type)
         small = f.binary("fsub", f.binary("fadd", magnitude, half), half)
-        rounded = f.select(compared(f, "fcmp olt", magnitude, filled(x.type, 2.0**-14)), small, rounded)
-    signed = intrinsic(f, "copysign", rounded, x)
+        rounded = f.select(f.compare("olt", magnitude, 2.0**-14), small, rounded)
+    signed = f.intrinsic("copysign", rounded, x)
     # Adding to the bits of a NaN could make an infinity of it.
-    return f.select(compared(f, "fcmp uno", x, x), x, signed)
+    return f.select(f.compare("uno", x, x), x, signed)
 
 
 def widened(f: Function, stored: Value, form: str) -> Value:
     """Convert the 16 bits of a format to f32."""
     bits = f.cast("zext", stored, like(stored, "i32"))
     if form == "bfloat":
-        return f.bits(f.binary("shl", bits, filled(bits.type, 16)), like(stored, "float"))
-    sign = f.binary("shl", f.binary("and", bits, filled(bits.type, 0x8000)), filled(bits.type, 16))
-    magnitude = f.binary("and", bits, filled(bits.type, 0x7FFF))
-    moved = f.binary("shl", magnitude, filled(bits.type, 13))
+        return f.bits(f.binary("shl", bits, 16), like(stored, "float"))
+    sign = f.binary("shl", f.binary("and", bits, 0x8000), 16)
+    magnitude = f.binary("and", bits, 0x7FFF)
+    moved = f.binary("shl", magnitude, 13)
     normal = f.add(moved, (127 - 15) << 23)
     small = f.cast("sitofp", magnitude, like(stored, "float"))
     # Subnormal f16 are multiples of 2^-24, and normal in f32.
-    small = f.bits(f.binary("fmul", small, filled(small.type, 2.0**-24)), bits.type)
+    small = f.bits(f.binary("fmul", small, 2.0**-24), bits.type)
     result = f.select(f.compare("slt", magnitude, 0x400), small, normal)
-    special = f.binary("or", moved, filled(bits.type, 0x7F800000))
+    special = f.binary("or", moved, 0x7F800000)
     result = f.select(f.compare("sge", magnitude, 0x7C00), special, result)
     return f.bits(f.binary("or", result, sign), like(stored, "float"))
 
@@ -87,18 +86,18 @@ def widened(f: Function, stored: Value, form: str) -> Value:
 def stored(f: Function, x: Value, form: str) -> Value:
     """Convert f32 values that a format can represent to its 16 bits."""
     bits = f.bits(x, like(x, "i32"))
-    nan = compared(f, "fcmp uno", x, x)
-    sign = f.binary("and", f.binary("lshr", bits, filled(bits.type, 16)), filled(bits.type, 0x8000))
+    nan = f.compare("uno", x, x)
+    sign = f.binary("and", f.binary("lshr", bits, 16), 0x8000)
     magnitude = _magnitude(f, x)
     if form == "bfloat":
-        result = f.select(nan, filled(bits.type, 0x7FC0), f.binary("lshr", magnitude, filled(bits.type, 16)))
+        result = f.select(nan, constant(bits.type, 0x7FC0), f.binary("lshr", magnitude, 16))
     else:
-        result = f.add(f.binary("lshr", magnitude, filled(bits.type, 13)), -((127 - 15) << 10))
-        scaled = f.binary("fmul", intrinsic(f, "fabs", x), filled(x.type, 2.0**24))
-        small = compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, 2.0**-14))
+        result = f.add(f.binary("lshr", magnitude, 13), -((127 - 15) << 10))
+        scaled = f.binary("fmul", f.intrinsic("fabs", x), 2.0**24)
+        small = f.compare("olt", f.intrinsic("fabs", x), 2.0**-14)
         # Convert only small values: `fptosi` of a value out of range is poison.
-        count = f.cast("fptosi", f.select(small, scaled, filled(x.type, 0.0)), bits.type)
+        count = f.cast("fptosi", f.select(small, scaled, constant(x.type, 0.0)), bits.type)
         result = f.select(small, count, result)
-        result = f.select(f.compare("sge", magnitude, 0x47800000), filled(bits.type, 0x7C00), result)
-        result = f.select(nan, filled(bits.type, 0x7E00), result)
+        result = f.select(f.compare("sge", magnitude, 0x47800000), constant(bits.type, 0x7C00), result)
+        result = f.select(nan, constant(bits.type, 0x7E00), result)
     return f.cast("trunc", f.binary("or", result, sign), like(x, "i16"))

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 
 from zeropoint.codegen.kernels.functions import power_of_two
-from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, element, i64
+from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, i64, like, suffix
 
 Binary = Callable[[Function, Value, Value, bool], Value]
 """(f, left, right, whether they are signed)."""
@@ -28,9 +27,9 @@ def _width(x: Value) -> int:
 
 def _guarded(f: Function, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
     """(whether y is 0, whether it is -1, a divisor that is neither)."""
-    zero = compared(f, "icmp eq", y, _zeros(y))
-    minus = compared(f, "icmp eq", y, filled(y.type, -1)) if signed else _zeros(zero)
-    return zero, minus, f.select(f.binary("or", zero, minus), filled(y.type, 1), y)
+    zero = f.compare("eq", y, 0)
+    minus = f.compare("eq", y, -1) if signed else _zeros(zero)
+    return zero, minus, f.select(f.binary("or", zero, minus), constant(y.type, 1), y)
 
 
 def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
@@ -50,13 +49,13 @@ def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
     """x^y, wrapping. For negative y, 1 / x^|y| rounded towards zero: 0 unless x is 1 or -1."""
-    one = filled(x.type, 1)
-    negative = compared(f, "icmp slt", y, _zeros(y)) if signed else None
+    one = constant(x.type, 1)
+    negative = f.compare("slt", y, 0) if signed else None
     exponent = y if negative is None else f.select(negative, f.binary("and", y, one), y)
 
     def square(_: Value, carried: list[Value]) -> list[Value]:
         result, base, rest = carried
-        odd = compared(f, "icmp ne", f.binary("and", rest, one), _zeros(rest))
+        odd = f.compare("ne", f.binary("and", rest, one), 0)
         result = f.select(odd, f.binary("mul", result, base), result)
         return [result, f.binary("mul", base, base), f.binary("lshr", rest, one)]
 
@@ -64,7 +63,7 @@ def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
     if negative is None:
         return result
     magnitude = UNARY_INTEGERS["abs"](f, x)
-    unit = compared(f, "icmp eq", magnitude, one)
+    unit = f.compare("eq", magnitude, one)
     return f.select(f.binary("and", negative, f.binary("xor", unit, Value(unit.type, "splat (i1 true)"))), _zeros(x),
                     result)  # fmt: skip
 
@@ -73,7 +72,7 @@ def _shifted(instruction: str) -> Binary:
     """A logical shift of x by y; 0 if y, as an unsigned integer, is at least the width."""
 
     def shifted(f: Function, x: Value, y: Value, signed: bool) -> Value:
-        inside = compared(f, "icmp ult", y, filled(y.type, _width(x)))
+        inside = f.compare("ult", y, _width(x))
         moved = f.binary(instruction, x, f.select(inside, y, _zeros(y)))
         return f.select(inside, moved, _zeros(x))
 
@@ -82,7 +81,7 @@ def _shifted(instruction: str) -> Binary:
 
 def shift_right_arithmetic(f: Function, x: Value, y: Value, signed: bool) -> Value:
     """An arithmetic right shift of x by y."""
-    return f.binary("ashr", x, intrinsic(f, "umin", y, filled(y.type, _width(x) - 1)))
+    return f.binary("ashr", x, f.intrinsic("umin", y, _width(x) - 1))
 
 
 BINARY_INTEGERS: dict[str, Binary] = {
@@ -100,8 +99,8 @@ UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
     "abs": lambda f, x: f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false")),
     "count_leading_zeros": lambda f, x: f.call(x.type, f"llvm.ctlz.{suffix(x.type)}", x, Value("i1", "false")),
     "negate": lambda f, x: f.binary("sub", _zeros(x), x),
-    "not": lambda f, x: f.binary("xor", x, filled(x.type, -1)),
-    "popcnt": lambda f, x: intrinsic(f, "ctpop", x),
+    "not": lambda f, x: f.binary("xor", x, -1),
+    "popcnt": lambda f, x: f.intrinsic("ctpop", x),
     "sign": lambda f, x: f.clamp(x, -1, 1),
 }
 """By StableHLO's names."""
@@ -117,43 +116,43 @@ def float_remainder(f: Function, x: Value, y: Value) -> Value:
     """
     integers = like(x, "i64")
     (a, high), (b, low) = _significand(f, x), _significand(f, y)
-    b = intrinsic(f, "smax", b, filled(integers, 1))  # 0 has no remainder
+    b = f.intrinsic("smax", b, 1)  # 0 has no remainder
     count = f.binary("sub", high, low)
-    below = compared(f, "icmp slt", count, filled(integers, 0))
-    count = f.select(below, filled(integers, 0), count)
+    below = f.compare("slt", count, 0)
+    count = f.select(below, constant(integers, 0), count)
     most = f.call("i64", f"llvm.vector.reduce.smax.{suffix(integers)}", count)
     first = f.binary("urem", a, b)
 
     def digits(done: Value, carried: list[Value]) -> list[Value]:
         (rest, left) = carried
-        now = intrinsic(f, "smin", left, filled(integers, DIGITS))
+        now = f.intrinsic("smin", left, DIGITS)
         rest = f.binary("urem", f.binary("shl", rest, now), b)
         return [rest, f.binary("sub", left, now)]
 
     rest, _ = f.loop(i64(0), most, DIGITS, digits, [first, count])
     # rest 2^(low - 1075), in two factors that are normal numbers: both products are exact.
     n = f.add(low, -1075)
-    half = f.binary("ashr", n, filled(integers, 1))
+    half = f.binary("ashr", n, 1)
     factors = power_of_two(f, half), power_of_two(f, f.binary("sub", n, half))
     result = f.binary("fmul", f.binary("fmul", f.cast("sitofp", rest, x.type), factors[0]), factors[1])
-    result = f.select(below, intrinsic(f, "fabs", x), result)
-    result = intrinsic(f, "copysign", result, x)
-    magnitudes = [intrinsic(f, "fabs", value) for value in (x, y)]
-    endless = compared(f, "fcmp oeq", magnitudes[1], filled(x.type, math.inf))
+    result = f.select(below, f.intrinsic("fabs", x), result)
+    result = f.intrinsic("copysign", result, x)
+    magnitudes = [f.intrinsic("fabs", value) for value in (x, y)]
+    endless = f.compare("oeq", magnitudes[1], math.inf)
     result = f.select(endless, x, result)
     known = f.binary(
         "and",
-        compared(f, "fcmp olt", magnitudes[0], filled(x.type, math.inf)),
-        compared(f, "fcmp one", y, filled(x.type, 0.0)),
+        f.compare("olt", magnitudes[0], math.inf),
+        f.compare("one", y, 0.0),
     )
-    return f.select(known, result, filled(x.type, math.nan))
+    return f.select(known, result, constant(x.type, math.nan))
 
 
 def _significand(f: Function, x: Value) -> tuple[Value, Value]:
     """(m, e) with |x| = m 2^(e - 1075), e >= 1; of infinities and NaN anything."""
-    bits = f.bits(intrinsic(f, "fabs", x), like(x, "i64"))
-    exponent = f.binary("lshr", bits, filled(bits.type, 52))
-    normal = compared(f, "icmp ne", exponent, filled(bits.type, 0))
-    fraction = f.binary("and", bits, filled(bits.type, (1 << 52) - 1))
-    m = f.binary("or", fraction, f.select(normal, filled(bits.type, 1 << 52), filled(bits.type, 0)))
-    return m, intrinsic(f, "smax", exponent, filled(bits.type, 1))
+    bits = f.bits(f.intrinsic("fabs", x), like(x, "i64"))
+    exponent = f.binary("lshr", bits, 52)
+    normal = f.compare("ne", exponent, 0)
+    fraction = f.binary("and", bits, (1 << 52) - 1)
+    m = f.binary("or", fraction, f.select(normal, constant(bits.type, 1 << 52), constant(bits.type, 0)))
+    return m, f.intrinsic("smax", exponent, 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zeropoint.codegen.kernels.elements import Interpolate
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
+from zeropoint.codegen.llvm.types import Value, lanes, vector
 
 
 def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
@@ -15,15 +15,15 @@ def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
     count, bits = lanes(x.type), 8 * by.size
     wide, narrow = vector(count, "i32"), vector(count, f"i{bits}")
     u = f.add(f.cast("sext", x, wide), 1 << 15)
-    index = f.binary("lshr", u, constant(wide, by.shift))
+    index = f.binary("lshr", u, by.shift)
     # An entry and the next one are adjacent, so one load reads both.
     pairs = f.joined(vector(count, f"i{2 * bits}"), (_pair(f, by, index, lane, table) for lane in range(count)))
     both = f.cast("sext", pairs, wide)
-    low = f.binary("ashr", f.binary("shl", both, constant(wide, 32 - bits)), constant(wide, 32 - bits))
-    rise = f.binary("sub", f.binary("ashr", both, constant(wide, bits)), low)
-    part = f.binary("and", u, constant(wide, (1 << by.shift) - 1))
+    low = f.binary("ashr", f.binary("shl", both, 32 - bits), 32 - bits)
+    rise = f.binary("sub", f.binary("ashr", both, bits), low)
+    part = f.binary("and", u, (1 << by.shift) - 1)
     product = f.add(f.binary("mul", rise, part), 1 << by.shift >> 1)
-    return f.cast("trunc", f.binary("add", low, f.binary("ashr", product, constant(wide, by.shift))), narrow)
+    return f.cast("trunc", f.binary("add", low, f.binary("ashr", product, by.shift)), narrow)
 
 
 def _pair(f: Function, by: Interpolate, index: Value, lane: int, table: Value) -> Value:

@@ -18,10 +18,9 @@ from enum import Enum
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity
 from zeropoint.codegen.kernels.elements import Body, Total, is_function, width_inside
-from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import Value, i64, vector
+from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, vector
 from zeropoint.numerics.sums import PARTIALS
 
 UNROLLED = 16
@@ -203,9 +202,9 @@ class _Emitter:
 
     def _total(self, reduction: Reduction, count: int, sources: list[Value]) -> Value:
         f, last, first = self.f, reduction.body[-1], len(self.nest.outer)
-        same = filled(vector(1 if self.across else count, last.type), reduction.identity)
+        same = constant(vector(1 if self.across else count, last.type), reduction.identity)
         if self.across:
-            neutral = filled(vector(self.lanes, last.type), reduction.identity)
+            neutral = constant(vector(self.lanes, last.type), reduction.identity)
             wide, rest = self._across(reduction, sources, first, [neutral, same])
             total = self._combined(reduction, folded(f, reduction.op, last, wide), rest)
         elif reduction.order is Order.PARTS and _combined_elements(self.nest) > 1:
@@ -215,7 +214,7 @@ class _Emitter:
         # Combining with the identity element would be an instruction without effect.
         if is_identity(reduction.start, reduction.op, last.type, last.signed):
             return total
-        return self._combined(reduction, filled(total.type, reduction.start), total)
+        return self._combined(reduction, constant(total.type, reduction.start), total)
 
     def _in_parts(self, reduction: Reduction, count: int, sources: list[Value]) -> list[Value]:
         """The partial sums, with elements numbered by all inner loops. With few elements, there are as many parts."""
@@ -241,7 +240,7 @@ class _Emitter:
         each = WIDTHS[last.type] // 8 * count
         held = f.scratch(PARTIALS * each)
         for part in range(PARTIALS):
-            f.store(filled(type_, reduction.identity), held, part * each)
+            f.store(constant(type_, reduction.identity), held, part * each)
 
         def loops(loop: int, addresses: list[Value], done: Value) -> Value:
             if loop == end:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, quantized_bits
-from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64, lanes, vector
@@ -127,8 +126,8 @@ class QuantizePlanes(_OfPlanes):
             read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
             f.prefetch(source, channel * self.planes.plane + AHEAD)
             stored = quantized_bits(f, isa, read, self.by, isa.offset)
-            byte = f.binary("and", stored, constant(stored.type, 255))
-            total = f.binary("or", total, f.binary("shl", byte, constant(byte.type, 8 * (channel - first))))
+            byte = f.binary("and", stored, 255)
+            total = f.binary("or", total, f.binary("shl", byte, 8 * (channel - first)))
         return total
 
 
@@ -152,11 +151,11 @@ class DequantizePlanes(_OfPlanes):
 
     def _plane(self, f: Function, isa: InstructionSet, words: Value, channel: int, out: Value) -> None:
         byte = constant(words.type, 24)
-        shifted = f.binary("shl", words, constant(words.type, 24 - 8 * (channel % 4)))
+        shifted = f.binary("shl", words, 24 - 8 * (channel % 4))
         stored = f.binary("lshr" if isa.unsigned else "ashr", shifted, byte)
         reals = vector(isa.width, "float")
         real = f.cast("sitofp", f.add(stored, -(self.by.zero_point + isa.offset)), reals)
-        f.store(f.binary("fmul", real, filled(reals, self.by.scale)), out, channel * self.planes.plane, align=4)
+        f.store(f.binary("fmul", real, self.by.scale), out, channel * self.planes.plane, align=4)
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:

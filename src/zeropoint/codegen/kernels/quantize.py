@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.scalars import WIDTHS, bounded, compared, converted, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import bounded, converted
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, element, lanes
+from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, lanes, like
 from zeropoint.numerics.affine import QuantizeBehaviour
 
 MAGIC = 3 * 2.0**22
@@ -61,25 +61,25 @@ class Dequantize:
 
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
     """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. Bounds beyond 2^24 are f64 bounds."""
-    scale, zero = parameters or (filled(x.type, by.scale), filled(x.type, _in_type(x, by.zero_point)))
+    scale, zero = parameters or (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
     # XNNPACK multiplies: the number is 1 / s then.
     real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)
     if by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
-        rounded = intrinsic(f, "roundeven", f.binary("fadd", real, zero))
+        rounded = f.intrinsic("roundeven", f.binary("fadd", real, zero))
         # In f64 if f32 cannot hold the bounds: 2^31 - 1 would become 2^31, and its conversion to i32 is poison.
         rounded = _widened(f, rounded, by)
     else:
         name = "round" if by.behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT else "roundeven"
-        rounded = _widened(f, intrinsic(f, name, real), by)
-        zero = zero if rounded.type == x.type else filled(rounded.type, by.zero_point)
+        rounded = _widened(f, f.intrinsic(name, real), by)
+        zero = zero if rounded.type == x.type else constant(rounded.type, by.zero_point)
         rounded = f.binary("fadd", rounded, zero)
-    known = compared(f, "fcmp ord", x, x)
+    known = f.compare("ord", x, x)
     # 0 / 0 and inf / inf, of a scale that is no number of this type.
-    known = f.binary("and", known, compared(f, "fcmp ord", real, real))
+    known = f.binary("and", known, f.compare("ord", real, real))
     number = 0 if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else by.zero_point
     # A per-channel zero point is an argument; its number here is that of channel 0.
     own = number or (parameters and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO)
-    unknown = zero if own and rounded.type == x.type else filled(rounded.type, number)
+    unknown = zero if own and rounded.type == x.type else constant(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
     # Before the conversion to an integer, which is poison out of range.
     inside = bounded(f, chosen, by.low, by.high)
@@ -108,8 +108,8 @@ def dequantized(
     """(float(q) - float(zp)) * s of a vector of integers, whose zero point may differ from the type's."""
     real, zero = converted(f, stored, type_, signed=signed), by.zero_point if zero_point is None else zero_point
     if zero:
-        real = f.binary("fsub", real, filled(real.type, _in_type(real, zero)))
-    return f.binary("fmul", real, filled(real.type, by.scale))
+        real = f.binary("fsub", real, _in_type(real, zero))
+    return f.binary("fmul", real, by.scale)
 
 
 def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[float, float] | None:
@@ -130,29 +130,29 @@ def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, off
     """
     scale, zero_point, low, high = by.scale, by.zero_point, by.low, by.high
     bounds = saturating(scale, zero_point, low, high) if isa.fused else None
-    known = compared(f, "fcmp ord", x, x)
+    known = f.compare("ord", x, x)
     if bounds is None:
-        x = f.select(known, x, filled(x.type, 0.0))  # NaN is stored as the zero point, as 0 is
-        real = f.binary("fadd", f.binary("fdiv", x, filled(x.type, scale)), filled(x.type, zero_point))
+        x = f.select(known, x, constant(x.type, 0.0))  # NaN is stored as the zero point, as 0 is
+        real = f.binary("fadd", f.binary("fdiv", x, scale), zero_point)
         real = _between(f, real, low, high)
     else:
         inside = _between(f, x, *bounds)  # NaN becomes the least
-        inside = inside if zero_point == low else f.select(known, inside, filled(x.type, 0.0))
-        reciprocal = filled(x.type, float(np.float32(1) / np.float32(scale)))
+        inside = inside if zero_point == low else f.select(known, inside, constant(x.type, 0.0))
+        reciprocal = constant(x.type, float(np.float32(1) / np.float32(scale)))
         quotient = f.binary("fmul", inside, reciprocal)
         # The remainder, exact by one rounding; it corrects the quotient to the correctly rounded one.
-        rest = intrinsic(f, "fma", f.let(x.type, f"fneg {quotient}"), filled(x.type, scale), inside)
-        real = intrinsic(f, "fma", rest, reciprocal, quotient)
-        real = f.binary("fadd", real, filled(x.type, zero_point)) if zero_point else real
+        rest = f.intrinsic("fma", f.let(x.type, f"fneg {quotient}"), scale, inside)
+        real = f.intrinsic("fma", rest, reciprocal, quotient)
+        real = f.binary("fadd", real, zero_point) if zero_point else real
     # A sum of that size has no fraction bits: the addition rounds half to even, and leaves the integer in the low bits.
-    return f.bits(f.binary("fadd", real, filled(x.type, MAGIC + offset)), like(x, "i32"))
+    return f.bits(f.binary("fadd", real, MAGIC + offset), like(x, "i32"))
 
 
 def _between(f: Function, x: Value, low: float, high: float) -> Value:
     """x between two bounds; the lower one for NaN."""
-    least, most = filled(x.type, low), filled(x.type, high)
-    x = f.select(compared(f, "fcmp ogt", x, least), x, least)
-    return f.select(compared(f, "fcmp olt", x, most), x, most)
+    least, most = constant(x.type, low), constant(x.type, high)
+    x = f.select(f.compare("ogt", x, least), x, least)
+    return f.select(f.compare("olt", x, most), x, most)
 
 
 def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Value) -> Value:
@@ -177,4 +177,4 @@ def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
         packed = f.bits(isa.narrow(f, *words), isa.i32)
         stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
     whole = f.concatenated(stored)
-    return f.binary("xor", whole, constant(whole.type, -128)) if isa.offset else whole
+    return f.binary("xor", whole, -128) if isa.offset else whole

@@ -11,9 +11,9 @@ because AVX2 has no conversion from 64-bit integers.
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.scalars import bounded, compared, converted, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import bounded, converted
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value
+from zeropoint.codegen.llvm.types import Value, constant, like
 from zeropoint.numerics.division import Division
 
 MAGIC = 1.5 * 2.0**52
@@ -30,7 +30,7 @@ def rounded_quotient(f: Function, by: Division, a: Value, b: Value, reaches: tup
 
     `reaches` are bounds of |A| and |B|.
     """
-    zero, below = filled(b.type, 0), compared(f, "icmp slt", b, filled(b.type, 0))
+    zero, below = constant(b.type, 0), f.compare("slt", b, 0)
     # floor rounds the quotient down only if the divisor is positive.
     signed = f.select(below, f.binary("sub", zero, a), a)
     positive = f.select(below, f.binary("sub", zero, b), b)
@@ -40,26 +40,26 @@ def rounded_quotient(f: Function, by: Division, a: Value, b: Value, reaches: tup
     # Before the conversion, which is poison for numbers out of range.
     inside = bounded(f, quotient, -FAR, FAR)
     endless = f.mul(f.clamp(a, -1, 1), FAR)
-    return f.select(compared(f, "icmp eq", b, zero), endless, f.cast("fptosi", inside, b.type))
+    return f.select(f.compare("eq", b, 0), endless, f.cast("fptosi", inside, b.type))
 
 
 def _in_floats(f: Function, by: Division, a: Value, b: Value) -> Value:
     """floor(X / Y)."""
     real = like(a, "double")
-    divisor = f.cast("sitofp", intrinsic(f, "smax", b, filled(b.type, 1)), real)
-    product = f.binary("fmul", f.cast("sitofp", a, real), filled(real, by.multiplier))
-    dividend = f.binary("fadd", product, f.binary("fmul", divisor, filled(real, 2.0 ** (by.shift - 1))))
-    return intrinsic(f, "floor", f.binary("fdiv", dividend, f.binary("fmul", divisor, filled(real, 2.0**by.shift))))
+    divisor = f.cast("sitofp", f.intrinsic("smax", b, 1), real)
+    product = f.binary("fmul", f.cast("sitofp", a, real), by.multiplier)
+    dividend = f.binary("fadd", product, f.binary("fmul", divisor, 2.0 ** (by.shift - 1)))
+    return f.intrinsic("floor", f.binary("fdiv", dividend, f.binary("fmul", divisor, 2.0**by.shift)))
 
 
 def _in_integers(f: Function, by: Division, a: Value, b: Value) -> Value:
     """floor(T / B)."""
     wide = converted(f, b, "i64", signed=True)
-    half = f.binary("lshr", f.binary("shl", wide, filled(wide.type, by.shift)), filled(wide.type, 1))
+    half = f.binary("lshr", f.binary("shl", wide, by.shift), 1)
     total = f.binary("add", f.mul(converted(f, a, "i64", signed=True), by.multiplier), half)
-    t = f.binary("ashr", total, filled(wide.type, by.shift))
+    t = f.binary("ashr", total, by.shift)
     real = like(t, "double")
     # A conversion of 64-bit integers that every machine has: |t| is below 2^49.
-    dividend = f.binary("fsub", f.bits(f.add(t, MAGIC_BITS), real), filled(real, MAGIC))
-    divisor = f.cast("sitofp", intrinsic(f, "smax", b, filled(b.type, 1)), real)
-    return intrinsic(f, "floor", f.binary("fdiv", dividend, divisor))
+    dividend = f.binary("fsub", f.bits(f.add(t, MAGIC_BITS), real), MAGIC)
+    divisor = f.cast("sitofp", f.intrinsic("smax", b, 1), real)
+    return f.intrinsic("floor", f.binary("fdiv", dividend, divisor))

@@ -179,10 +179,7 @@ class Epilogue:
         # Packing saturates to 8 bits, which is the clamp to the full range.
         packed = isa.narrow(f, words[0], words[-1])
         if self.clamped:
-            low, high = reader.take(isa.i8), reader.take(isa.i8)
-            kind = "u" if isa.unsigned else "s"
-            packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, low)
-            packed = f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, high)
+            packed = isa.bounded(f, packed, reader.take(isa.i8), reader.take(isa.i8))
         return _compressed(f, isa, packed, len(sums))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
@@ -202,10 +199,10 @@ class Epilogue:
         results: list[Value] = []
         for acc, factor, term, shift in zip(sums, factors, terms, shifts, strict=True):
             # `_lift` has shown that no accumulator overflows.
-            acc = f.binary("shl", acc, constant(isa.i32, self.lifted)) if self.lifted else acc
+            acc = f.binary("shl", acc, self.lifted) if self.lifted else acc
             product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
             # The low half of the product cannot reach the rounding bit when N is at least 33.
-            high = f.cast("trunc", f.binary("lshr", product, constant(wide, 32)), isa.i32)
+            high = f.cast("trunc", f.binary("lshr", product, 32), isa.i32)
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
 
@@ -213,8 +210,8 @@ class Epilogue:
         """Clamp packed words of `count` vectors, and put the words of every lane side by side, in channel order."""
         if self.clamped:
             low, high = reader.take(isa.i16), reader.take(isa.i16)
-            words = [f.call(isa.i16, f"llvm.smax.v{2 * isa.width}i16", word, low) for word in words]
-            words = [f.call(isa.i16, f"llvm.smin.v{2 * isa.width}i16", word, high) for word in words]
+            words = [f.intrinsic("smax", word, low) for word in words]
+            words = [f.intrinsic("smin", word, high) for word in words]
         each = 2 * isa.width
         order = [
             q // 2 * each + 8 * lane + 4 * (q % 2) + n
@@ -284,11 +281,11 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
     for acc, factor, shift in zip(sums, factors, shifts, strict=True):
         product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
         n = f.cast("sext", shift, wide)
-        right = f.call(wide, f"llvm.smax.v{isa.width}i64", n, constant(wide, 0))
+        right = f.intrinsic("smax", n, 0)
         # max(n, 0) - n is -n for a left shift and 0 otherwise: no branch for each element.
         left = f.binary("sub", right, n)
         # 2^right / 2, which is 0 for no shift, where 1 << (right - 1) would be poison.
-        rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), constant(wide, 1))
+        rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), 1)
         scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
         results.append(f.add(f.cast("trunc", f.clamp(scaled, -(1 << 20), 1 << 20), isa.i32), zero))
     return results

@@ -5,9 +5,8 @@ Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixe
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value
+from zeropoint.codegen.llvm.types import Value, constant, like, suffix
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.behaviours import EXACT_LIMIT
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
@@ -39,7 +38,7 @@ def requantized(
         return f.cast("trunc", _fixed16(f, acc, *parts), narrow)
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
-        rounded = intrinsic(f, "roundeven", product)
+        rounded = f.intrinsic("roundeven", product)
         # All values beyond i32 clamp to the same end of storage with fewer bits.
         word = wide if past_words else narrow
         integers = f.call(word, f"llvm.fptosi.sat.{suffix(word)}.{suffix(product.type)}", rounded)
@@ -57,28 +56,28 @@ def requantized(
 
 
 def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Value:
-    one, none = filled(acc.type, 1), filled(acc.type, 0)
-    right = intrinsic(f, "smax", f.binary("sub", shift, one), none)
-    left = intrinsic(f, "smax", f.binary("sub", one, shift), none)
+    one, none = constant(acc.type, 1), constant(acc.type, 0)
+    right = f.intrinsic("smax", f.binary("sub", shift, one), none)
+    left = f.intrinsic("smax", f.binary("sub", one, shift), none)
     # Twice the 16-bit range: the last halving is the rounding step.
     a = f.clamp(f.binary("ashr", acc, right), -65536, 65534)
     a = f.clamp(f.binary("shl", a, left), -65536, 65534)
     a = f.binary("ashr", f.binary("add", a, one), one)
     product = f.add(f.binary("mul", a, m), 1 << 14)
-    scaled = f.binary("ashr", product, filled(acc.type, 15))
+    scaled = f.binary("ashr", product, 15)
     offset = f.add(f.mul(zero, 64), 32)
-    return f.binary("ashr", f.binary("add", scaled, offset), filled(acc.type, 6))
+    return f.binary("ashr", f.binary("add", scaled, offset), 6)
 
 
 def _positive(f: Function, shift: Value) -> tuple[Value, Value]:
     """(max(shift, 0), max(-shift, 0))."""
-    none = filled(shift.type, 0)
-    return intrinsic(f, "smax", shift, none), intrinsic(f, "smax", f.binary("sub", none, shift), none)
+    none = constant(shift.type, 0)
+    return f.intrinsic("smax", shift, none), f.intrinsic("smax", f.binary("sub", none, shift), none)
 
 
 def _fixed32(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     right, left = _positive(f, shift)
-    one = filled(acc.type, 1)
+    one = constant(acc.type, 1)
     rounding = f.binary("lshr", f.binary("shl", one, right), one)
     product = f.binary("mul", acc, f.binary("shl", m, left))
     return f.binary("ashr", f.binary("add", product, rounding), right)
@@ -94,12 +93,12 @@ def _fixed32_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Valu
 
 def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
     """x / 2^k, rounded to nearest, ties away from zero (RDivByPOT)."""
-    one, none = filled(x.type, 1), filled(x.type, 0)
+    one, none = constant(x.type, 1), constant(x.type, 0)
     mask = f.binary("sub", f.binary("shl", one, k), one)
-    negative = f.cast("zext", compared(f, "icmp slt", x, none), x.type)
+    negative = f.cast("zext", f.compare("slt", x, none), x.type)
     # A tie of a negative number needs more than half, so it rounds away from zero.
     threshold = f.binary("add", f.binary("lshr", mask, one), negative)
-    above = f.cast("zext", compared(f, "icmp sgt", f.binary("and", x, mask), threshold), x.type)
+    above = f.cast("zext", f.compare("sgt", f.binary("and", x, mask), threshold), x.type)
     return f.binary("add", f.binary("ashr", x, k), above)
 
 
@@ -108,17 +107,17 @@ def _fixed32_double(f: Function, acc: Value, m: Value, exponent: Value) -> Value
     inside = f.clamp(acc, INT32_MIN, INT32_MAX)
     shifted = f.clamp(f.binary("shl", inside, left), INT32_MIN, INT32_MAX)
     product = f.binary("mul", shifted, m)
-    high = f.binary("ashr", f.add(product, 1 << 30), filled(acc.type, 31))
-    return _divided_by_power(f, intrinsic(f, "smin", high, filled(acc.type, INT32_MAX)), right)
+    high = f.binary("ashr", f.add(product, 1 << 30), 31)
+    return _divided_by_power(f, f.intrinsic("smin", high, INT32_MAX), right)
 
 
 def _tosa_double(f: Function, acc: Value, m: Value, shift: Value) -> Value:
-    one, none = filled(acc.type, 1), filled(acc.type, 0)
+    one, none = constant(acc.type, 1), constant(acc.type, 0)
     rounding = f.binary("shl", one, f.binary("sub", shift, one))
-    sign = compared(f, "icmp sge", acc, none)
+    sign = f.compare("sge", acc, none)
     # TOSA's first rounding step, away from zero, added before the one shift.
-    half = f.select(sign, filled(acc.type, 1 << 30), filled(acc.type, -(1 << 30)))
-    long = compared(f, "icmp sgt", shift, filled(acc.type, 31))
+    half = f.select(sign, constant(acc.type, 1 << 30), constant(acc.type, -(1 << 30)))
+    long = f.compare("sgt", shift, 31)
     rounding = f.binary("add", rounding, f.select(long, half, none))
     return f.binary("ashr", f.binary("add", f.binary("mul", acc, m), rounding), shift)
 
@@ -144,9 +143,9 @@ def _tosa_double_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> 
 def _pot_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     """What a left shift would move out of i64 saturates first, and the result before the zero point is added."""
     _, left = _positive(f, shift)
-    most = f.binary("ashr", filled(acc.type, (1 << 63) - 1), left)
-    least = f.binary("sub", filled(acc.type, 0), most)
-    inside = intrinsic(f, "smax", intrinsic(f, "smin", acc, most), least)
+    most = f.binary("ashr", constant(acc.type, (1 << 63) - 1), left)
+    least = f.binary("sub", constant(acc.type, 0), most)
+    inside = f.intrinsic("smax", f.intrinsic("smin", acc, most), least)
     return f.clamp(_pot(f, inside, m, shift), *SATURATED)
 
 
@@ -163,19 +162,19 @@ def _exact(f: Function, acc: Value, m: Value) -> Value:
     """Round-half-even of acc * Q / 2^k in 128 bits, m = Q / 2^k with Q of 53 bits (m >= 0, at most 2^16)."""
     wide, long = like(acc, "i128"), like(acc, "i64")
     bits = f.bits(m, long)
-    field = f.binary("lshr", bits, filled(long, 52))
-    fraction = f.binary("and", bits, filled(long, (1 << 52) - 1))
-    normal = compared(f, "icmp ne", field, filled(long, 0))
-    integer = f.select(normal, f.binary("or", fraction, filled(long, 1 << 52)), fraction)
+    field = f.binary("lshr", bits, 52)
+    fraction = f.binary("and", bits, (1 << 52) - 1)
+    normal = f.compare("ne", field, 0)
+    integer = f.select(normal, f.binary("or", fraction, 1 << 52), fraction)
     # m = Q * 2^(field - 1075); from 98 on |acc * m| < 1/2, which rounds to 0 as 98 does.
-    k = intrinsic(f, "smin", f.binary("sub", filled(long, 1075), field), filled(long, 98))
+    k = f.intrinsic("smin", f.binary("sub", constant(long, 1075), field), 98)
     k = f.cast("zext", k, wide)
     product = f.binary("mul", f.cast("sext", acc, wide), f.cast("zext", integer, wide))
     y = f.binary("ashr", product, k)
-    one = filled(wide, 1)
+    one = constant(wide, 1)
     twice = f.binary("shl", f.binary("sub", product, f.binary("shl", y, k)), one)
     unit = f.binary("shl", one, k)
     odd = f.cast("trunc", y, like(acc, "i1"))
-    tie = f.binary("and", compared(f, "icmp eq", twice, unit), odd)
-    above = f.binary("or", compared(f, "icmp sgt", twice, unit), tie)
+    tie = f.binary("and", f.compare("eq", twice, unit), odd)
+    above = f.binary("or", f.compare("sgt", twice, unit), tie)
     return f.cast("trunc", f.binary("add", y, f.cast("zext", above, wide)), long)

@@ -19,10 +19,9 @@ from functools import cached_property
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity, is_ordered
 from zeropoint.codegen.kernels.elements import Body, Gather, Number, Read, Reduce, Requantize, Scalar, width_inside
-from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import Value, i64, lanes, vector
+from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
 from zeropoint.numerics.sums import PARTIALS
 
 HELD = 8
@@ -270,7 +269,7 @@ class _Emitter:
         """Compute all elements of a sweep. Returns a vector of partial totals per reduction."""
         f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
-        neutral = [filled(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
+        neutral = [constant(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
 
         def added(totals: Sequence[Value], values: Sequence[Value], at: int) -> list[Value]:
             together = zip(reductions, totals, values, strict=True)
@@ -314,7 +313,7 @@ class _Emitter:
         total, start = folded(self.f, _of(i).op, i, total), _of(i).start
         if is_identity(start, _of(i).op, i.type, i.signed):
             return total
-        return self._both(i, filled(total.type, start), total)
+        return self._both(i, constant(total.type, start), total)
 
     # `count` elements of a sweep, from index `at` of the row on.
 
@@ -351,7 +350,7 @@ class _Emitter:
         """A scalar from earlier: a constant, a number of the row for every element, or a kept value."""
         f, i = self.f, self.rows.body[n]
         if isinstance(i.what, Number):
-            return filled(vector(count, i.type), i.what.number)
+            return splat(vector(count, i.type), i.what.number)
         if not self.sweeps.wide[n]:
             return f.shuffle(row.numbers[n], None, [0] * count)
         if isinstance(at, int) and (n, at) in row.values:

@@ -1,64 +1,20 @@
-"""Vectors of numbers of any element type: literals, intrinsics, conversions.
+"""Vectors of numbers of any element type: bounds, sums of products, conversions.
 
 Element types are LLVM's (i1, i8, ..., i64, float, double); whether integers are signed is said where it matters.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, element, lanes, vector
-
-FLOATS = frozenset(("float", "double"))
-WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64}
-"""Bits of an element type."""
-
-
-def like(value: Value, type_: str) -> str:
-    """A vector type with the same number of elements, of another type."""
-    return vector(lanes(value.type), type_)
-
-
-def literal(type_: str, number: float) -> str:
-    """A number as LLVM writes it; floats by the bits of the f64 of the same value."""
-    if type_ == "float":
-        with np.errstate(over="ignore"):
-            number = float(np.float32(number))
-    if type_ in FLOATS:
-        return f"0x{int(np.float64(number).view(np.uint64)):016X}"
-    return str(int(number))
-
-
-def filled(type_: str, number: float) -> Value:
-    """A splat literal of a vector type."""
-    return Value(type_, f"splat ({element(type_)} {literal(element(type_), number)})")
-
-
-def suffix(type_: str) -> str:
-    """The suffix of a type in names of intrinsics: v16i32, v8f64."""
-    names = {"float": "f32", "double": "f64"}
-    name = names.get(element(type_), element(type_))
-    return f"v{lanes(type_)}{name}" if type_.startswith("<") else name
-
-
-def intrinsic(f: Function, name: str, *arguments: Value) -> Value:
-    """`llvm.name` of vectors of one type, with a result of that type."""
-    type_ = arguments[0].type
-    return f.call(type_, f"llvm.{name}.{suffix(type_)}", *arguments)
-
-
-def compared(f: Function, instruction: str, left: Value, right: Value) -> Value:
-    """`icmp slt`, `fcmp oeq`, ...: a vector of i1."""
-    return f.let(like(left, "i1"), f"{instruction} {left.type} {left.name}, {right.name}")
+from zeropoint.codegen.llvm.types import FLOATS, WIDTHS, Value, constant, element, like, suffix
 
 
 def bounded(f: Function, x: Value, low: float, high: float) -> Value:
     """Floats between two numbers; x is not NaN."""
     # Not llvm.maxnum and llvm.minnum: LLVM calls fmaxf of libm for these on machines without such an instruction.
-    for instruction, bound in (("fcmp ogt", filled(x.type, low)), ("fcmp olt", filled(x.type, high))):
-        x = f.select(compared(f, instruction, x, bound), x, bound)
+    for predicate, bound in (("ogt", low), ("olt", high)):
+        x = f.select(f.compare(predicate, x, bound), x, constant(x.type, bound))
     return x
 
 
@@ -66,7 +22,7 @@ def plus_product(f: Function, isa: InstructionSet, a: Value, b: Value, c: Value)
     """a b + c, a step of a sum of products: of f32 rounded once, of f64 twice (`zeropoint.numerics.products`)."""
     if element(a.type) == "double":
         return f.binary("fadd", c, f.binary("fmul", a, b))
-    return intrinsic(f, "fma", a, b, c) if isa.fused else _fused_in_double(f, a, b, c)
+    return f.intrinsic("fma", a, b, c) if isa.fused else _fused_in_double(f, a, b, c)
 
 
 def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
@@ -84,10 +40,10 @@ def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
     error = f.binary("fadd", f.binary("fsub", product, f.binary("fsub", total, back)), f.binary("fsub", c, back))
     zero = Value(wide, "zeroinitializer")
     number = f.bits(total, bits)
-    even = compared(f, "icmp eq", f.binary("and", number, filled(bits, 1)), Value(bits, "zeroinitializer"))
-    moved = f.binary("and", even, compared(f, "fcmp one", error, zero))
-    outwards = f.binary("xor", compared(f, "fcmp olt", error, zero), compared(f, "fcmp ogt", total, zero))
-    step = f.select(outwards, filled(bits, 1), filled(bits, -1))
+    even = f.compare("eq", f.binary("and", number, 1), Value(bits, "zeroinitializer"))
+    moved = f.binary("and", even, f.compare("one", error, zero))
+    outwards = f.binary("xor", f.compare("olt", error, zero), f.compare("ogt", total, zero))
+    step = f.select(outwards, constant(bits, 1), constant(bits, -1))
     number = f.binary("add", number, f.select(moved, step, Value(bits, "zeroinitializer")))
     return f.cast("fptrunc", f.bits(number, wide), like(a, "float"))
 
@@ -99,7 +55,7 @@ def converted(f: Function, value: Value, target: str, *, signed: bool, to_signed
         return value
     if target == "i1":
         zero = Value(value.type, "zeroinitializer")
-        return compared(f, "fcmp une" if source in FLOATS else "icmp ne", value, zero)
+        return f.compare("une" if source in FLOATS else "ne", value, zero)
     if source in FLOATS and target in FLOATS:
         return f.cast("fpext" if target == "double" else "fptrunc", value, type_)
     signed = signed and source != "i1"

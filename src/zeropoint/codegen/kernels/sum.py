@@ -25,14 +25,11 @@ def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequen
     else:
         sums = _wide(f, isa, total.multipliers, words, start)
     zero = total.zero_point + isa.offset
-    shifted = [f.add(f.binary("ashr", part, constant(isa.i32, total.shift)), zero) for part in sums]
+    shifted = [f.add(f.binary("ashr", part, total.shift), zero) for part in sums]
     packed = isa.narrow(f, isa.words(f, *shifted[:2]), isa.words(f, *shifted[2:]))
     if (total.storage_min, total.storage_max) == (-128, 127):
         return packed
-    kind = "u" if isa.unsigned else "s"
-    bounds = [constant(isa.i8, bound + isa.offset) for bound in (total.storage_min, total.storage_max)]
-    packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, bounds[0])
-    return f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, bounds[1])
+    return isa.bounded(f, packed, total.storage_min + isa.offset, total.storage_max + isa.offset)
 
 
 def _pairs(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant
+from zeropoint.codegen.llvm.types import Value
 
 
 def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
@@ -23,12 +23,12 @@ def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
 def looked_up(f: Function, isa: InstructionSet, parts: list[Value], x: Value) -> Value:
     """The entries at a vector of unsigned 8-bit indices."""
     assert isa.look_up is not None
-    halves = x, f.binary("xor", x, constant(isa.i8, -128))
+    halves = x, f.binary("xor", x, -128)
     found: list[Value] = []
     for n, entries in enumerate(parts):
         half, index = halves[n // 8], 16 * (n % 8)
         if index:
-            half = f.call(isa.i8, f"llvm.ssub.sat.v{isa.bytes}i8", half, constant(isa.i8, index))
+            half = f.intrinsic("ssub.sat", half, index)
         found.append(f.call(isa.i8, isa.look_up, entries, half))
     while len(found) > 1:
         found = [f.binary("xor", left, right) for left, right in zip(found[::2], found[1::2], strict=True)]

@@ -110,6 +110,11 @@ class InstructionSet:
         first, last = (0, 255) if self.unsigned else (-128, 127)
         return f.cast("trunc", f.clamp(joined, first, last), result)
 
+    def bounded(self, f: Function, x: Value, low: Value | int, high: Value | int) -> Value:
+        """8-bit activations between two bounds."""
+        kind = "u" if self.unsigned else "s"
+        return f.intrinsic(f"{kind}min", f.intrinsic(f"{kind}max", x, low), high)
+
     def pairs(self, f: Function, acc: Value, activations: Value, weights: Value) -> Value:
         """Per i32 element: acc plus the two products of adjacent i16, modulo 2^32."""
         # Other widths (a tail of a row) use plain LLVM: an intrinsic exists for one width only.
@@ -130,7 +135,7 @@ class InstructionSet:
         product = f.binary("mul", f.cast("sext", a, wide), f.cast("sext", b, wide))
         # (-2^15)^2 would give 2^15, which does not fit i16; PMULHRSW wraps there, SQRDMULH saturates. Multipliers are
         # positive.
-        rounded = f.binary("ashr", f.add(product, 1 << 14), constant(wide, 15))
+        rounded = f.binary("ashr", f.add(product, 1 << 14), 15)
         return f.cast("trunc", rounded, a.type)
 
 

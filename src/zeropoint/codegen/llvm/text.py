@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from zeropoint.codegen.llvm.types import Value, bytes_of, constant, element, i64, lanes, vector
+from zeropoint.codegen.llvm.types import FLOATS, Value, bytes_of, constant, element, i64, lanes, suffix, vector
 
 
 def _first(type_: str, count: int) -> Value:
     """A mask of the first `count` elements of a vector."""
     mask = ", ".join(f"i1 {int(index < count)}" for index in range(lanes(type_)))
     return Value(vector(lanes(type_), "i1"), f"<{mask}>")
+
+
+def _operand(left: Value, right: Value | float) -> Value:
+    """The right operand; a number is a literal of the left one's type."""
+    return right if isinstance(right, Value) else constant(left.type, right)
 
 
 class Module:
@@ -81,27 +86,24 @@ class Function:
         self._lines.append(f"  {name} = {text}")
         return Value(type_, name)
 
-    def binary(self, op: str, left: Value, right: Value) -> Value:
-        """A binary instruction on two values of the same type."""
-        return self.let(left.type, f"{op} {left.type} {left.name}, {right.name}")
+    def binary(self, op: str, left: Value, right: Value | float) -> Value:
+        """A binary instruction on two values of the same type, or on a value and a number."""
+        return self.let(left.type, f"{op} {left.type} {left.name}, {_operand(left, right).name}")
 
     def add(self, left: Value, right: Value | int) -> Value:
         """Integer sum; adding a literal 0 emits no instruction."""
-        if isinstance(right, int):
-            return left if right == 0 else self.binary("add", left, constant(left.type, right))
-        return self.binary("add", left, right)
+        return left if right == 0 else self.binary("add", left, right)
 
     def mul(self, left: Value, right: Value | int) -> Value:
-        """Integer product."""
-        if isinstance(right, int):
-            return left if right == 1 else self.binary("mul", left, constant(left.type, right))
-        return self.binary("mul", left, right)
+        """Integer product; multiplying by a literal 1 emits no instruction."""
+        return left if right == 1 else self.binary("mul", left, right)
 
-    def compare(self, predicate: str, left: Value, right: Value | int) -> Value:
-        """`icmp`: an i1 or a vector of i1."""
-        other = constant(left.type, right) if isinstance(right, int) else right
+    def compare(self, predicate: str, left: Value, right: Value | float) -> Value:
+        """`icmp` of integers and pointers, `fcmp` of floats: an i1 or a vector of i1."""
         result = vector(lanes(left.type), "i1") if left.type.startswith("<") else "i1"
-        return self.let(result, f"icmp {predicate} {left.type} {left.name}, {other.name}")
+        instruction = "fcmp" if element(left.type) in FLOATS else "icmp"
+        other = _operand(left, right)
+        return self.let(result, f"{instruction} {predicate} {left.type} {left.name}, {other.name}")
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """`yes` where the condition is true, else `no`; elementwise for vectors."""
@@ -129,11 +131,14 @@ class Function:
         """Call another function of this module with the same pointers, possibly offset, in the same order."""
         self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
 
+    def intrinsic(self, name: str, first: Value, *others: Value | float) -> Value:
+        """`llvm.name` of operands of one type, with a result of that type."""
+        operands = [first, *(_operand(first, other) for other in others)]
+        return self.call(first.type, f"llvm.{name}.{suffix(first.type)}", *operands)
+
     def clamp(self, value: Value, low: int, high: int) -> Value:
         """Signed integers clamped to [low, high]."""
-        suffix = f"v{lanes(value.type)}{element(value.type)}" if value.type.startswith("<") else value.type
-        raised = self.call(value.type, f"llvm.smax.{suffix}", value, constant(value.type, low))
-        return self.call(value.type, f"llvm.smin.{suffix}", raised, constant(value.type, high))
+        return self.intrinsic("smin", self.intrinsic("smax", value, low), high)
 
     def divided(self, value: Value, by: int) -> tuple[Value, Value]:
         """Quotient and remainder of an unsigned 64-bit scalar."""
@@ -153,11 +158,11 @@ class Function:
 
     def minimum(self, left: Value, right: Value) -> Value:
         """The lesser of two signed 64-bit scalars."""
-        return self.call("i64", "llvm.smin.i64", left, right)
+        return self.intrinsic("smin", left, right)
 
     def maximum(self, left: Value, right: Value) -> Value:
         """The greater of two signed 64-bit scalars."""
-        return self.call("i64", "llvm.smax.i64", left, right)
+        return self.intrinsic("smax", left, right)
 
     def shuffle(self, left: Value, right: Value | None, indices: Sequence[int]) -> Value:
         """`shufflevector`: indices select from left, then right; -1 gives an undefined element."""
@@ -229,11 +234,12 @@ class Function:
         """Load the first `count` elements of a vector; memory after them is not read, and the other elements are 0."""
         if count == lanes(type_):
             return self.load(type_, pointer, offset)
-        of = f"v{lanes(type_)}{element(type_)}"
         nothing = Value(type_, "zeroinitializer")
         address = self.at(pointer, offset)
         self.touch(address, count * bytes_of(element(type_)))
-        return self.call(type_, f"llvm.masked.load.{of}.p0", address, Value("i32", "1"), _first(type_, count), nothing)
+        return self.call(
+            type_, f"llvm.masked.load.{suffix(type_)}.p0", address, Value("i32", "1"), _first(type_, count), nothing
+        )
 
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
         """Store the first `count` elements of a vector; memory after them is not written."""
@@ -241,10 +247,10 @@ class Function:
             return self.store(value, pointer, offset)
         if count & (count - 1) == 0:
             return self.store(self.shuffle(value, None, range(count)), pointer, offset)
-        of, masks = f"v{lanes(value.type)}{element(value.type)}", _first(value.type, count)
         address = self.at(pointer, offset)
         self.touch(address, count * bytes_of(element(value.type)), write=True)
-        self.perform(f"llvm.masked.store.{of}.p0", value, address, Value("i32", "1"), masks)
+        name, mask = f"llvm.masked.store.{suffix(value.type)}.p0", _first(value.type, count)
+        self.perform(name, value, address, Value("i32", "1"), mask)
         return None
 
     def gather(self, type_: str, pointer: Value, offsets: Value, align: int) -> Value:

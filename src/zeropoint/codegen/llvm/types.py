@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
+FLOATS = frozenset(("float", "double"))
+WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64, "ptr": 64}
+"""Bits of an element type."""
+
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 
 
@@ -38,19 +44,43 @@ def element(type_: str) -> str:
     return type_ if found is None else found[2]
 
 
+def like(value: Value, type_: str) -> str:
+    """A vector type with the same number of elements, of another type."""
+    return vector(lanes(value.type), type_)
+
+
+def suffix(type_: str) -> str:
+    """The suffix of a type in names of intrinsics: v16i32, v8f64."""
+    names = {"float": "f32", "double": "f64"}
+    name = names.get(element(type_), element(type_))
+    return f"v{lanes(type_)}{name}" if type_.startswith("<") else name
+
+
 def bytes_of(type_: str) -> int:
     """The size of a type in memory, in bytes. Its elements must be whole bytes."""
-    sizes = {"ptr": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
-    of = element(type_)
-    each = sizes[of] if of in sizes else int(of[1:]) // 8
-    return each * (lanes(type_) if type_.startswith("<") else 1)
+    return WIDTHS[element(type_)] // 8 * (lanes(type_) if type_.startswith("<") else 1)
 
 
-def constant(type_: str, value: int) -> Value:
-    """An integer literal; for a vector type, a splat."""
-    if type_.startswith("<"):
-        return Value(type_, f"splat ({element(type_)} {value})" if value else "zeroinitializer")
-    return Value(type_, str(value))
+def literal(type_: str, number: float) -> str:
+    """A number of an element type as LLVM writes it; floats by the bits of the f64 of the same value."""
+    if type_ == "float":
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number))
+    if type_ in FLOATS:
+        return f"0x{int(np.float64(number).view(np.uint64)):016X}"
+    return str(int(number))
+
+
+def splat(type_: str, number: float) -> Value:
+    """A number in every element of a vector."""
+    return Value(type_, f"splat ({element(type_)} {literal(element(type_), number)})")
+
+
+def constant(type_: str, number: float) -> Value:
+    """A literal; for a vector type a splat, written as `zeroinitializer` if it is the integer 0."""
+    if not type_.startswith("<"):
+        return Value(type_, literal(type_, number))
+    return Value(type_, "zeroinitializer") if number == 0 and element(type_) not in FLOATS else splat(type_, number)
 
 
 def i64(value: int) -> Value:

@@ -25,8 +25,8 @@ from zeropoint.codegen.kernels.elements import (
     Requantize,
 )
 from zeropoint.codegen.kernels.quantize import QUANTIZES, Dequantize, Quantize
-from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
 from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo

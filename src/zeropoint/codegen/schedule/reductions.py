@@ -12,8 +12,8 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.combining import identity
 from zeropoint.codegen.kernels.elements import Total
 from zeropoint.codegen.kernels.loops import Order
-from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.llvm.types import FLOATS
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
 from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import stablehlo as hlo
