@@ -1,19 +1,22 @@
 """Try equalization: observe channels, equalize, calibrate anew, and keep it if the outputs get closer to float.
 
-Both programs are compared without corrections, on the samples held back.
+Both programs are compared without corrections, on the samples held back. Calibrating anew takes as long as all that
+came before, so the equalized program is first compared with provisional ranges: the equalized values get the extremes
+that were observed by channel, the others keep their ranges. If it clearly loses then, it is undone at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zeropoint.calibrate import Progress, Report, collect, state_ranges
-from zeropoint.calibrate.bounded import observe_bounded
-from zeropoint.correct import Equalized, Platform, SampleParts, some
-from zeropoint.correct.channel_statistics import without_statistics
+from zeropoint.calibrate.bounded import has_bounded, observe_bounded
+from zeropoint.calibrate.collect import stats_keys
+from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
+from zeropoint.correct.channel_statistics import only_equalized, without_statistics
 from zeropoint.correct.equalize import equalize
-from zeropoint.correct.judge import Judge
+from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.demands import demanded_observers
 from zeropoint.ir.annotations import EQUALIZED
@@ -21,14 +24,22 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, run_all
 
+HOPELESS = 10**0.05
+"""Equalization is undone at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
+(half a dB), and by more than chance explains."""
+
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fused program, the report of its calibration, and the program with its ranges."""
+    """A fused program, the report of its calibration, and the program with its ranges.
+
+    `judged` is the propagated program made of it, if its outputs were compared with float.
+    """
 
     fused: Program
     report: Report
     program: Program
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -47,16 +58,35 @@ class EqualizationTrial:
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form; None for the figures if no channels are uneven."""
-        engine = self.platform.programs
-        fused = without_statistics(equalize(observe_channels(before.fused, some(self.parts.fitted), engine)))
-        if not any(EQUALIZED in op.attributes for op in fused.entry.ops):
+        observed = observe_channels(before.fused, some(self.parts.fitted), self.platform.programs)
+        equalized = equalize(observed)
+        if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
             return before, None
-        after = self._calibrated(fused)
         narrow = run_all(DECIDING_PASSES, before.program, self.settings)
-        judge = Judge(narrow, some(self.parts.held), engine)
-        noise = [judge.noise(one) for one in (narrow, run_all(DECIDING_PASSES, after.program, self.settings))]
-        kept = noise[1].is_less(noise[0])
-        return after if kept else before, Equalized(noise[0].sqnr, noise[1].sqnr, kept)
+        judged = judge_of(narrow, self.parts, self.platform).judged(narrow)
+        before, least = replace(before, judged=judged), self._noise(judged)
+        provisional = self._provisional(equalized, before.report)
+        if provisional is not None:
+            noise = self._noise(judged.judge.judged(provisional))
+            if noise.mean > HOPELESS * least.mean and least.is_less(noise):
+                return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
+        after = self._calibrated(without_statistics(equalized))
+        made = judged.judge.judged(run_all(DECIDING_PASSES, after.program, self.settings))
+        noise = self._noise(made)
+        kept = noise.is_less(least)
+        return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept)
+
+    def _noise(self, judged: Judged) -> OutputNoise:
+        """The noise on the samples held back, which are the first ones of the judge."""
+        return judged.noise(range(len(some(self.parts.held))))
+
+    def _provisional(self, equalized: Program, report: Report) -> Program | None:
+        """The propagated program with the ranges that are known without running it; None if one is not known."""
+        asked = run_all(ASKING_PASSES, only_equalized(equalized), self.settings)
+        if not report.observations.keys() >= {*stats_keys(asked)}:
+            return None
+        program = run_all(CALIBRATED_PASSES, state_ranges(asked, report), self.settings)
+        return None if has_bounded(program) else run_all(DECIDING_PASSES, program, self.settings)
 
     def _calibrated(self, fused: Program) -> Calibrated:
         asked = run_all(ASKING_PASSES, fused, self.settings)

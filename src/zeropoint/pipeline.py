@@ -172,6 +172,8 @@ class _Finish:
     reference: Program | None = None
     """The propagated program before equalization; None if the program was not equalized."""
     equalization: Equalized | None = None
+    known: Calibrated | None = None
+    """A calibrated program whose outputs were compared with float before."""
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample]) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
@@ -182,7 +184,11 @@ class _Finish:
         reference = None if best.program is calibrated else run_all(DECIDING_PASSES, calibrated, self.settings)
         if reference is not None and not _have_the_same_ops(best.program, calibrated):
             reference = None  # even channels are not split
-        made = replace(self, fused=best.fused, report=best.report, reference=reference, equalization=figures)
+        # A program that rounds by itself is compared with what it computes, which is not its propagated form.
+        known = None if _rounds(calibrated) else best
+        made = replace(
+            self, fused=best.fused, report=best.report, reference=reference, equalization=figures, known=known
+        )
         return made, best.program
 
     @property
@@ -202,7 +208,9 @@ class _Finish:
         return self.options.budget is None and self.options.least_sqnr is None
 
     def __call__(self, calibrated: Program) -> Quantization:
-        decided = run_all(DECIDING_PASSES, calibrated, self.settings)
+        known = self.known is not None and self.known.program is calibrated
+        judged = self.known.judged if known and self.known is not None else None
+        decided = run_all(DECIDING_PASSES, calibrated, self.settings) if judged is None else judged.program
         start = perf_counter()
         propagated, corrections = correct(
             decided,
@@ -214,6 +222,7 @@ class _Finish:
             reference=calibrated if _rounds(calibrated) else self.reference,
             equalized=self.equalization,
             refit=self.refits,
+            judged=judged,
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from networks import Network
-from zeropoint.calibrate import instrument
+from zeropoint.calibrate import Report, collect, instrument
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.equalize import equalize, sites
 from zeropoint.correct.observe_channels import observe_channels
@@ -102,6 +104,29 @@ def test_it_is_undone_if_the_clamp_cuts_the_samples_that_it_is_judged_on() -> No
     for sample in large:
         for name, wanted in ReferenceEngine().prepare(plain.integer)(sample).items():
             np.testing.assert_array_equal(ReferenceEngine().prepare(made.integer)(sample)[name], wanted)
+
+
+def test_what_clearly_loses_is_not_calibrated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrations: list[int] = []
+
+    def calibrating(*arguments: Any, **options: Any) -> Report:
+        report = collect(*arguments, **options)
+        calibrations.append(report.samples)
+        return report
+
+    monkeypatch.setattr("zeropoint.equalization.collect", calibrating)
+    monkeypatch.setattr("zeropoint.equalization.HOPELESS", 1.0)
+    options = Options(corrections=["equalize"], observer="minmax")
+    program = network(2, depthwise=True)
+    # Beyond what was observed, only channels that were not stretched have room.
+    large = [{"x0": 3 * sample["x0"]} for sample in data(8)]
+    made = quantize(program, data(), options, validation=large, engine=ReferenceEngine())
+    assert made.corrections.equalized is not None
+    assert made.corrections.equalized.provisional
+    assert "dB with provisional ranges" in made.corrections.summary()
+    assert calibrations == []
+    quantize(program, data(), options, engine=ReferenceEngine())
+    assert calibrations == [12]
 
 
 @pytest.mark.parametrize("keys", [["x0", "first", "second", "y"], ["0", "1", "2", "7"]])

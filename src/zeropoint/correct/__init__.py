@@ -8,8 +8,10 @@ from zeropoint.correct.effort import (
     SampleParts,
     check_methods,
     correct,
+    judge_of,
     some,
 )
+from zeropoint.correct.judge import Judged
 from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform
 
 __all__ = [
@@ -21,9 +23,11 @@ __all__ = [
     "Corrections",
     "EffortFigures",
     "Equalized",
+    "Judged",
     "Platform",
     "SampleParts",
     "check_methods",
     "correct",
+    "judge_of",
     "some",
 ]

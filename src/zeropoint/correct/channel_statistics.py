@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
+from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.tensors import Array
@@ -26,4 +28,19 @@ def without_statistics(program: Program) -> Program:
     program = program.clone()
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
         Rewriter.replace_op(op, [], [op.arg])
+    return program
+
+
+def only_equalized(program: Program) -> Program:
+    """A copy whose `quant.stats` per channel are those of equalized values, as one range for all channels."""
+    program = program.clone()
+    for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
+        maker = op.arg.owner
+        if isinstance(maker, Operation) and EQUALIZED in maker.attributes:
+            low, high = map(float, np.array(op.layer_stats.get_values(), np.float32))
+            made = StatisticsOp(op.arg, (low, high))
+            made.location = op.location
+            Rewriter.replace_op(op, made)
+        else:
+            Rewriter.replace_op(op, [], [op.arg])
     return program

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
-from zeropoint.correct.judge import Judge, OutputNoise
+from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform, Samples
 from zeropoint.correct.walk import fitting
@@ -106,9 +106,12 @@ class Equalized:
     before: float
     after: float
     kept: bool
+    provisional: bool = False
+    """Whether `after` is with provisional ranges, because it was undone before a second calibration."""
 
     def __str__(self) -> str:
-        return f"{self.after:.2f} dB, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
+        ranges = " with provisional ranges" if self.provisional else ""
+        return f"{self.after:.2f} dB{ranges}, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
 
 
 @dataclass(frozen=True)
@@ -218,32 +221,42 @@ def correct(
     reference: Program | None = None,
     equalized: Equalized | None = None,
     refit: bool = True,
+    judged: Judged | None = None,
 ) -> tuple[Program, Corrections]:
     """The propagated program with the correction that brings it closest to float on the held-back samples.
 
     Also returns a record of what was tried. `reference` is the propagated program whose float form gives the expected
     outputs, `program` by default; equalization changes the float form slightly where a clamp cuts. `equalized` is the
     result of equalization, for the record. With `refit`, the kept method is fitted again, to all samples, if it
-    gains from more. Raises OptionError for an unknown effort or method, and what the engines raise.
+    gains from more. `judged` is the program with `judge_of` these parts, if its outputs were compared before. Raises
+    OptionError for an unknown effort or method, and what the engines raise.
     """
     names = [name for name in check_methods(effort, methods) if name != EQUALIZE]
     if not parts.fitted or not (names or equalized):
         return program, Corrections(effort, parts.judges)
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
-    exact = reference if reference is not None else program
-    held = some(parts.held)
-    # One run for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
-    # samples take part in the figures, so that a hard one is not left out.
-    judge = Judge(exact, [*held, *(parts.fitted if parts.apart else ())], platform.programs)
-    trial = _Trial(program, parts, platform, progress, judge, len(held))
-    before = judge.noise(program)
+    if judged is None:
+        judged = judge_of(reference or program, parts, platform).judged(program)
+    judge = judged.judge
+    trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
+    before = judged.noise()
     best, attempts = trial.best(names, before)
     made, again = trial.refitted(best) if refit else (best.program, 0)
     first, last = (trial.figures(noise) for noise in (before, best.noise))
     count = len(parts.fitted) if parts.apart else 0
     figures = (first, last, tuple(attempts), best.method, equalized, count, judge.counts, again, best.refined)
     return _recorded(made, Corrections(effort, parts.judges, *figures))
+
+
+def judge_of(reference: Program, parts: SampleParts, platform: Platform) -> Judge:
+    """Compares programs with a propagated one in float, on some of the samples held back, then on all fitted ones.
+
+    One judge for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
+    samples take part in the figures, so that a hard one is not left out.
+    """
+    samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
+    return Judge(reference, samples, platform.programs)
 
 
 @dataclass(frozen=True)

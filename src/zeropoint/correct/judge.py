@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.interp import Engine
+from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.regions import regions_of
@@ -17,6 +17,8 @@ from zeropoint.materialize import materialize
 from zeropoint.numerics.noise import decibels, energies, is_counted
 
 MOST_RATIO = 1e3
+Energies = list[tuple[float, float]]
+"""Signal and noise of each output on one sample."""
 
 
 class Judge:
@@ -38,12 +40,33 @@ class Judge:
 
     def noise(self, program: Program) -> OutputNoise:
         """Signal and noise, per sample and output, of the integer program made from a propagated one."""
-        run = self._engine.prepare(integer_program(materialize(program)))
-        signal, noise = (np.zeros((len(self.samples), len(program.outputs))) for _ in "sn")
-        for number, (sample, expected) in enumerate(zip(self.samples, self._expected, strict=True)):
-            for output, (name, found) in enumerate(run(sample).items()):
-                signal[number, output], noise[number, output] = energies(expected[name], found)
-        return OutputNoise(signal, noise)
+        return self.judged(program).noise()
+
+    def judged(self, program: Program) -> Judged:
+        """A propagated program whose noise can be measured, on some of the samples first."""
+        return Judged(self, program, self._engine.prepare(integer_program(materialize(program))))
+
+    def energies(self, run: Runnable, number: int) -> Energies:
+        """Signal and noise of each output of a prepared program on a sample, by its number."""
+        found, expected = run(self.samples[number]), self._expected[number]
+        return [energies(expected[name], array) for name, array in found.items()]
+
+
+class Judged:
+    """A propagated program, lowered and prepared once, and run once on each sample that is asked for."""
+
+    def __init__(self, judge: Judge, program: Program, run: Runnable):
+        self.judge, self.program, self._run = judge, program, run
+        self._found: dict[int, Energies] = {}
+
+    def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
+        """The noise on the samples of the judge with these numbers, by default all."""
+        wanted = list(range(len(self.judge.samples)) if numbers is None else numbers)
+        for number in wanted:
+            if number not in self._found:
+                self._found[number] = self.judge.energies(self._run, number)
+        pairs = np.array([self._found[number] for number in wanted]).reshape(len(wanted), len(self.program.outputs), 2)
+        return OutputNoise(pairs[..., 0], pairs[..., 1])
 
 
 @dataclass(frozen=True, eq=False)
