@@ -11,8 +11,8 @@ import numpy as np
 
 from zeropoint.codegen.graph import Graph, View, row_major
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Body, Number, Read, Scalar
-from zeropoint.codegen.kernels.halves import HALVES
+from zeropoint.codegen.kernels.elements import Number, Read, Scalar, Scalars
+from zeropoint.codegen.kernels.half_precision import HALF_FORMS
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import shape_of
@@ -21,7 +21,7 @@ SCALAR_TYPES: dict[np.dtype[Any], tuple[str, bool]] = {
     np.dtype(np.bool_): ("i1", False),
     **{np.dtype(f"i{size}"): (f"i{8 * size}", True) for size in (1, 2, 4, 8)},
     **{np.dtype(f"u{size}"): (f"i{8 * size}", False) for size in (1, 2, 4, 8)},
-    **dict.fromkeys(HALVES, ("float", True)),
+    **dict.fromkeys(HALF_FORMS, ("float", True)),
     np.dtype(np.float32): ("float", True),
     np.dtype(np.float64): ("double", True),
 }
@@ -30,8 +30,8 @@ SCALAR_TYPES: dict[np.dtype[Any], tuple[str, bool]] = {
 
 def memory_form(view: View) -> tuple[str, str]:
     """The LLVM type of a view's elements in memory, and their form (`Access`)."""
-    if view.dtype in HALVES:
-        return "i16", HALVES[view.dtype]
+    if view.dtype in HALF_FORMS:
+        return "i16", HALF_FORMS[view.dtype]
     type_ = SCALAR_TYPES[view.dtype][0]
     if type_ == "i1":
         return "i8", "boolean"
@@ -56,7 +56,7 @@ def fill(graph: Graph, name: str, number: float, target: View) -> None:
     _call(graph, name, (Scalar(Number(number), access_of(target).register),), [], [], target)
 
 
-def _call(graph: Graph, name: str, body: Body, sources: list[View], reads: list[Access], target: View) -> None:
+def _call(graph: Graph, name: str, body: Scalars, sources: list[View], reads: list[Access], target: View) -> None:
     if math.prod(target.shape):
         nest = Nest(target.shape, 0, tuple(reads), access_of(target), None, body)
         graph.call(name, nest.arranged(), sources, [target])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zeropoint.codegen.kernels.elements import Body, Gather, Interpolate, LookUp, Number, Read, Scalar, Total, apply
-from zeropoint.codegen.kernels.halves import stored, widened
+from zeropoint.codegen.kernels.elements import Gather, Interpolate, LookUp, Number, Read, Scalar, Scalars, Total, apply
+from zeropoint.codegen.kernels.half_precision import stored, widened
 from zeropoint.codegen.kernels.interpolation import interpolated
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
 from zeropoint.codegen.kernels.scalars import plus_product
@@ -97,7 +97,7 @@ class Elements:
         self.f, self.isa, self.reads = f, isa, reads
         self._tables: dict[tuple[int, int], list[Value]] = {}
 
-    def keep_tables(self, body: Body, sources: list[Value]) -> None:
+    def keep_tables(self, body: Scalars, sources: list[Value]) -> None:
         """Load the tables of a body into registers, for vectors of i8, if the machine has a lookup instruction."""
         for i in body:
             # A table of 65,536 entries, which an i16 indexes, stays in memory.
@@ -105,7 +105,7 @@ class Elements:
                 for isa in (self.isa, self.isa.narrowest):
                     self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
-    def evaluated(self, body: Body, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
+    def evaluated(self, body: Scalars, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
         """The result of `body` for `count` consecutive elements of loop `along`."""
         values: list[Value] = []
         for i in body:
@@ -119,7 +119,7 @@ class Elements:
     def value(
         self,
         i: Scalar,
-        body: Body,
+        body: Scalars,
         values: Sequence[Value] | Mapping[int, Value],
         count: int,
         along: int,
@@ -264,6 +264,6 @@ class Elements:
         return self.f.cast("sext" if signed else "zext", value, "i64")
 
 
-def _of_bytes(look_up: Scalar, body: Body) -> bool:
+def _of_bytes(look_up: Scalar, body: Scalars) -> bool:
     """Whether a table has i8 entries and an i8 index."""
     return look_up.type == "i8" and body[look_up.arguments[0]].type == "i8"

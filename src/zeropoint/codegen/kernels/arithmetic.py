@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored, side_by_side
+from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored, of_channels, side_by_side
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -189,7 +189,7 @@ class Integers(_IntegerSums):
         words, parts = self.words(weights), list[bytes]()
         for count, covered in groups:
             channels = covered[:, self.order(isa, count)]
-            biases = np.where(channels < 0, 0, start[channels]).astype(np.int32)
+            biases = of_channels(start, channels, np.int32)
             own = self.epilogue.parameters(isa, output, covered, count)
             parts.append(side_by_side(self.laid(words, channels), biases, own).tobytes())
         return b"".join(parts)
@@ -260,8 +260,8 @@ class Floats:
         del isa
         parts: list[bytes] = []
         for _, covered in groups:
-            laid = np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).swapaxes(0, 1)
-            biases = np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)
+            laid = of_channels(weights, covered, np.float32).swapaxes(0, 1)
+            biases = of_channels(bias, covered, np.float32) + np.float32(0)
             parts.append(side_by_side(laid, biases).tobytes())
         return b"".join(parts)
 
@@ -309,7 +309,7 @@ class Expressed(_IntegerSums):
         words, parts = self.words(weights), list[bytes]()
         for count, covered in groups:
             laid = self.laid(words, covered[:, self.order(isa, count)])
-            biases = np.where(covered < 0, 0, start[covered]).astype(np.int32)
-            own = np.where(covered < 0, 0, scales[covered]).astype(np.float32)
+            biases = of_channels(start, covered, np.int32)
+            own = of_channels(scales, covered, np.float32)
             parts.append(side_by_side(laid, biases, own).tobytes())
         return b"".join(parts)

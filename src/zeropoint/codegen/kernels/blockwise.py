@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, TileTarget
-from zeropoint.codegen.kernels.requantize import side_by_side
+from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, vector
@@ -155,5 +155,5 @@ def _extended(f: Function, value: Value) -> Value:
 
 def _apart(numbers: IntArray, channels: IntArray) -> IntArray:
     """Numbers for channels (groups, vectors, elements): of each vector the even elements, then the odd ones."""
-    laid = np.where(channels < 0, 0, numbers[channels]).astype(np.int64)
+    laid = of_channels(numbers, channels, np.int64)
     return np.stack([laid[:, :, ::2], laid[:, :, 1::2]], axis=2)

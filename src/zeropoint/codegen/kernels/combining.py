@@ -46,6 +46,13 @@ def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
     return number == same and math.copysign(1, number) == math.copysign(1, same)
 
 
+def started(f: Function, op: str, like: Scalar, start: float, total: Value) -> Value:
+    """The total combined with the initial value of its reduction; no instruction if that changes nothing."""
+    if is_identity(start, op, like.type, like.signed):
+        return total
+    return combined(f, op, like, constant(total.type, start), total)
+
+
 def identity(op: str, type_: str, signed: bool) -> float:
     """The identity element of `op`; for float sums it is -0, for maximum and minimum an infinity."""
     if op in ("add", "or", "xor"):

@@ -20,7 +20,7 @@ import numpy as np
 
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
-from zeropoint.codegen.kernels.requantize import GROUP, channel_order, side_by_side
+from zeropoint.codegen.kernels.requantize import GROUP, channel_order, of_channels, side_by_side
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -102,7 +102,7 @@ class Depthwise(DepthwiseShape):
             covered = first + np.arange(block.isa.bytes) % block.channels
             covered = np.where(covered < channels, covered, -1)
             chosen = covered[:, channel_order(GROUP, block.isa.width)]
-            biases = np.where(chosen < 0, 0, start[chosen]).astype(np.int32)
+            biases = of_channels(start, chosen, np.int32)
             own = self.epilogue.parameters(block.isa, output, covered, GROUP)
             packed.extend(side_by_side(taps[chosen].transpose(0, 3, 4, 5, 6, 1, 2, 7), biases, own).data)
         return bytes(packed)

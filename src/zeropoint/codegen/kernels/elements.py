@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
-from zeropoint.codegen.kernels.halves import narrowed
+from zeropoint.codegen.kernels.half_precision import narrowed
 from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
@@ -150,7 +150,7 @@ class Scalar:
         return self.what.name if isinstance(self.what, Elementwise) else ""
 
 
-Body = tuple[Scalar, ...]
+Scalars = tuple[Scalar, ...]
 """Scalars in order; the last one is the result."""
 
 
@@ -207,7 +207,7 @@ def width_inside(scalar: Scalar) -> int:
 class Region:
     """A body with its own arguments; some of its scalars are the results."""
 
-    body: Body
+    body: Scalars
     results: tuple[int, ...]
 
     def computed(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
-from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity
-from zeropoint.codegen.kernels.elements import Body, Total, is_function, width_inside
+from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, started
+from zeropoint.codegen.kernels.elements import Scalars, Total, is_function, width_inside
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, vector
@@ -48,7 +48,7 @@ class Reduction:
 
     op: str
     start: float
-    body: Body
+    body: Scalars
     order: Order = Order.ANY
 
     @property
@@ -83,7 +83,7 @@ class Nest(OuterLoops):
     reads: tuple[Access, ...]
     write: Access
     reduction: Reduction | None
-    body: Body
+    body: Scalars
 
     @property
     def pieces(self) -> int:
@@ -211,10 +211,7 @@ class _Emitter:
             total = self._halved(reduction, self._in_parts(reduction, count, sources))
         else:
             total = self._reduced(reduction, count, sources, first, same, self.row)
-        # Combining with the identity element would be an instruction without effect.
-        if is_identity(reduction.start, reduction.op, last.type, last.signed):
-            return total
-        return self._combined(reduction, constant(total.type, reduction.start), total)
+        return started(f, reduction.op, last, reduction.start, total)
 
     def _in_parts(self, reduction: Reduction, count: int, sources: list[Value]) -> list[Value]:
         """The partial sums, with elements numbered by all inner loops. With few elements, there are as many parts."""

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -64,6 +65,11 @@ def side_by_side(*parts: AnyArray) -> AnyArray:
     """The bytes of each group's part of every array (groups, ...), one after the other: u8 (groups, bytes of one)."""
     rows = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
     return np.concatenate(rows, axis=1)
+
+
+def of_channels(numbers: AnyArray, channels: IntArray, dtype: DTypeLike, padding: float = 0) -> AnyArray:
+    """The numbers (..., channels) of some channels, of which -1 is padding and gets the number `padding`."""
+    return np.where(channels < 0, padding, numbers[..., channels]).astype(dtype)
 
 
 def _constant(array: IntArray) -> IntArray:
@@ -123,9 +129,9 @@ class Epilogue:
         `channels` (groups, channels of one) are in order; -1 is padding.
         """
         multiplier, groups = output.multiplier, len(channels)
-        m = np.where(channels < 0, 0, multiplier.multiplier[channels])
+        m = of_channels(multiplier.multiplier, channels, multiplier.multiplier.dtype)
         # Padding gets a shift that every behaviour allows.
-        shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
+        shift = None if multiplier.shift is None else of_channels(multiplier.shift, channels, np.int64, 2)
         order = channel_order(count, isa.width)
         # Bytes are stored with 128 added where the dot product takes unsigned ones; words never are.
         offset = 0 if self.words else isa.offset

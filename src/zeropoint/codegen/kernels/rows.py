@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
-from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_identity, is_ordered
-from zeropoint.codegen.kernels.elements import Body, Gather, Number, Read, Reduce, Requantize, Scalar, width_inside
+from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
+from zeropoint.codegen.kernels.elements import Gather, Number, Read, Reduce, Requantize, Scalar, Scalars, width_inside
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
@@ -42,7 +42,7 @@ class Rows:
     sizes: tuple[int, ...]
     reads: tuple[Access, ...]
     write: Access
-    body: Body
+    body: Scalars
 
     def tasks(self, isa: InstructionSet) -> int:
         """One per row."""
@@ -132,7 +132,7 @@ class Sweeps:
             self.kept |= kept
             computed |= set(found)
 
-    def reductions(self, body: Body, sweep: int) -> list[int]:
+    def reductions(self, body: Scalars, sweep: int) -> list[int]:
         """The reductions at the end of a sweep."""
         return [n for n, i in enumerate(body) if isinstance(i.what, Reduce) and self.known[n] == sweep + 1]
 
@@ -148,7 +148,7 @@ class Sweeps:
         used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
         return {n for n in used if still[n] and self.wide[n] and not isinstance(body[n].what, Read)}
 
-    def _numbers(self, body: Body, wide: Sequence[int]) -> list[int]:
+    def _numbers(self, body: Scalars, wide: Sequence[int]) -> list[int]:
         """The row-constant scalars that the `wide` ones are computed from; in order."""
         found, waiting = set[int](), [k for n in wide for k in body[n].arguments if not self.wide[k]]
         while waiting:
@@ -159,7 +159,7 @@ class Sweeps:
         return sorted(found)
 
     def _closure(
-        self, body: Body, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
+        self, body: Scalars, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
     ) -> tuple[list[int], set[int]]:
         """The scalars needed to compute the wanted ones, in order, and the earlier ones that must be kept for them.
 
@@ -310,10 +310,7 @@ class _Emitter:
 
     def _total(self, i: Scalar, total: Value) -> Value:
         """Combine a vector of partial totals and the initial value into one number."""
-        total, start = folded(self.f, _of(i).op, i, total), _of(i).start
-        if is_identity(start, _of(i).op, i.type, i.signed):
-            return total
-        return self._both(i, constant(total.type, start), total)
+        return started(self.f, _of(i).op, i, _of(i).start, folded(self.f, _of(i).op, i, total))
 
     # `count` elements of a sweep, from index `at` of the row on.
 

@@ -77,10 +77,10 @@ def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
     if isinstance(narrowed, hlo.ReshapeOp) and shape_of(value)[-1:] == shape_of(narrowed.operand)[-1:]:
         narrowed = owner_of(narrowed.operand)
     shifted = owner_of(narrowed.operand) if isinstance(narrowed, hlo.ConvertOp) else None
-    if not isinstance(shifted, hlo.ShiftRightArithmeticOp) or _number(values, shifted.rhs) != FRACTION:
+    if not isinstance(shifted, hlo.ShiftRightArithmeticOp) or values.splat(shifted.rhs) != FRACTION:
         return None
     rounded = owner_of(shifted.lhs)
-    if not isinstance(rounded, hlo.AddOp) or _number(values, rounded.rhs) != 1 << (FRACTION - 1):
+    if not isinstance(rounded, hlo.AddOp) or values.splat(rounded.rhs) != 1 << (FRACTION - 1):
         return None
     total = owner_of(rounded.lhs)
     if not isinstance(total, hlo.ReduceOp) or len(total.operands) != 2 or array_values(total.dimensions) != (0,):
@@ -92,12 +92,6 @@ def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
     if not isinstance(scaled, hlo.MultiplyOp) or element_dtype(element_of(scaled.result)) != np.int64:
         return None
     return scaled
-
-
-def _number(values: Values, value: SSAValue) -> float | None:
-    """The number that a constant, or the broadcast of one, repeats."""
-    op = owner_of(value)
-    return values.splat(op.operand if isinstance(op, hlo.BroadcastInDimOp) else value)
 
 
 def _by_block(values: Values, value: SSAValue) -> IntArray | None:

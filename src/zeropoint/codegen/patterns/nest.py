@@ -146,11 +146,9 @@ def is_cheap(values: Values, op: Operation) -> bool:
     """Whether a nest recomputes an op instead of reading its result: movement, widening, subtracting a number."""
     if type(op) in MOVEMENT or isinstance(op, hlo.UniformDequantizeOp):
         return True
-    if isinstance(op, hlo.ConvertOp):
-        return _size(op.operand) <= _size(op.result)
     if isinstance(op, hlo.SubtractOp):
         return isinstance(op.lhs, OpResult) and _widens(op.lhs.op) and values.splat(op.rhs) is not None
-    return False
+    return _widens(op)
 
 
 def _widens(op: Operation) -> bool:

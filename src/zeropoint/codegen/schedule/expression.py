@@ -27,7 +27,7 @@ from zeropoint.codegen.kernels.elements import (
     Total,
     What,
 )
-from zeropoint.codegen.kernels.halves import HALVES
+from zeropoint.codegen.kernels.half_precision import HALF_FORMS
 from zeropoint.codegen.kernels.loops import Nest, Order, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -104,7 +104,7 @@ def scalar_type(value: SSAValue) -> tuple[str, bool]:
 
 def half_of(value: SSAValue) -> str | None:
     """The memory form of a half-precision value: "half" for f16, "bfloat" for bf16; None for any other type."""
-    return HALVES.get(element_dtype(element_of(value)))
+    return HALF_FORMS.get(element_dtype(element_of(value)))
 
 
 def on_numbers(rule: Rule) -> Rule:

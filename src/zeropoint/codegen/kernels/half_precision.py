@@ -15,7 +15,7 @@ import numpy as np
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, element, like
 
-HALVES: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dtypes.bfloat16): "bfloat"}
+HALF_FORMS: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dtypes.bfloat16): "bfloat"}
 """Forms of the formats, by dtype."""
 
 
