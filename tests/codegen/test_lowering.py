@@ -154,8 +154,8 @@ def test_a_window_that_crops_its_whole_input_gives_what_the_interpreter_gives(ki
     )
 
 
-COMPUTED = """
-func.func @main(%x: tensor<1x16x6x6xi8>, %m: tensor<1xi32>) -> tensor<1x16x6x6xi8> {
+WIDENED = """
+func.func @main(%x: tensor<1x16x6x6xi8>) -> tensor<1x16x6x6xi32> {
   %zp = stablehlo.constant dense<3> : tensor<i8>
   %p = stablehlo.pad %x, %zp, low = [0, 0, 1, 1], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
     : (tensor<1x16x6x6xi8>, tensor<i8>) -> tensor<1x16x8x8xi8>
@@ -163,23 +163,22 @@ func.func @main(%x: tensor<1x16x6x6xi8>, %m: tensor<1xi32>) -> tensor<1x16x6x6xi
   %a = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
     {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
     : (tensor<1x16x8x8xi8>, tensor<16x16x3x3xi8>) -> tensor<1x16x6x6xi32>
-  %n = stablehlo.constant dense<5> : tensor<1xi32>
-  %y = "fxpmath.requantize"(%a, %m, %n) <{behaviour = "fixed16", zero_point = 0 : i64, storage_min = -128 : i64,
-    storage_max = 127 : i64}> : (tensor<1x16x6x6xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x16x6x6xi8>
-  return %y : tensor<1x16x6x6xi8>
+  %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
+  %n = stablehlo.constant dense<32> : tensor<1xi32>
+  %y = "fxpmath.requantize"(%a, %m, %n) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+    storage_max = 127 : i64}> : (tensor<1x16x6x6xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x16x6x6xi32>
+  return %y : tensor<1x16x6x6xi32>
 }
 """
 
 
 def test_a_kernel_that_declines_leaves_nothing_behind() -> None:
-    """A convolution whose multiplier is computed is padded and computed by one loop nest; no other kernel is begun."""
-    program = parse_program(COMPUTED)
+    """A convolution whose result has 32 bits is padded and computed by one loop nest; no other kernel is begun."""
+    program = parse_program(WIDENED)
     check(program)
     assert [type(step.kernel).__name__ for step in steps_of(program, AVX2).steps] == ["Nest"] * 3  # fill, copy, compute
     (kernel,) = (op for op in group(program, isa="avx2").entry.ops if isinstance(op, KernelOp) and op.reasons)
-    assert kernel.reasons == [
-        "requantize: fxpmath.requantize: found a multiplier that is computed, expected a constant"
-    ]
+    assert kernel.reasons == ["requantize: fxpmath.requantize: found a result of i32, expected i8 or i16"]
 
 
 CROPPED = """

@@ -7,7 +7,10 @@ import pytest
 from xdsl.dialects.builtin import TensorType, f32, f64, i8, i16, i32, i64
 
 from interp.programs import one_op, run_op
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
+from zeropoint.interp.errors import ExecutionError
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
@@ -120,3 +123,18 @@ def test_interpolation_between_the_entries_around_a_position():
     # Positions 0, half-way to 1, 1, half-way to 2, 3, and the last one before 4.
     (found,) = Interpreter(parse_program(text))({"arg0": x}).values()
     assert found.tolist() == [0, 50, 100, 0, 32767, -32764]
+
+
+@pytest.mark.parametrize(("multiplier", "shift"), [(-5, 10), (2**31 - 1, 99), (2**31 - 1, -1)])
+def test_a_computed_multiplier_out_of_range_is_an_error_of_the_run(multiplier: int, shift: int) -> None:
+    program = parse_program("""
+    func.func @main(%x: tensor<4xi32>, %m: tensor<1xi32>, %s: tensor<1xi32>) -> tensor<4xi8> {
+      %r = "fxpmath.requantize"(%x, %m, %s) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+        storage_max = 127 : i64}> : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8> loc("q")
+      return %r : tensor<4xi8>
+    }""")
+    arrays = [np.zeros(4, np.int32), np.array([multiplier], np.int32), np.array([shift], np.int32)]
+    with pytest.raises(ExecutionError, match=r"'q'.*: found (the|a) (multiplier|shift) .*'fixed32' has"):
+        Interpreter(program).run_values(arrays)
+    with pytest.raises(CodegenError, match=r"'q'.*: found multipliers that are computed, expected constants"):
+        NativeProgram(program)

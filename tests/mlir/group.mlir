@@ -10,8 +10,8 @@ func.func @main(%x: tensor<1x4x4x4xi8>) -> tensor<1x8x3x3xi8> {
   %bb = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<8xi32>) -> tensor<1x8x3x3xi32>
   %sum = stablehlo.add %acc, %bb : tensor<1x8x3x3xi32>
   %m = stablehlo.constant dense<16384> : tensor<1xi32>
-  %n = stablehlo.constant dense<7> : tensor<1xi32>
-  %y = "fxpmath.requantize"(%sum, %m, %n) <{behaviour = "fixed16", zero_point = 0 : i64, storage_min = -128 : i64, storage_max = 127 : i64}> : (tensor<1x8x3x3xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x3x3xi8>
+  %n = stablehlo.constant dense<32> : tensor<1xi32>
+  %y = "fxpmath.requantize"(%sum, %m, %n) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64, storage_max = 127 : i64}> : (tensor<1x8x3x3xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x3x3xi8>
   return %y : tensor<1x8x3x3xi8>
 }
 // CHECK:       native.channel_dimension = 1 : i64, native.isa = "avx2"
@@ -28,8 +28,9 @@ func.func @main(%x: tensor<1x4x4x4xi8>) -> tensor<1x8x3x3xi8> {
 
 // -----
 
-// A multiplier that is computed has no such kernel: the padding goes apart, one loop nest computes the rest and says why.
-func.func @main(%x: tensor<1x4x4x4xi8>, %m: tensor<1xi32>) -> tensor<1x8x5x5xi8> {
+// A result of 32 bits has no such kernel: the padding goes apart, one loop nest computes the rest and says why.
+func.func @main(%x: tensor<1x4x4x4xi8>) -> tensor<1x8x5x5xi32> {
+  %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
   %w = stablehlo.constant dense<3> : tensor<8x4x1x1xi8>
   %acc = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {pad = [[1, 0], [0, 1]], stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x4x4x4xi8>, tensor<8x4x1x1xi8>) -> tensor<1x8x5x5xi32>
   %n = stablehlo.constant dense<7> : tensor<1xi32>

@@ -13,7 +13,8 @@ class UnsupportedError(Error, ValueError):
 
 
 class ExecutionError(Error):
-    """A run cannot continue: processes wait for each other, or for a process that does not exist."""
+    """A run cannot continue: processes wait for each other, or for a process that does not exist; or a multiplier that
+    is computed is out of range."""
 
 
 class CheckFailed(Error):

@@ -5,9 +5,12 @@ Source: the docstrings of `zeropoint.ir.fxpmath`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from zeropoint.interp.binding import Binary, Function, Scope, Unary
+from zeropoint.interp.errors import ExecutionError
 from zeropoint.ir.fxpmath import (
     InterpolateOp,
     QuotientOp,
@@ -19,8 +22,10 @@ from zeropoint.ir.fxpmath import (
     WeightedSumOp,
 )
 from zeropoint.ir.fxpmath.checks import number
+from zeropoint.ir.locations import describe
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics.interpolation import interpolated
+from zeropoint.numerics.requantize import Requantization
 from zeropoint.numerics.rounding import rounding_divide_by_pot, saturating_rounding_doubling_high_mul
 
 
@@ -33,9 +38,17 @@ def requantize(op: RequantizeOp, scope: Scope) -> Function:
 
     def run(accumulator: Array, *factors: Array) -> Array:
         # The checks and shifts of constant multipliers are done once.
-        return (resolved or op.requantization(*factors)).apply(accumulator, dtype)
+        return (resolved or _computed(op, factors)).apply(accumulator, dtype)
 
     return run
+
+
+def _computed(op: RequantizeOp, factors: Sequence[Array]) -> Requantization:
+    """The op's computation with multipliers that are computed. Raises ExecutionError for those out of range."""
+    try:
+        return op.requantization(*factors)
+    except ValueError as error:
+        raise ExecutionError(f"{describe(op)}: {error}") from error
 
 
 def weighted_sum(op: WeightedSumOp, scope: Scope) -> Function:

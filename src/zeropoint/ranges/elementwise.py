@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics.storage import half_range
 from zeropoint.ranges.analysis import Ranges, type_range
 from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
@@ -96,11 +97,12 @@ def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
-    """floor(operand / 2^amount) for amounts from 0 to 62; otherwise the range of the type."""
-    amounts = ranges.of(op.rhs).hull
-    if not amounts.within(0, 62):
+    """floor(operand / 2^amount) for amounts from 0 to 62; otherwise, and for unsigned numbers whose highest bit may be
+    set, which is copied, the range of the type.
+    """
+    x, amounts, dtype = ranges.of(op.lhs), ranges.of(op.rhs).hull, element_dtype(element_of(op.result))
+    if not amounts.within(0, 62) or (dtype.kind == "u" and x.greatest >= half_range(8 * dtype.itemsize)):
         return type_range(element_of(op.result))
-    x = ranges.of(op.lhs)
     ends = [x.mapped(lambda bounds, n=amount: bounds >> np.int64(n)) for amount in (amounts.least, amounts.greatest)]
     return joined(ends)
 
@@ -127,11 +129,11 @@ def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
 
 
 def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
-    """lhs / rhs, towards 0, for divisors above 0; lhs and -lhs for those around -1; else that of the type."""
+    """lhs / rhs, towards 0, by divisors above 0; lhs and -lhs by those around -1; else the range of the type."""
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
     if y.least <= -1 <= y.greatest:
         return x.join(-x).with_zero()
-    if y.least < 1:
+    if y.least < 1 or not x.is_bounded:
         return type_range(element_of(op.result))
     return joined(
         [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // n)) for n in (y.least, y.greatest)]

@@ -51,11 +51,11 @@ class Obligation:
 
     @property
     def needed(self) -> IntArray:
-        """The bits that the number needs, including the sign, per channel; at least 64 if it is unbounded.
+        """The bits that the number needs, including the sign, per channel; more than 64 if it is unbounded.
 
         Unsigned numbers need no sign; a negative one fits no unsigned type, so it counts as one bit too many.
         """
-        signed = bits_of(self.range)
+        signed = np.where(self.range.magnitude > EXACT, 66, bits_of(self.range))
         return np.where(self.range.low < 0, np.maximum(signed, self.bits + 1), signed - 1) if self.unsigned else signed
 
     @property

@@ -123,6 +123,9 @@ def _requantize(e: Expression, op: RequantizeOp, indices: Indices) -> int:
         raise CodegenError(f"{describe(op)}: found accumulators {element_of(op.accumulator)}, expected i32 or i64")
     values = [e.value(op.accumulator, indices)]
     for operand in op.operands[1:]:
+        # Only of constants is it known that they are in the ranges of the behaviour.
+        if e.scope.values.constant(operand) is None:
+            raise CodegenError(f"{describe(op)}: found multipliers that are computed, expected constants")
         (count,) = shape_of(operand)
         if count == 1:
             at = Axis()
