@@ -191,7 +191,7 @@ def _layout(program: Program) -> Program:
 
 
 def _integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
-    return integer_program(inline_calls(program), profile, zero_points)
+    return integer_program(program, profile, zero_points)
 
 
 def _integer_io(program: Program, io: str = "integer") -> Program:
@@ -236,7 +236,7 @@ DECIDING_PASSES = (
 )
 """Decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
-INTEGER_PASSES = (Pass(_integer_program, "inline-calls, lower, merge-sums, fold-bounds, expand-block-scales"),)
+INTEGER_PASSES = (Pass(_integer_program, "lower, merge-sums, fold-bounds, expand-block-scales"),)
 EDGE_PASSES = (Pass(_integer_io, "replace floats by integers at inputs and outputs, with --io integer"),)
 """Decide what the integer program takes and returns."""
 QUANTIZE_PASSES = (

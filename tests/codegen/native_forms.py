@@ -299,7 +299,7 @@ def table() -> str:
     lines = ["| ops | native | by the interpreter only |", "|---|---|---|"]
     for (native, other), names in sorted(alike.items(), key=lambda item: (-len(item[1]), item[1])):
         lines.append(f"| {', '.join(names)} | {native} | {other} |")
-    spelled_out = (*LEGALIZATIONS, hlo.ReturnOp)
+    spelled_out = (*LEGALIZATIONS, hlo.CompositeOp, hlo.ReturnOp)
     none = sorted(f"`{op.name.partition('.')[2]}`" for op in ops() if not has_rule(op) and op not in spelled_out)
     return "\n".join(lines) + f"\n\nNo native form: {', '.join(none)}.\n"
 

@@ -105,11 +105,9 @@ def test_quantized_ops_in_a_called_function_are_lowered() -> None:
     assert "i32" in next(str(op.results[0].type) for op in lowered.entry.ops if op.name == "stablehlo.reduce")
 
 
-def test_lower_alone_advises_to_inline_calls() -> None:
-    with pytest.raises(
-        ValueError, match=r"func.call: found a quantized op with no integer form; run inline-calls first"
-    ):
-        lower(parse_program(CALLED))
+def test_lower_alone_inlines_calls() -> None:
+    lowered = lower(parse_program(CALLED))
+    assert not [op for op in lowered.module.walk() if op.name == "func.call"]
 
 
 @pytest.mark.parametrize("kind", ["i8:f32, 0.5:3", "u8:f32, 0.5:128", "i8:f32:0, {0.5:1, 0.25:2, 1.0:-3, 0.5, 0.5:9}"])

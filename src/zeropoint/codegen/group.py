@@ -48,6 +48,7 @@ from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.cloning import without_ops
 from zeropoint.ir.constants import constant_op
+from zeropoint.ir.inline_calls import inline_functions
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
@@ -95,7 +96,7 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     if (noted := noted_isa(program)) is not None:
         raise CodegenError(f"found a program that is grouped for {noted}, expected one without kernels", program.main)
     try:
-        expanded = with_one_row(expand(program))
+        expanded = with_one_row(expand(inline_functions(program)))
     except ExpansionError as error:
         raise CodegenError(str(error), error.op) from error
     if expanded is program and any(map(pads, program.entry.ops)):

@@ -25,7 +25,6 @@ from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import CallOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -45,6 +44,7 @@ from zeropoint.ir.fxpmath import (
     TableOp,
     WeightedSumOp,
 )
+from zeropoint.ir.inline_calls import inline_functions
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, StorageCastOp
@@ -221,8 +221,7 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
         )
     rule = LOWERINGS.get(type(op))
     if rule is None:
-        fix = "run inline-calls first" if isinstance(op, CallOp) else "dequantize around it"
-        raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; {fix}")
+        raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
     return rule(lowering, op)
 
 
@@ -261,12 +260,15 @@ def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None
 def lower(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
+    Calls and composites of the entry function are inlined.
+
     `zero_points` forces where contractions correct them: `inside` or `after` (`zero_points.py`).
 
     Raises LoweringError, with the op's name and location, for a quantized op without an integer form, a contraction
     without the forced form, or an integer that may overflow its type (`proof.py`); ValueError for an unknown profile.
     """
-    program = program.clone()
+    # The proof covers what functions compute, too.
+    program = inline_functions(program).clone()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     if profile is not None:
         for op in program.module.walk():

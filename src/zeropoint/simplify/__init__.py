@@ -1,5 +1,6 @@
 """Simplification of float programs: the ordered list of passes."""
 
+from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
 from zeropoint.simplify.bound_infinities import bound_infinities
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
@@ -10,7 +11,6 @@ from zeropoint.simplify.fold_counts import fold_counts
 from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_slices import fold_slices
-from zeropoint.simplify.inline_calls import inline_calls
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes

@@ -18,7 +18,8 @@ becomes
 %1 = scf.if %p0 -> (tensor<4xi32>) { ... scf.yield %c } else { ... scf.yield %d }
 %2 = scf.index_switch %i0 -> tensor<4xi32> case 0 { ... } default { ... }
 ```
-The last branch of a `case`, which StableHLO takes for an index out of range, is the default.
+The last branch of a `case`, which StableHLO takes for an index out of range, is the default. A `stablehlo.composite`
+becomes a call of its decomposition.
 """
 
 from __future__ import annotations
@@ -27,15 +28,25 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i64
+from xdsl.dialects.func import CallOp
 from xdsl.dialects.tensor import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.program import Program
 from zeropoint.standard.lowering import Standard
 
 LowerBlock = Callable[[Block, Standard], Sequence[SSAValue]]
 """Lowers the ops of a block, of which the terminator stays, and returns the terminator's operands in standard form."""
+
+
+def call_decompositions(program: Program) -> None:
+    """Replace every composite by a call of its decomposition, in place."""
+    for op in [op for op in program.module.walk() if isinstance(op, hlo.CompositeOp)]:
+        call = CallOp(op.decomposition, op.inputs, [result.type for result in op.results])
+        call.location = op.location
+        Rewriter.replace_op(op, call)
 
 
 def lower_while(std: Standard, op: hlo.WhileOp, lower_block: LowerBlock) -> Sequence[SSAValue]:

@@ -45,7 +45,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes import lower_quant_ops, strip_func_quant_types
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
-from zeropoint.standard.control import LowerBlock, lower_case, lower_if, lower_while
+from zeropoint.standard.control import LowerBlock, call_decompositions, lower_case, lower_if, lower_while
 from zeropoint.standard.element_types import scalar_type, signless_tensor
 from zeropoint.standard.elementwise import ELEMENTWISE
 from zeropoint.standard.indexing import lower_dynamic_slice, lower_dynamic_update_slice, lower_gather
@@ -125,6 +125,7 @@ def lower_to_standard(program: Program) -> Program:
     program = expand(strip_func_quant_types(program), KEPT)
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
+    call_decompositions(program)
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
         if len(function.body.blocks) != 1:
             raise LoweringError(

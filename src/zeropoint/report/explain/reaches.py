@@ -20,6 +20,7 @@ from xdsl.ir import Operation, OpResult
 from zeropoint.ir.annotations import FACTS, ZERO_POINTS, unique_name
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.inline_calls import inline_functions
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, ConvolutionOp, DotGeneralOp
@@ -105,8 +106,10 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
 
 
 def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
-    """Every number that is subject to overflow, with the op that computes it, also in loops and branches; empty for a
-    float program."""
+    """Every number that is subject to overflow, with the op that computes it, also in loops, branches and the functions
+    that are called (an op of a copy, then); empty for a float program.
+    """
+    program = inline_functions(program)
     ranges, kernels = ranges_of(program), _kernel_names(program)
     return [
         (op, replace(_reach(ranges, program, shown), unique_name=kernels.get(op, "")))
