@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.codegen.controlled import CONTROLLED
 from zeropoint.codegen.group import MOVED, PATTERNS, UPDATES
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -111,6 +112,19 @@ SPECIAL: dict[type[Operation], Made] = {
         "%x: tensor<4x$e>, %s: tensor<3x$e>, %i: tensor<$e>", "tensor<4x$e>",
     ),
     hlo.BitcastConvertOp: _of_bits,
+    **{
+        op: _of(
+            f'%y = "{op.name}"(%i) ({{ stablehlo.return %x : tensor<4x$e> }}, '
+            f"{{ stablehlo.return %x : tensor<4x$e> }}) : (tensor<{index}>) -> tensor<4x$e>",
+            f"%x: tensor<4x$e>, %i: tensor<{index}>", "tensor<4x$e>",
+        )
+        for op, index in ((hlo.CaseOp, "i32"), (hlo.IfOp, "i1"))
+    },
+    hlo.WhileOp: _of(
+        "%y = stablehlo.while(%z = %x) : tensor<4x$e> cond { stablehlo.return %i : tensor<i1> } do { "
+        "stablehlo.return %z : tensor<4x$e> }",
+        "%x: tensor<4x$e>, %i: tensor<i1>", "tensor<4x$e>",
+    ),
     hlo.BroadcastInDimOp: _of(
         "%y = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4x$e>) -> tensor<3x4x$e>",
         "%x: tensor<4x$e>", "tensor<3x4x$e>",
@@ -253,21 +267,27 @@ def refusal(op: type[Operation], element: str) -> str | None:
 
 
 def has_rule(op: type[Operation]) -> bool:
-    return op in {*EXPANSIONS, *PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.ConstantOp, hlo.OptimizationBarrierOp}
+    return op in {
+        *EXPANSIONS,
+        *PATTERNS,
+        *UPDATES,
+        *MOVED,
+        *EXPRESSIONS,
+        *CONTROLLED,
+        hlo.ConstantOp,
+        hlo.OptimizationBarrierOp,
+    }
 
 
 def imported() -> set[type[Operation]]:
-    """The ops that the ONNX importer makes: what its modules name, but for the ends of bodies.
-
-    And but for `while`, which has no native form: only NonMaxSuppression of many boxes makes one (docs/onnx.md).
-    """
+    """The ops that the ONNX importer makes: what its modules name, but for the ends of bodies."""
     found: set[type[Operation]] = set()
     for module in pkgutil.iter_modules(onnx.__path__):
         names = vars(importlib.import_module(f"{onnx.__name__}.{module.name}")).values()
         found |= {value for value in names if isinstance(value, type) and issubclass(value, Operation)}
     source = "".join(path.read_text() for path in Path(onnx.__path__[0]).glob("*.py"))
     found |= {op for op in hlo.StableHlo.operations if f"stablehlo.{op.__name__}" in source}
-    return {op for op in found if op in ops() and op not in (hlo.ReturnOp, hlo.WhileOp)}
+    return {op for op in found if op in ops() and op is not hlo.ReturnOp}
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str]]]:

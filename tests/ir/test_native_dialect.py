@@ -73,7 +73,10 @@ def test_reasons_and_rows_are_printed_and_parsed() -> None:
             r"has yielded values \(tensor<2xi16>\), expected those of its results \(tensor<2xi8>\)",
         ),
         (on_memrefs(types=f"({TENSOR}, {MEMREF}) -> ()", operands="%x, %b"), "found tensors beside outputs"),
-        (on_memrefs().replace('"arena"', '"input"'), 'writes to space "input", expected "arena" or "output"'),
+        (
+            on_memrefs().replace('"arena"', '"input"'),
+            'writes to space "input", expected "arena", "carried" or "output"',
+        ),
     ],
 )
 def test_other_kernels_are_refused(text: str, message: str) -> None:

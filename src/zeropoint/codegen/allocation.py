@@ -52,6 +52,12 @@ class Allocation:
         self.memory.allocate(view, type_)
         return view
 
+    def carried(self, value: SSAValue) -> View:
+        """A dense view for a value that a loop carries, or that a branch returns: the caller's array if it is only
+        returned."""
+        found = self.values.output(value)
+        return dense(value, Space.CARRIED) if found is None else self.caller(value, found.buffer.index)
+
     def padded(
         self, op: Operation, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int, halo: Halo | None
     ) -> View:

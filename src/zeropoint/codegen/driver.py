@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import ClassVar
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View, every_step
 from zeropoint.codegen.llvm.checked import Layout
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
@@ -114,12 +115,12 @@ class _Accesses:
     def add(self, buffers: Sequence[Buffer], step: Step) -> None:
         """Note that a step accesses these buffers."""
         for buffer in buffers:
-            (self._arena if buffer.space is Space.ARENA else self._others).setdefault(buffer, []).append(step)
+            (self._arena if buffer.space.in_arena else self._others).setdefault(buffer, []).append(step)
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
         """The accesses to memory of the buffer: the accessed buffer and the step."""
         # Buffers of the caller and weights have fixed addresses and share memory with nothing.
-        if buffer.space is not Space.ARENA:
+        if not buffer.space.in_arena:
             yield from ((buffer, step) for step in self._others.get(buffer, ()))
             return
         begin, end = buffer.offset, buffer.offset + buffer.size
@@ -136,7 +137,7 @@ def _apart(step: Step, other: Step) -> bool:
 
 def block_bytes(graph: Graph) -> int:
     """Bytes of the block with the memory ranges that a step of a checked program may access."""
-    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
+    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in every_step(graph.steps)), default=0)
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,12 @@ class Driver:
     def _barriers(self) -> list[bool]:
         return needs_barrier(self.graph)
 
+    @cached_property
+    def _places(self) -> list[int]:
+        """The numbers of the steps, those inside of loops and branches counted."""
+        sizes = (sum(1 for _ in every_step([step])) for step in self.graph.steps)
+        return list(accumulate(sizes, initial=0))
+
     def emit_part(self, module: Module, number: int) -> None:
         """Define the function of a part."""
         f = module.function(f"{self.run}_part{number}", self.arguments)
@@ -197,7 +204,7 @@ class Driver:
 
     def perform(self, f: Function, step: int, begin: Value, end: Value, bounds: Value | None) -> None:
         """Tasks begin to end of a step."""
-        more = () if bounds is None else (f.at(bounds, step * block_bytes(self.graph)),)
+        more = () if bounds is None else (f.at(bounds, self._places[step] * block_bytes(self.graph)),)
         arguments = (pointer(f, argument) for argument in self.graph.steps[step].arguments)
         f.perform(self.names[step], *arguments, begin, end, *more)
 
@@ -220,7 +227,7 @@ def pointer(f: Function, argument: View | Parameters) -> Value:
     if isinstance(argument, Parameters):
         return f.at(weights, argument.offset)
     buffer = argument.buffer
-    if buffer.space in (Space.ARENA, Space.WEIGHTS):
-        return f.at(arena if buffer.space is Space.ARENA else weights, buffer.offset + argument.offset)
+    if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
+        return f.at(arena if buffer.space.in_arena else weights, buffer.offset + argument.offset)
     table = inputs if buffer.space is Space.INPUT else outputs
     return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)

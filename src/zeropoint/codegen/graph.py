@@ -7,8 +7,9 @@ Rank-4 activations are stored as N, H, W, C; their order in the program does not
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
@@ -25,9 +26,16 @@ class Space(Enum):
     """The memory space of a buffer."""
 
     ARENA = "arena"
+    CARRIED = "carried"
+    """The part of the arena with what loops carry and hand to their regions: 8-bit integers without an offset."""
     INPUT = "input"
     OUTPUT = "output"
     WEIGHTS = "weights"
+
+    @property
+    def in_arena(self) -> bool:
+        """Whether its buffers are placed in the arena."""
+        return self in (Space.ARENA, Space.CARRIED)
 
 
 class Kernel(Protocol):
@@ -42,6 +50,11 @@ class Kernel(Protocol):
         ...
 
 
+def name_of(kernel: Kernel) -> str:
+    """The name of a kernel's function."""
+    return f"kernel_{hashlib.sha256(repr(kernel).encode()).hexdigest()[:16]}"
+
+
 @dataclass(eq=False)
 class Buffer:
     """A block of memory. Inputs and outputs belong to the caller; `index` is their number."""
@@ -51,6 +64,8 @@ class Buffer:
     index: int = 0
     offset: int = -1
     """Offset in the arena, once planned, or in the block of weights."""
+    inside: Buffer | None = None
+    """The workspace of the loop or branch in which it lies, in the arena: its offset counts from there."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,27 @@ class Step:
     """Whether it writes only the padding of its buffer, which no other step writes."""
     family: object | None = None
     """Steps of one family write disjoint parts of one buffer."""
+    inner: tuple[Step, ...] = ()
+    """The steps that the kernel of a loop or branch runs."""
+
+
+def every_step(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, each followed by those inside of it."""
+    for step in steps:
+        yield step
+        yield from every_step(step.inner)
+
+
+@dataclass(frozen=True)
+class TripCounter:
+    """Two i64 of a run: the trips of all loops, and the number of one that would make more than `limit`.
+
+    `loops` are the names of the loops, by number, from 1 on.
+    """
+
+    count: View
+    limit: int
+    loops: list[str]
 
 
 @dataclass
@@ -154,6 +190,8 @@ class Graph:
     steps: list[Step] = field(default_factory=list[Step])
     weights: ParameterBlock = field(default_factory=ParameterBlock)
     results: list[View] = field(default_factory=list[View])
+    trips: TripCounter | None = None
+    """The counter of the run, if there are loops."""
 
     def parameters(self, data: bytes | memoryview) -> Parameters:
         """Append a block of parameters."""
@@ -203,7 +241,10 @@ def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[
         )  # fmt: skip
         # A second operand in the same buffer may be read at other positions, after they were overwritten.
         alone = [other.buffer for other in inputs].count(view.buffer) == 1
-        if alike and alone and view.buffer is not output.buffer and view.buffer.space is Space.ARENA:
+        # Inputs and outputs share memory if they are those of a loop's body.
+        spaces = {view.buffer.space, output.buffer.space}
+        may = view.buffer.space is Space.ARENA or spaces == {Space.INPUT, Space.OUTPUT}
+        if alike and alone and view.buffer is not output.buffer and may:
             return view.buffer
     return None
 

@@ -16,6 +16,7 @@ only move whole values (reshapes, padding, concatenation) stay as they are: `lay
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.codegen.controlled import CONTROLLED, grouped
 from zeropoint.codegen.dot_forms import name_dot_forms
 from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
@@ -101,13 +103,13 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
         raise CodegenError(str(error), error.op) from error
     if expanded is program and any(map(pads, program.entry.ops)):
         expanded = program.clone()  # windows are padded apart in it
-    grouped = _without_ops(expanded)
-    note_channel_dimension(grouped, channel_dimension(expanded))
-    grouped.module.attributes[ISA] = StringAttr(isa)
-    _Grouping(grouped, expanded.entry, {} if found is None else found).run()
+    made = _without_ops(expanded)
+    note_channel_dimension(made, channel_dimension(expanded))
+    made.module.attributes[ISA] = StringAttr(isa)
+    _Grouping(made, expanded.entry, {} if found is None else found).run()
     if isa in INSTRUCTION_SETS:
-        name_dot_forms(grouped, INSTRUCTION_SETS[isa])
-    return grouped
+        name_dot_forms(made, INSTRUCTION_SETS[isa])
+    return made
 
 
 def _without_ops(program: Program) -> Program:
@@ -234,10 +236,21 @@ class _Grouping:
             found = UPDATES[type(op)](self.values, op)
             assert isinstance(found, Match)
             self._emit(found, op)
+        elif type(op) in CONTROLLED:
+            self._control(op)
         elif type(op) not in EXPRESSIONS or len(op.results) != 1:
             raise CodegenError(f"{describe(op)}: found no native form of it; run it with the interpreter", op)
         else:
             self._emit(self._nested(op, target or self.values.destination(value)), op)
+
+    def _control(self, op: Operation) -> None:
+        """Append a loop or branch, whose regions are grouped by themselves."""
+        isa = noted_isa(self.program)
+        assert isa is not None
+        made = grouped(op, self.program, partial(group, isa=isa, found=self.found), self.value)
+        self._insert(made, op)
+        for value, new in zip(op.results, made.values, strict=True):
+            self._bind(value, new, dense(value, Space.CARRIED))
 
     def _is_nothing(self, op: Operation) -> bool:
         """Replace empty results by constants. Returns whether all of the op's results are empty."""

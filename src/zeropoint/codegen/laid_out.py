@@ -17,15 +17,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.bufferization import ToBufferOp
 from xdsl.dialects.builtin import NoneAttr, StridedLayoutAttr, StringAttr, UnrealizedConversionCastOp
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.codegen.controlled import inside
 from zeropoint.codegen.graph import Space, row_major
+from zeropoint.codegen.layout import is_laid_out
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.values import Values
-from zeropoint.ir.native import BorderOp, KernelOp, memory_of
+from zeropoint.ir.native import BorderOp, ControlOp, KernelOp, NativeCaseOp, NativeWhileOp, memory_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -56,8 +59,8 @@ def _bytes(value: SSAValue) -> int:
 
 def _allocation(_: Values, op: AllocOp) -> None:
     space = _space(op.memref)
-    if space not in (Space.ARENA.value, Space.OUTPUT.value):
-        raise CodegenError(f'found memory space "{space}", expected "arena" or "output"', op)
+    if space not in (Space.ARENA.value, Space.CARRIED.value, Space.OUTPUT.value):
+        raise CodegenError(f'found memory space "{space}", expected "arena", "carried" or "output"', op)
     if min(memory_of(op.memref).get_shape(), default=0) < 0:
         raise CodegenError(f"found {op.memref.type}, expected a static shape", op)
     if not isinstance(memory_of(op.memref).layout, NoneAttr):
@@ -200,6 +203,22 @@ def _border(values: Values, op: BorderOp) -> None:
         raise CodegenError(f"found sides {op.widths} of {type_}, expected a border that is between its rows", op)
 
 
+def _control(values: Values, op: ControlOp) -> None:
+    """Regions take and write dense memory, and are programs that are laid out."""
+    for value in op.operands:
+        known, shape = _strides(value), tuple(memory_of(value).get_shape())
+        is_activation = _space(value) == Space.ARENA.value and element_dtype(memory_of(value).element_type) == np.int8
+        if known is None or known[1] != row_major(shape, 1) or is_activation:
+            raise CodegenError(f"found {value.type}, expected dense memory, for 8-bit integers not in the arena", op)
+    if len({*op.outputs}) != len(op.outputs):
+        raise CodegenError("found one memref as two results, expected different ones", op)
+    for number in range(len(op.programs)):
+        with inside(values.program, op, number) as program:
+            if not is_laid_out(program):
+                raise CodegenError("found a region on tensors, expected one with memrefs, as the op has", op)
+            check_laid_out(program)
+
+
 _RULES: Mapping[type[Operation], Callable[[Values, Any], None]] = {
     AllocOp: _allocation,
     ToBufferOp: _given,
@@ -208,4 +227,6 @@ _RULES: Mapping[type[Operation], Callable[[Values, Any], None]] = {
     ReinterpretCastOp: _view,
     BorderOp: _border,
     KernelOp: _kernel,
+    NativeCaseOp: _control,
+    NativeWhileOp: _control,
 }

@@ -16,7 +16,9 @@ computed in place, results in the caller's arrays. A value whose layout a kernel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.bufferization import ToTensorOp
@@ -25,7 +27,8 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
-from zeropoint.codegen.graph import Halo, Space, View, matrix_view
+from zeropoint.codegen.controlled import inside
+from zeropoint.codegen.graph import Buffer, Halo, Space, View, matrix_view, row_major
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.memrefs import Memory, unconverted
 from zeropoint.codegen.parameters import ALIGNMENT
@@ -37,7 +40,7 @@ from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, tra
 from zeropoint.errors import reading
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe, noting
-from zeropoint.ir.native import KernelOp
+from zeropoint.ir.native import ControlOp, KernelOp, NativeWhileOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp, IotaOp, PadOp, ReshapeOp, TransposeOp
@@ -103,7 +106,14 @@ class _Layout:
     def _lay_out(self, op: Operation) -> None:
         if isinstance(op, KernelOp):
             self._kernel(op)
-        elif isinstance(op, ConstantOp):
+        elif isinstance(op, ControlOp):
+            self._control(op)
+        else:
+            self._move(op)
+
+    def _move(self, op: Operation) -> None:
+        """Lay out an op outside of kernels."""
+        if isinstance(op, ConstantOp):
             self.views[op.output] = self.memory.given(op.output, Space.WEIGHTS)
         elif isinstance(op, IotaOp):
             self.views[op.output] = self._iota(op)
@@ -188,8 +198,8 @@ class _Layout:
         if tuple(counts) != target.shape:
             # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
             self.allocation.fill(op, number, target)
-        inside = part(target, corner, counts, [between + 1 for between in interior])
-        self.allocation.copy(op, part(source, starts, counts), inside)
+        into = part(target, corner, counts, [between + 1 for between in interior])
+        self.allocation.copy(op, part(source, starts, counts), into)
         return target
 
     def _concatenated(self, op: ConcatenateOp) -> View:
@@ -201,6 +211,37 @@ class _Layout:
             if (source.buffer, source.offset, source.strides) != (into.buffer, into.offset, into.strides):
                 self.allocation.copy(op, source, into)
         return whole
+
+    # Loops and branches.
+
+    def _control(self, op: ControlOp) -> None:
+        """Emit a loop or branch on memrefs: dense ones, as the arguments and results of a program."""
+        results = [self.allocation.carried(value) for value in op.values]
+        operands = list(op.inputs)
+        if isinstance(op, NativeWhileOp):
+            for value, view in zip(op.inputs, results, strict=False):
+                self.allocation.copy(op, self.views[value], view)
+            operands = list(op.captured)
+        inputs = [self._handed(op, self.views[value]) for value in operands]
+        self.views.update(zip(op.values, results, strict=True))
+        memrefs = [[self.memory.of(view) for view in views] for views in (inputs, results)]
+        channels = array_values(op.channels)
+        regions = [op.detach_region(region) for region in list(op.programs)]
+        made = type(op)(memrefs[0], memrefs[1], (), regions, channels)
+        self.memory.insert(made, op)
+        for number in range(len(regions)):
+            with inside(self.program, made, number) as program:
+                lay_out(program, self._found)
+
+    def _handed(self, op: Operation, view: View) -> View:
+        """A value for the regions of a loop or branch: dense, and not stored with an offset; otherwise a copy."""
+        strides = row_major(view.shape, view.itemsize)
+        if not view.activations and all(
+            a == b or n == 1 for a, b, n in zip(view.strides, strides, view.shape, strict=True)
+        ):
+            return replace(view, strides=strides, halo=None)
+        made = View(Buffer(Space.CARRIED, math.prod(view.shape) * view.itemsize), 0, view.shape, strides, view.dtype)
+        return self.allocation.copy(op, view, made)
 
     # Kernels.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.graph import Buffer, Graph, Space
+from zeropoint.codegen.graph import Buffer, Graph
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.ir.tensors import Array
 
@@ -52,8 +52,10 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
     spans: dict[Buffer, tuple[int, int]] = {}
     for index, step in enumerate(graph.steps):
         for buffer in (*step.writes, *step.reads):
-            if buffer.space is Space.ARENA:
+            if buffer.space.in_arena:
                 spans[buffer] = (spans.get(buffer, (index, index))[0], index)
+    if graph.trips is not None and (counter := graph.trips.count.buffer) in spans:
+        spans[counter] = (spans[counter][0], len(graph.steps) - 1)  # it is read after the run
     return spans
 
 

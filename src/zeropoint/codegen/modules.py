@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,8 @@ from pathlib import Path
 import zeropoint.codegen
 import zeropoint.numerics
 from zeropoint.codegen.driver import Driver, waiting
-from zeropoint.codegen.graph import Graph, Kernel
+from zeropoint.codegen.graph import Graph, Kernel, name_of
+from zeropoint.codegen.kernels.control import Control
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
@@ -49,17 +50,22 @@ def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
     """The modules of the kernels of a graph; `checked` for the debug build, which checks every memory access."""
     found: dict[Kernel, str] = {}
     sources: dict[str, ModuleSource] = {}
-    for step in graph.steps:
-        if step.kernel in found:
-            continue
-        said = repr(step.kernel)
-        name = f"kernel_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-        found[step.kernel] = name
-        sources[name] = _source(step.kernel, said, name, graph.isa, checked)
+    for kernel in _called(graph):
+        if kernel not in found:
+            found[kernel] = name = name_of(kernel)
+            sources[name] = _source(kernel, name, graph.isa, checked)
     return Kernels(sources, [found[step.kernel] for step in graph.steps])
 
 
-def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: bool) -> ModuleSource:
+def _called(graph: Graph) -> Iterator[Kernel]:
+    """The kernels of the steps, and those that loops and branches call."""
+    for step in graph.steps:
+        yield step.kernel
+        if isinstance(step.kernel, Control):
+            yield from step.kernel.kernels()
+
+
+def _source(kernel: Kernel, name: str, isa: InstructionSet, checked: bool) -> ModuleSource:
     @functools.cache
     def text() -> str:
         module = CheckedModule() if checked else Module()
@@ -68,7 +74,7 @@ def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: 
 
     code = _code()
     build = "checked " if checked else ""
-    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {name} {said}", text)
+    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {name} {kernel!r}", text)
 
 
 def driver_of(

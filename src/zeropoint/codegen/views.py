@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.codegen.graph import Graph, View, row_major
+from zeropoint.codegen.graph import Graph, Step, View, row_major
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Number, Read, Scalar, Scalars
 from zeropoint.codegen.kernels.half_precision import HALF_FORMS
@@ -49,6 +49,12 @@ def copy(graph: Graph, name: str, source: View, target: View) -> None:
     read = access_of(source)
     body = (Scalar(Read(0), read.register),)
     _call(graph, name, body, [source], [read], target)
+
+
+def is_copy(step: Step) -> bool:
+    """Whether a step is one of `copy`."""
+    kernel = step.kernel
+    return isinstance(kernel, Nest) and len(kernel.body) == 1 and kernel.body[0].what == Read(0)
 
 
 def fill(graph: Graph, name: str, number: float, target: View) -> None:

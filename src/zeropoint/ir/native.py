@@ -9,8 +9,13 @@ After `group`, kernels take and return tensors:
     }) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
 
 After `layout` they take memrefs; the last ones are written. The body is the same: it computes on tensors with the
-elements of the memrefs. Memory spaces are "arena", "input", "output" and "weights". i8 elements in the arena are stored
-with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers).
+elements of the memrefs. Memory spaces are "arena", "carried", "input", "output" and "weights". i8 elements in the arena
+are stored with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers), those in other
+spaces as they are.
+
+The regions of `native.while` and `native.case` are isolated, and each is a program of its own: its arguments are
+inputs, what it yields are outputs. After `layout`, carried values and results are dense buffers, in space "carried" or
+"output".
 """
 
 from __future__ import annotations
@@ -19,7 +24,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, StringAttr, i32, i64
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -32,6 +48,7 @@ from xdsl.irdl import (
     region_def,
     traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
@@ -66,11 +83,11 @@ def _like(type_: Attribute) -> tuple[tuple[int, ...], object]:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The values that a kernel computes."""
+    """The values that a kernel computes, or a region of a loop or branch."""
 
     name = "native.yield"
     values = var_operand_def()
-    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(KernelOp)))
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(KernelOp, NativeWhileOp, NativeCaseOp)))
 
     def __init__(self, values: Sequence[SSAValue]):
         super().__init__(operands=[values])
@@ -148,8 +165,10 @@ class KernelOp(IRDLOperation):
             raise VerifyException("'native.kernel' op found tensors beside outputs, expected memrefs")
         for value in self.outputs:
             space = memory_of(value).memory_space
-            if space not in (StringAttr("arena"), StringAttr("output")):
-                raise VerifyException(f'\'native.kernel\' op writes to space {space}, expected "arena" or "output"')
+            if space not in (StringAttr("arena"), StringAttr("carried"), StringAttr("output")):
+                raise VerifyException(
+                    f'\'native.kernel\' op writes to space {space}, expected "arena", "carried" or "output"'
+                )
 
 
 @lru_cache
@@ -158,9 +177,132 @@ def _segments(inputs: int, outputs: int) -> Attribute:
 
 
 def _check_alike(inner: str, inside: Sequence[Attribute], outer: str, outside: Sequence[Attribute]) -> None:
+    _check_types_alike("native.kernel", inner, inside, outer, outside)
+
+
+def _check_types_alike(
+    name: str, inner: str, inside: Sequence[Attribute], outer: str, outside: Sequence[Attribute]
+) -> None:
     if len(inside) != len(outside) or any(_like(a) != _like(b) for a, b in zip(inside, outside, strict=True)):
         found, expected = (f"({', '.join(map(str, types))})" for types in (inside, outside))
-        raise VerifyException(f"'native.kernel' op has {inner} {found}, expected those of its {outer} {expected}")
+        raise VerifyException(f"'{name}' op has {inner} {found}, expected those of its {outer} {expected}")
+
+
+class ControlOp(IRDLOperation):
+    """A loop or a branch. Its regions are programs of their own; `channels` has the dimension of each one's channels.
+
+    The dimension is -1 for a region without images. On tensors, `inputs` are what its regions read from outside; on
+    memrefs, it writes `outputs`.
+    """
+
+    inputs = var_operand_def()
+    outputs = var_operand_def()
+    values = var_result_def()
+    channels = prop_def(DenseArrayBase.constr(i64))
+    programs = var_region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(IsolatedFromAbove())
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        programs: Sequence[Region],
+        channels: Sequence[int | None],
+    ):
+        noted = [-1 if channel is None else channel for channel in channels]
+        super().__init__(
+            operands=[inputs, outputs],
+            result_types=[result_types],
+            properties={"channels": DenseArrayBase.from_list(i64, noted)},
+            regions=[list(programs)],
+        )
+
+    @property
+    def results_in(self) -> list[SSAValue]:
+        """What it computes: its results on tensors, its outputs on memrefs."""
+        return [*self.outputs, *self.values]
+
+    def check_region(
+        self, name: str, region: Region, expected: Sequence[Attribute], yielded: Sequence[Attribute]
+    ) -> None:
+        """Check the arguments of a region and what it yields. Raises VerifyException."""
+        last = region.block.last_op
+        if not isinstance(last, YieldOp):
+            raise VerifyException(f"'{self.name}' op has a {name} without 'native.yield' at its end")
+        arguments = [argument.type for argument in region.block.args]
+        _check_types_alike(self.name, f"arguments of its {name}", arguments, "operands", expected)
+        values = [value.type for value in last.values]
+        _check_types_alike(self.name, f"yielded values of its {name}", values, "results", yielded)
+
+    def check_operands(self) -> None:
+        """Check that operands are tensors, or all memrefs. Raises VerifyException."""
+        if self.outputs and self.values:
+            raise VerifyException(f"'{self.name}' op found outputs and results, expected memrefs or tensors")
+        channels = array_values(self.channels)
+        if len(channels) != len(self.programs) or not {*channels} <= {-1, 1, 3}:
+            raise VerifyException(
+                f"'{self.name}' op found channels {tuple(channels)}, expected -1, 1 or 3 for each region"
+            )
+        if self.outputs and not all(isinstance(value.type, MemRefType) for value in self.operands):
+            raise VerifyException(f"'{self.name}' op found tensors beside outputs, expected memrefs")
+        for value in self.outputs:
+            space = memory_of(value).memory_space
+            if space not in (StringAttr("carried"), StringAttr("output")):
+                raise VerifyException(f'\'{self.name}\' op writes to space {space}, expected "carried" or "output"')
+
+
+@irdl_op_definition
+class NativeWhileOp(ControlOp):
+    """A loop: while the first region yields true, the carried values become what the second one yields.
+
+    The arguments of both are the carried values, then the captured ones. On tensors, `inputs` are the first carried
+    values and the captured ones. On memrefs, `outputs` hold the carried values before and after, `inputs` the captured.
+    """
+
+    name = "native.while"
+
+    @property
+    def captured(self) -> Sequence[SSAValue]:
+        """The values that the regions read besides the carried ones."""
+        return self.inputs[len(self.values) :]
+
+    def verify_(self) -> None:
+        self.check_operands()
+        if len(self.programs) != 2:
+            raise VerifyException(f"'native.while' op found {len(self.programs)} regions, expected condition and body")
+        carried = [value.type for value in self.results_in]
+        if self.values and [_like(v.type) for v in self.inputs[: len(carried)]] != [_like(type_) for type_ in carried]:
+            raise VerifyException("'native.while' op found other operands than results, expected the carried values")
+        expected = [*carried, *(value.type for value in self.captured)]
+        self.check_region("condition", self.programs[0], expected, [TensorType(i1, [])])
+        self.check_region("body", self.programs[1], expected, carried)
+
+
+@irdl_op_definition
+class NativeCaseOp(ControlOp):
+    """A branch: the values that one of the regions yields.
+
+    The first of `inputs` selects: region number n for an i32, the last one if there is no such number; the first one if
+    an i1 is true, else the second. The others are the arguments of every region.
+    """
+
+    name = "native.case"
+
+    def verify_(self) -> None:
+        self.check_operands()
+        shape, dtype = _like(self.inputs[0].type) if self.inputs else ((), None)
+        by = "i1" if dtype == np.bool_ else "i32" if dtype == np.int32 else None
+        if shape or by is None:
+            raise VerifyException("'native.case' op found no selector of type tensor<i1> or tensor<i32>, expected one")
+        if not self.programs or (by == "i1" and len(self.programs) != 2):
+            raise VerifyException(
+                f"'native.case' op found {len(self.programs)} regions, expected two for an i1, or some"
+            )
+        expected = [value.type for value in self.inputs[1:]]
+        for number, region in enumerate(self.programs):
+            self.check_region(f"region {number}", region, expected, [value.type for value in self.results_in])
 
 
 @irdl_op_definition
@@ -192,5 +334,5 @@ class BorderOp(IRDLOperation):
             raise VerifyException(f"'native.border' op found {self.image.type}, expected an image of rank 4")
 
 
-OPS: list[type[Operation]] = [KernelOp, YieldOp, BorderOp]
+OPS: list[type[Operation]] = [KernelOp, YieldOp, BorderOp, NativeWhileOp, NativeCaseOp]
 Native = Dialect("native", OPS)

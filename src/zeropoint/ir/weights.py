@@ -65,6 +65,10 @@ class Weights(Mapping[str, Array]):
         copied._arrays = dict(self._arrays)
         return copied
 
+    def take(self, other: Weights) -> None:
+        """Keep the arrays of other constants, too: a handle stands for its content."""
+        self._arrays = {**other._arrays, **self._arrays}
+
     def add(self, array: Array) -> str:
         """Keep `array` and return its handle; the handle depends on dtype and content only."""
         flat = np.ascontiguousarray(array).reshape(-1)

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeropoint.codegen.aot.header import INVALID, CArgument, arguments_of, header, selection
+from zeropoint.codegen.aot.header import ENDLESS, INVALID, CArgument, arguments_of, header, selection
 from zeropoint.codegen.aot.weights import WEIGHTS, filled, placeholder
 from zeropoint.codegen.cache import cache_folder
+from zeropoint.codegen.graph import TripCounter
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set
@@ -113,9 +114,9 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
         ports[prefix] = arguments_of(program)
         run = RUN if len(programs) == 1 else f"{RUN}_{prefix}"
         kernels = kernels_of(graph)
-        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run))
+        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run, graph.trips))
         sources |= kernels.sources | {f"{part}_{prefix}": source for part, source in driver.items()}
-        headers.append(header(prefix, ports[prefix], arena, target, program.profile))
+        headers.append(header(prefix, ports[prefix], arena, target, program.profile, graph.trips and graph.trips.limit))
     if not isa.fused:
         sources["roundings"] = ModuleSource(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
@@ -210,7 +211,7 @@ def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> V
     return f.binary("or", invalid, f.compare("ugt", bits, 1))
 
 
-def _entries(name: str, arguments: Sequence[CArgument], run_name: str) -> str:
+def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None) -> str:
     """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
@@ -243,6 +244,9 @@ def _entries(name: str, arguments: Sequence[CArgument], run_name: str) -> str:
                 f.store(pointer, table, 8 * number, align=8)
             tables.append(table)
         f.perform(run_name, thread, threads, arena, Value("ptr", WEIGHTS), *tables, sync)
+        if trips is not None:
+            late = f.load("i64", arena, trips.count.buffer.offset + 8, align=8)
+            f.leave(f.compare("ne", late, 0), lambda: f.ret(constant("i32", ENDLESS)))
 
     f.branch(f.compare("eq", invalid, 0), run)
     f.ret(f.select(invalid, constant("i32", INVALID), constant("i32", 0)))

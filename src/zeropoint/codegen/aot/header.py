@@ -26,6 +26,9 @@ SYNC_SIZE = 128
 INVALID = 1
 """Return value for a null or misaligned pointer, an invalid thread number, or a boolean that is neither 0 nor 1."""
 
+ENDLESS = 2
+"""Return value if the loops of a run would make more trips than the limit allows (`zeropoint.limits`)."""
+
 C_TYPES = {"bool": "uint8_t", "float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -124,8 +127,13 @@ def _identifier(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def header(name: str, arguments: Sequence[CArgument], arena: Arena, target: str, profile: str | None) -> str:
-    """The text of `name`.h. `arena` is the memory that a run needs, `target` describes the processor."""
+def header(
+    name: str, arguments: Sequence[CArgument], arena: Arena, target: str, profile: str | None, limit: int | None = None
+) -> str:
+    """The text of `name`.h. `arena` is the memory that a run needs, `target` describes the processor.
+
+    `limit` is the maximum number of trips of a run, if there are loops.
+    """
     prefix = name.upper()
     sizes = {
         "ALIGNMENT": f"{ALIGNMENT} /* of the arena and of sync, in bytes */",
@@ -144,6 +152,7 @@ def header(name: str, arguments: Sequence[CArgument], arena: Arena, target: str,
         arguments="\n".join(_described(prefix, argument) for argument in arguments),
         declared=declared,
         invalid=INVALID,
+        endless=_ENDLESS.format(endless=ENDLESS, limit=limit) if limit else "",
         refused=", or a boolean input has another byte than 0 and 1" if any(map(_refusable, arguments)) else "",
     )
 
@@ -247,7 +256,7 @@ extern "C" {{
    `arena` points to {prefix}_ARENA_SIZE bytes, aligned to {prefix}_ALIGNMENT; its contents before and after the call do
    not matter. Inputs and outputs are the arrays above, aligned to their element size. They must not overlap each other
    or the arena. Returns 0, or {invalid} if a pointer is NULL or misaligned{refused}; then
-   nothing was run. */
+   nothing was run.{endless} */
 int {name}_run(void *arena, {declared});
 
 /* Runs the program once, with several threads. The results are the same bits as with one thread.
@@ -256,7 +265,7 @@ int {name}_run(void *arena, {declared});
    same arguments. Each call returns when all outputs are written. `sync` points to {prefix}_SYNC_SIZE bytes, aligned to
    {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. With one thread, `sync` may be NULL.
    Returns 0, or {invalid} if another pointer is NULL or one is misaligned or `thread` is out of range{refused}; then
-   nothing was run. */
+   nothing was run.{endless} */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus
@@ -265,6 +274,10 @@ int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, 
 
 #endif
 """
+
+_ENDLESS = """
+   Returns {endless}, at least in one thread, if a loop goes on after {limit} trips of all loops; then the outputs
+   are not valid."""
 
 _SELECTION = """\
 #ifndef {prefix}_FIND

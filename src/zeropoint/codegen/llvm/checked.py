@@ -30,7 +30,9 @@ from zeropoint.codegen.llvm.types import Value, i64, lanes
 
 
 class Layout:
-    """Byte offsets in the block at `%bounds`: the step's number, the address of the record, then ranges per argument.
+    """Byte offsets in the block at `%bounds`: the step's number, the address of the record, the block's size, ranges.
+
+    The blocks of the steps inside of a loop or branch follow its own.
 
     The entry of an argument has four addresses: the begin and end of loads, and the begin and end of stores. The record
     has six i64: whether it is in use, and the step, pointer, address, size and kind of the first fault.
@@ -38,7 +40,8 @@ class Layout:
 
     STEP = 0
     RECORD = 8
-    RANGES = 16
+    STRIDE = 16
+    RANGES = 24
     ENTRY = 32
     RECORD_WORDS = 6
 
@@ -152,6 +155,13 @@ class CheckedFunction(Function):
         if pointers != list(range(len(pointers))):
             raise ValueError(f"found pointers of arguments {pointers} for {name}, expected them in order")
         super().delegate(name, *arguments, self._bounds)
+
+    def run_kernel(self, name: str, arguments: Sequence[Value], tasks: int, number: int) -> None:
+        """Run all tasks of a kernel, the step `number` after this one, whose bounds it checks."""
+        place = self.let("ptr", f"getelementptr i8, {self._bounds}, i64 {Layout.STRIDE}")
+        size = self.let("i64", f"load i64, {place}, align 8")
+        bounds = self.let("ptr", f"getelementptr i8, {self._bounds}, {self.mul(size, number)}")
+        self.perform(name, *arguments, i64(0), i64(tasks), bounds)
 
     def touch(self, pointer: Value, size: int, align: int = 1, *, write: bool = False) -> None:
         """Report a fault and return, unless `size` bytes at `pointer` are within its bounds and aligned to `align`."""

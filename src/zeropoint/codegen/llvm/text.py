@@ -136,6 +136,11 @@ class Function:
         operands = [first, *(_operand(first, other) for other in others)]
         return self.call(first.type, f"llvm.{name}.{suffix(first.type)}", *operands)
 
+    def run_kernel(self, name: str, arguments: Sequence[Value], tasks: int, number: int) -> None:
+        """Run all tasks of a kernel, the step `number` after this one."""
+        del number  # the debug build needs it
+        self.perform(name, *arguments, i64(0), i64(tasks))
+
     def clamp(self, value: Value, low: int, high: int) -> Value:
         """Signed integers clamped to [low, high]."""
         return self.intrinsic("smin", self.intrinsic("smax", value, low), high)
@@ -324,6 +329,15 @@ class Function:
             )
         self._open(done)
         return after if entered else values
+
+    def repeat(self, turn: Callable[[], Value]) -> None:
+        """do again = turn() while (again)."""
+        index = self._label()
+        self.emit(f"br label %turn{index}")
+        self._open(f"turn{index}")
+        again = turn()
+        self.emit(f"br {again}, label %turn{index}, label %end{index}")
+        self._open(f"end{index}")
 
     def branch(self, condition: Value, yes: Callable[[], None], no: Callable[[], None] | None = None) -> None:
         """if (condition) yes() else no()."""

@@ -19,7 +19,7 @@ from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.overruns import MemoryBounds, OverrunError
-from zeropoint.codegen.runtime.slots import Slot, results_of
+from zeropoint.codegen.runtime.slots import Slot, check_trips, results_of
 from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.sharing import words_of
 from zeropoint.ir.tensors import Array
@@ -93,6 +93,7 @@ class GuardedSlot(Slot):
         self.lock = threading.Lock()
         self._outputs = graph.outputs
         self._results = results_of(graph.outputs)
+        self._graph = graph
         self._sides = [_Side(graph, arena, high=high, fill=fill) for high, fill in ((True, 0xFF), (False, 0))]
         blocks = self._sides[0].arena.address, self._sides[0].weights.address
         ports = len(graph.inputs) + 1, len(graph.outputs)
@@ -118,6 +119,7 @@ class GuardedSlot(Slot):
         side.bounds.set_addresses(*addresses)
         self._workers.run([*addresses[0], side.bounds.address], addresses[1], held=(given, results, side))
         side.bounds.check()
+        check_trips(self._graph, side.arena.bytes)
         if not all(held.intact() for held in (*given, *results, side.arena, side.weights)):
             raise OverrunError("found bytes changed beside the buffers of a call, where no check saw it; expected none")
         return [

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zeropoint.codegen.driver import block_bytes
-from zeropoint.codegen.graph import Graph, Parameters, Space, Step, View
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View, every_step
 from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.ir.tensors import Array
@@ -26,12 +26,13 @@ class MemoryBounds:
     """The table of bounds of a program, with its arena and weights at the given addresses."""
 
     def __init__(self, graph: Graph, arena: int, weights: int):
-        self._graph = graph
-        self._bases = {Space.ARENA: arena, Space.WEIGHTS: weights}
-        self._table: Array = np.zeros((len(graph.steps) + 1, block_bytes(graph) // 8), np.int64)
+        self._steps = list(every_step(graph.steps))
+        self._bases = {Space.ARENA: arena, Space.CARRIED: arena, Space.WEIGHTS: weights}
+        self._table: Array = np.zeros((len(self._steps) + 1, block_bytes(graph) // 8), np.int64)
         self._record: Array = np.zeros(Layout.RECORD_WORDS, np.int64)
         self._table[:, Layout.STEP // 8] = np.arange(len(self._table))
         self._table[:, Layout.RECORD // 8] = self._record.ctypes.data
+        self._table[:, Layout.STRIDE // 8] = block_bytes(graph)
 
     @property
     def address(self) -> int:
@@ -41,7 +42,7 @@ class MemoryBounds:
     def set_addresses(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Set the addresses of the caller's arrays before a run."""
         self._record[:] = 0
-        for number, step in enumerate(self._graph.steps):
+        for number, step in enumerate(self._steps):
             entries = [
                 (*self._read(argument, inputs, outputs), *self._written(step, index, inputs, outputs))
                 for index, argument in enumerate(step.arguments)
@@ -54,7 +55,7 @@ class MemoryBounds:
         taken, number, pointer, address, size, kind = (int(word) for word in self._record)
         if not taken:
             return
-        step = self._graph.steps[number]
+        step = self._steps[number]
         verb = {LOAD: "loads", STORE: "stores", MISALIGNED: "loads or stores, misaligned,"}[kind]
         raise OverrunError(
             f"{step.name}: step {number} {verb} {size} bytes at {self._where(step, number, pointer, address, kind)}; "
@@ -85,11 +86,15 @@ class MemoryBounds:
             start = self._bases[Space.WEIGHTS] + argument.offset
             return start, start + argument.size
         buffer = argument.buffer
-        if buffer.space in self._bases:
-            start = self._bases[buffer.space] + buffer.offset
+        if buffer.inside is not None or buffer.space in self._bases:
+            start = self._start(buffer)
         else:
             start = (inputs if buffer.space is Space.INPUT else outputs)[buffer.index]
         return start, start + buffer.size
+
+    def _start(self, buffer: Buffer) -> int:
+        """The address of a buffer in the arena or in the weights."""
+        return buffer.offset + (self._bases[buffer.space] if buffer.inside is None else self._start(buffer.inside))
 
     def _written(self, step: Step, index: int, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
         argument = step.arguments[index]

@@ -83,7 +83,7 @@ def _calls(
 ) -> list[tuple[Callable[[int], None], int]]:
     """For every step, a function that runs its kernel's tasks 0..n on one arena, and the number of its tasks."""
     graph = program.graph
-    bases = {Space.ARENA: memory, Space.WEIGHTS: weights}
+    bases = {Space.ARENA: memory, Space.CARRIED: memory, Space.WEIGHTS: weights}
     tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
 
     def address_of(argument: View | Parameters) -> int:

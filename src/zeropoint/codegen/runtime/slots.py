@@ -13,6 +13,7 @@ from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.sharing import words_of
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.limits import LimitExceeded
 
 
 def aligned(size: int) -> Array:
@@ -28,16 +29,18 @@ class Slot:
     def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
         self.lock = threading.Lock()
         self._results = results_of(graph.outputs)
+        self._graph = graph
         memory, weights = aligned(max(1, arena)), graph.weights.array
         self._memory = memory, weights
         ports, words = (len(graph.inputs), len(graph.outputs)), words_of(graph, threads)
         self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, words)
 
     def run(self, values: list[Array]) -> list[Array]:
-        """The outputs for valid inputs, which must be dense and aligned."""
+        """The outputs for valid inputs, which must be dense and aligned. Raises LimitExceeded after too many trips."""
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         addresses = [[array.ctypes.data for array in arrays] for arrays in (values, results)]
         self._workers.run(*addresses, held=(values, results, self._memory))
+        check_trips(self._graph, self._memory[0])
         return results
 
     def close(self) -> None:
@@ -48,3 +51,16 @@ class Slot:
 def results_of(ports: list[Port]) -> list[tuple[tuple[int, ...], np.dtype[np.generic]]]:
     """Shapes and dtypes of outputs."""
     return [(shape_of(port.type), element_dtype(element_of(port.type))) for port in ports]
+
+
+def check_trips(graph: Graph, arena: Array) -> None:
+    """Raise LimitExceeded, with the name of the loop, if a run made more trips than the limit allows."""
+    if graph.trips is None:
+        return
+    start = graph.trips.count.buffer.offset
+    _, loop = arena[start : start + 16].view(np.int64)
+    if loop:
+        raise LimitExceeded(
+            f"{graph.trips.loops[loop - 1]}: found a loop that goes on after {graph.trips.limit} trips of all loops in "
+            f"this run; max_trips (--max-trips) allows more"
+        )

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 
 from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
-from xdsl.dialects.builtin import StridedLayoutAttr
+from xdsl.dialects.builtin import StridedLayoutAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
+from zeropoint.codegen.controlled import inside
+from zeropoint.codegen.graph import Buffer, Graph, Space, TripCounter, View, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.memrefs import unconverted
@@ -19,6 +20,7 @@ from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
 from zeropoint.codegen.schedule.contraction import schedule_contraction
+from zeropoint.codegen.schedule.control import count_trips, has_loops, inner_trips, schedule_case, schedule_while
 from zeropoint.codegen.schedule.images import schedule_dequantize, schedule_quantize
 from zeropoint.codegen.schedule.nest import schedule_bytes, schedule_nest, schedule_rows
 from zeropoint.codegen.schedule.placement import schedule_update
@@ -28,7 +30,7 @@ from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import copy, fill
 from zeropoint.ir.locations import location_text, noting
 from zeropoint.ir.mapped import RECENT_PAGES
-from zeropoint.ir.native import BorderOp, KernelOp, memory_of
+from zeropoint.ir.native import BorderOp, ControlOp, KernelOp, NativeWhileOp, memory_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import element_dtype
 
@@ -73,9 +75,18 @@ def schedule(
 
 
 class _Schedule:
-    def __init__(self, program: Program, isa: InstructionSet, found: Found, weights: ParameterBlock):
+    def __init__(
+        self,
+        program: Program,
+        isa: InstructionSet,
+        found: Found,
+        weights: ParameterBlock,
+        trips: TripCounter | None = None,
+    ):
         self._found = found
-        self.graph = Graph(program.inputs, program.outputs, isa, weights=weights)
+        self.graph = Graph(program.inputs, program.outputs, isa, weights=weights, trips=trips)
+        if trips is None and has_loops(program.entry):
+            self.graph.trips = count_trips(self.graph)
         self._program = program
         self._values = Values(program, program.entry, lambda _: True)
         self._constants = Constants(self.graph)
@@ -108,6 +119,8 @@ class _Schedule:
             self._views[op.result] = self._view(self._views[op.source].buffer, op.result)
         elif isinstance(op, BorderOp):
             self._border(op)
+        elif isinstance(op, ControlOp):
+            self._control(op)
         elif isinstance(op, KernelOp):
             inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
             with noting(op):
@@ -115,11 +128,26 @@ class _Schedule:
                     Body(self._program, self.graph, self._constants, op, inputs, outputs, self._found)
                 )
 
+    def _control(self, op: ControlOp) -> None:
+        """Append a loop or branch: its regions are scheduled as programs."""
+        inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
+        graphs: list[Graph] = []
+        for number in range(len(op.programs)):
+            with noting(op), inside(self._program, op, number) as program:
+                graph = self.graph
+                graphs.append(_Schedule(program, graph.isa, self._found, graph.weights, inner_trips(graph.trips)).graph)
+        if isinstance(op, NativeWhileOp):
+            schedule_while(self.graph, _said("while", op), (graphs[0], graphs[1]), inputs, outputs)
+        else:
+            schedule_case(self.graph, _said("case", op), graphs, inputs, outputs)
+
     def _allocated(self, value: SSAValue) -> View:
         index = self._outputs.get(value)
         size = math.prod(memory_of(value).get_shape()) * element_dtype(memory_of(value).element_type).itemsize
-        space = Space.ARENA if index is None else Space.OUTPUT
-        return self._view(Buffer(space, size, index or 0), value)
+        if index is not None:
+            return self._view(Buffer(Space.OUTPUT, size, index), value)
+        carried = memory_of(value).memory_space == StringAttr(Space.CARRIED.value)
+        return self._view(Buffer(Space.CARRIED if carried else Space.ARENA, size), value)
 
     def _given(self, op: ToBufferOp) -> View:
         """The view of an input or a constant."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xdsl.ir import Block
+
 from zeropoint.ir.locations import location_text
-from zeropoint.ir.native import KernelOp
+from zeropoint.ir.native import ControlOp, KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.report.tables import text_table
@@ -30,8 +33,19 @@ class NativeKernel:
 
 
 def native_kernels(program: Program) -> list[NativeKernel]:
-    """The kernels of a grouped program, in order."""
-    return [_kernel(op) for op in program.entry.ops if isinstance(op, KernelOp)]
+    """The kernels of a grouped program, in order; those of loops and branches after the op."""
+    return list(_kernels(program.entry))
+
+
+def _kernels(block: Block) -> Iterator[NativeKernel]:
+    for op in block.ops:
+        if isinstance(op, KernelOp):
+            yield _kernel(op)
+        elif isinstance(op, ControlOp):
+            kind = op.name.removeprefix("native.")
+            yield NativeKernel(kind, location_text(op.location) or "", (f"stablehlo.{kind}",), ())
+            for region in op.programs:
+                yield from _kernels(region.block)
 
 
 def _kernel(op: KernelOp) -> NativeKernel:

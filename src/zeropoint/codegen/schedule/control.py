@@ -1,0 +1,238 @@
+"""Schedules loops and branches: the steps of their regions become calls of one kernel (`kernels/control.py`).
+
+The inputs and outputs of a region are buffers of the program around it. A loop's body writes a carried value in place
+if it has read the old one before; else it writes a spare buffer, which is copied at the end of the trip. Everything
+else that a region needs is in one workspace, a buffer that lives as long as the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from xdsl.ir import Block
+
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, TripCounter, View, every_step
+from zeropoint.codegen.kernels.control import Branches, KernelCall, Loop
+from zeropoint.codegen.memory import plan
+from zeropoint.codegen.views import copy, fill, is_copy
+from zeropoint.ir.native import ControlOp, NativeWhileOp
+from zeropoint.limits import limits
+
+TRIPS = -1
+"""The number of the counter of trips among the outputs of a region."""
+
+Places = Mapping[tuple[Space, int], View]
+"""Where the inputs and outputs of a region are, by their number."""
+
+
+def has_loops(block: Block) -> bool:
+    """Whether a block, or a region in it, has a loop."""
+    controls = [op for op in block.ops if isinstance(op, ControlOp)]
+    return any(isinstance(op, NativeWhileOp) or any(has_loops(r.block) for r in op.programs) for op in controls)
+
+
+def count_trips(graph: Graph) -> TripCounter:
+    """The counter of all loops of a run, which a first step sets to 0."""
+    trips = TripCounter(_counter(Buffer(Space.CARRIED, 16)), limits().trips, [])
+    fill(graph, "trips", 0, trips.count)
+    return trips
+
+
+def inner_trips(trips: TripCounter | None) -> TripCounter | None:
+    """The same counter as a region sees it: one more output."""
+    return None if trips is None else replace(trips, count=_counter(Buffer(Space.OUTPUT, 16, TRIPS)))
+
+
+def _counter(buffer: Buffer) -> View:
+    return View(buffer, 0, (2,), (8,), np.dtype(np.int64))
+
+
+def schedule_while(
+    graph: Graph, name: str, regions: tuple[Graph, Graph], captured: Sequence[View], carried: Sequence[View]
+) -> None:
+    """Append a loop of the steps of its condition and of its body; `carried` are its values before and after."""
+    assert graph.trips is not None
+    trips = graph.trips
+    trips.loops.append(name)
+    number = len(trips.loops)
+    condition, body = regions
+    decision = View(Buffer(Space.CARRIED, 1), 0, (), (), np.dtype(np.bool_))
+    given: Places = {
+        (Space.OUTPUT, TRIPS): trips.count,
+        **{(Space.INPUT, n): view for n, view in enumerate((*carried, *captured))},
+    }
+    _write_in_place(body, len(carried))
+    step = _Step(graph, [*carried, decision, trips.count])
+    step.add(condition, {**given, (Space.OUTPUT, 0): decision})
+    step.add(body, {**given, **{(Space.OUTPUT, n): view for n, view in enumerate(carried)}})
+    pointers = step.pointers()
+    places = pointers[decision.buffer], pointers[trips.count.buffer]
+    step.append(name, Loop(len(pointers), step.calls(), *places, trips.limit, number))
+
+
+def schedule_case(
+    graph: Graph, name: str, regions: Sequence[Graph], inputs: Sequence[View], outputs: Sequence[View]
+) -> None:
+    """Append a branch: one of the regions runs, by the first of the inputs; the others are the regions' inputs."""
+    selector, *given = inputs
+    places: Places = {
+        **{(Space.INPUT, n): view for n, view in enumerate(given)},
+        **{(Space.OUTPUT, n): view for n, view in enumerate(outputs)},
+    }
+    counters = [] if graph.trips is None else [graph.trips.count]
+    if graph.trips is not None:
+        places = {**places, (Space.OUTPUT, TRIPS): graph.trips.count}
+    step = _Step(graph, [*outputs, *counters], [selector])
+    for region in regions:
+        step.add(region, places)
+    pointers = step.pointers()
+    place = pointers[selector.buffer], selector.offset
+    step.append(name, Branches(len(pointers), step.calls(), place, selector.dtype == np.bool_))
+
+
+def _write_in_place(body: Graph, carried: int) -> None:
+    """Give outputs of a body spare buffers if inputs of the same number are read after they were written."""
+    for number in range(carried):
+        result = body.results[number]
+        if not result.buffer.size:
+            continue
+        if _is_overwritten(body, number):
+            body.steps = [step for step in body.steps if not _copies(step, number)]
+            continue
+        spare = View(Buffer(Space.CARRIED, result.buffer.size), 0, result.shape, result.strides, result.dtype)
+        body.steps = [_bound(step, {(Space.OUTPUT, number): spare}) for step in body.steps]
+        copy(
+            body,
+            f"copy of carried value {number}",
+            spare,
+            replace(result, buffer=Buffer(Space.OUTPUT, result.buffer.size, number)),
+        )
+
+
+def _is(buffer: Buffer, space: Space, number: int) -> bool:
+    return buffer.space is space and buffer.index == number and buffer.inside is None
+
+
+def _copies(step: Step, number: int) -> bool:
+    """Whether a step copies elements of input `number` to the same places of this output."""
+    if not is_copy(step):
+        return False
+    source, target = step.arguments
+    assert isinstance(source, View) and isinstance(target, View)
+    alike = (source.offset, source.shape, source.strides) == (target.offset, target.shape, target.strides)
+    return alike and _is(source.buffer, Space.INPUT, number) and _is(target.buffer, Space.OUTPUT, number)
+
+
+def _is_overwritten(body: Graph, number: int) -> bool:
+    """Whether nothing reads input `number` after something has written the same output."""
+    steps = list(enumerate(body.steps))
+    read = [n for n, step in steps if any(_is(b, Space.INPUT, number) for b in step.reads)]
+    written = [n for n, step in steps if any(_is(b, Space.OUTPUT, number) for b in step.writes)]
+    copied = [n for n, step in steps if _copies(step, number)]
+    first = min((n for n in written if n not in copied), default=len(steps))
+
+    def is_early(n: int) -> bool:
+        over = body.steps[n].over
+        return n < first or (n == first and over is not None and _is(over, Space.INPUT, number))
+
+    return all(map(is_early, read))
+
+
+def _bound(step: Step, places: Places) -> Step:
+    """The step, and those inside of it, with inputs and outputs at their places."""
+
+    def buffer(found: Buffer) -> Buffer:
+        place = places.get((found.space, found.index))
+        return found if place is None else place.buffer
+
+    def argument(found: View | Parameters) -> View | Parameters:
+        if isinstance(found, Parameters) or (found.buffer.space, found.buffer.index) not in places:
+            return found
+        place = places[found.buffer.space, found.buffer.index]
+        return replace(found, buffer=place.buffer, offset=place.offset + found.offset)
+
+    return replace(
+        step,
+        arguments=tuple(map(argument, step.arguments)),
+        reads=tuple(map(buffer, step.reads)),
+        writes=tuple(map(buffer, step.writes)),
+        over=None if step.over is None else buffer(step.over),
+        inner=tuple(_bound(inner, places) for inner in step.inner),
+    )
+
+
+class _Step:
+    """The step of a loop or branch. It writes `written`; `read` and what its regions read are its other arguments."""
+
+    def __init__(self, graph: Graph, written: Sequence[View], read: Sequence[View] = ()):
+        self._graph = graph
+        self._written = dict.fromkeys(view.buffer for view in written)
+        self._read = dict.fromkeys(view.buffer for view in read)
+        self._workspace = Buffer(Space.ARENA, 0)
+        self._regions: list[list[Step]] = []
+
+    def add(self, region: Graph, places: Places) -> None:
+        """Add the steps of a region, with its inputs and outputs at their places. Its arena becomes the workspace."""
+        self._workspace.size = max(self._workspace.size, plan(region).size)
+        for buffer in (buffer for step in region.steps for buffer in (*step.reads, *step.writes)):
+            if buffer.space.in_arena:
+                buffer.inside = self._workspace
+        self._regions.append([_bound(step, places) for step in region.steps])
+
+    @property
+    def _steps(self) -> list[Step]:
+        return [step for region in self._regions for step in region]
+
+    def _arguments(self) -> tuple[list[Buffer], list[Parameters], list[Buffer]]:
+        """The buffers that it reads, its parameters, and the buffers that it writes."""
+        arguments = [argument for step in self._steps for argument in step.arguments]
+        parameters = dict.fromkeys(argument for argument in arguments if isinstance(argument, Parameters))
+        buffers = [argument.buffer for argument in arguments if isinstance(argument, View)]
+        read = dict.fromkeys(b for b in (*self._read, *buffers) if b.inside is None and b not in self._written)
+        workspace = [self._workspace] if self._workspace.size else []
+        return list(read), list(parameters), [*self._written, *workspace]
+
+    def pointers(self) -> dict[Buffer | Parameters, int]:
+        """The numbers of the arguments."""
+        read, parameters, written = self._arguments()
+        return {argument: n for n, argument in enumerate((*read, *parameters, *written))}
+
+    def calls(self) -> tuple[tuple[KernelCall, ...], ...]:
+        """The calls of every region."""
+        pointers, number = self.pointers(), 1
+        regions: list[tuple[KernelCall, ...]] = []
+        for region in self._regions:
+            calls: list[KernelCall] = []
+            for step in region:
+                arguments = tuple(self._place(argument, pointers) for argument in step.arguments)
+                calls.append(KernelCall(step.kernel, arguments, number))
+                number += _count(step)
+            regions.append(tuple(calls))
+        return tuple(regions)
+
+    def _place(self, argument: View | Parameters, pointers: Mapping[Buffer | Parameters, int]) -> tuple[int, int]:
+        if isinstance(argument, Parameters):
+            return pointers[argument], 0
+        buffer = argument.buffer
+        if buffer.inside is not None:
+            return pointers[self._workspace], buffer.offset + argument.offset
+        return pointers[buffer], argument.offset
+
+    def append(self, name: str, kernel: Loop | Branches) -> None:
+        """Append the step to the graph."""
+        read, parameters, written = self._arguments()
+        arguments = [*map(_whole, read), *parameters, *map(_whole, written)]
+        operations, inner = sum(step.operations for step in self._steps), tuple(self._steps)
+        made = Step(name, kernel, tuple(arguments), tuple(read), tuple(written), operations, inner=inner)
+        self._graph.steps.append(made)
+
+
+def _count(step: Step) -> int:
+    """The step and those inside of it."""
+    return sum(1 for _ in every_step([step]))
+
+
+def _whole(buffer: Buffer) -> View:
+    return View(buffer, 0, (buffer.size,), (1,), np.dtype(np.uint8))
