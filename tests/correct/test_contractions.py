@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
+from hypothesis.strategies import integers
 
 from networks import Case, cases, quantized
 from property_cases import some
 from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.correct import rows
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases
-from zeropoint.correct.rows import products
+from zeropoint.correct.rows import Chosen, products
+from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import Interpreter
 from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
@@ -44,11 +48,34 @@ def test_rows_times_weights_are_what_the_float_kernel_computes(case: Case) -> No
         every = kernel.geometry.positions(y.shape)
         assert every * kernel.channels == y.size
         positions = np.arange(every)[:: max(1, every // 7)]
-        sums = products(kernel.geometry.rows(x, positions), kernel.float_weight)
+        chosen = kernel.geometry.rows(x, positions)
+        np.testing.assert_array_equal(kernel.geometry.columns(x, positions), chosen.swapaxes(1, 2))
+        sums = products(chosen, kernel.float_weight).T
         found = np.clip(sums + kernel.float_bias.astype(np.float32), kernel.bounds.low, kernel.bounds.high)
         expected = kernel.geometry.results(y, positions)
         scale = np.abs(kernel.float_weight).sum(axis=2).reshape(-1) * np.abs(x).max() + np.abs(kernel.float_bias)
         assert (np.abs(found - expected) <= 1e-4 * scale + 1e-30).all()
+
+
+@some(6)
+@given(case=cases(most_layers=4), block=integers(1, 50))
+def test_sums_of_integers_are_exact(case: Case, block: int) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    for kernel in kernels(program):
+        (value,) = activations(kernel.region)
+        kind, shape = kernel.input_type, shape_of(value)
+        bounds = kind.storage.minimum, kind.storage.maximum + 1
+        stored = [RANDOM.integers(*bounds, shape).astype(np.int8) for _ in range(3)]
+        every = np.arange(kernel.geometry.positions(tuple(shape_of(kernel.region.results[0]))))
+        chosen = Chosen((every, every[::2], every))
+        point, weight = kind.zero_point, kernel.integers()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "BLOCK", block)
+            found = rows.quantized_sums(kernel, WalkValue(stored, stored, kind), chosen)
+        columns = np.concatenate([kernel.geometry.columns(stored[n], taken, point) for n, taken in chosen], axis=2)
+        exact = np.matmul(weight, columns.astype(np.int64) - point).reshape(kernel.channels, -1)
+        scales = (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
+        np.testing.assert_array_equal(found, exact.astype(np.float32) * scales)
 
 
 @some(6)

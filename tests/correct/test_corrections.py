@@ -129,9 +129,9 @@ def test_a_bias_is_found_through_the_bounds() -> None:
     kernel = contraction_kernel(region, propagated().weights, target("cpu"))
     assert kernel is not None
     assert (kernel.bounds.low, kernel.bounds.high) == (0.0, 6.0)
-    sums = np.random.default_rng(1).normal(1, 3, (4000, CHANNELS)).astype(np.float32)
+    sums = np.random.default_rng(1).normal(1, 3, (CHANNELS, 4000)).astype(np.float32)
     true = np.linspace(-2, 2, CHANNELS)
-    exact = np.clip(sums + true.astype(np.float32), 0, 6)
+    exact = np.clip(sums + true[:, None].astype(np.float32), 0, 6)
     found = balanced_bias(kernel, exact, sums, np.zeros(CHANNELS))
     np.testing.assert_allclose(found, true, atol=0.02)
 
@@ -140,8 +140,8 @@ def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
     region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
     kernel = contraction_kernel(region, propagated().weights, target("cpu"))
     assert kernel is not None
-    sums = np.full((100, CHANNELS), -50.0, np.float32)
-    exact = np.zeros((100, CHANNELS), np.float32)
+    sums = np.full((CHANNELS, 100), -50.0, np.float32)
+    exact = np.zeros((CHANNELS, 100), np.float32)
     np.testing.assert_array_equal(balanced_bias(kernel, exact, sums, np.ones(CHANNELS)), np.ones(CHANNELS))
 
 

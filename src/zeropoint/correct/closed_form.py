@@ -46,7 +46,7 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     weight = kernel.quantized_weight()
     sums = products(quantized, weight)
     del quantized
-    sums += (weight * mean).sum(axis=2, dtype=np.float64).reshape(-1).astype(np.float32)
+    sums += (weight * mean).sum(axis=2, dtype=np.float64).reshape(-1, 1).astype(np.float32)
     kernel.set_bias(balanced_bias(kernel, exact_results(kernel, step, chosen), sums, kernel.quantized_bias()))
     return f"{how}; rounding leaves {error:.2f} of the error of rounding to nearest"
 

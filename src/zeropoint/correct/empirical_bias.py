@@ -16,11 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.rows import Chosen, exact_results, products, quantized_rows
+from zeropoint.correct.rows import Chosen, exact_results, quantized_sums
 from zeropoint.correct.walk import WalkStep
 from zeropoint.ir.tensors import Array
 
 ITERATIONS = 4
+BLOCK = 1 << 18
+"""The number of results of some channels that are computed at a time."""
 LEAST_INSIDE = 0.02
 """If a smaller share of results is inside the bounds, the bias hardly affects the mean, and is left alone."""
 LEAST_SLOPE = 0.05
@@ -29,7 +31,7 @@ LEAST_SLOPE = 0.05
 def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace the bias of a kernel. Returns a description."""
     chosen = Chosen.of(kernel, step)
-    sums = products(quantized_rows(kernel, step.inputs[0], chosen), kernel.quantized_weight())
+    sums = quantized_sums(kernel, step.inputs[0], chosen)
     before = kernel.quantized_bias()
     after = balanced_bias(kernel, exact_results(kernel, step, chosen), sums, before)
     kept = kernel.set_bias(after)
@@ -37,20 +39,28 @@ def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
 
 
 def balanced_bias(kernel: ContractionKernel, exact: Array, sums: Array, bias: Array) -> Array:
-    """The bias (channels,) with which `sums` (positions, channels) have the means of `exact` after the clamp.
+    """The bias (channels,) with which `sums` (channels, positions) have the means of `exact` after the clamp.
 
-    Iterates from `bias`. A channel whose results are nearly all outside the bounds is not updated.
+    Iterates from `bias`, until no channel moves by half a step of the bias. A channel whose results are nearly all
+    outside the bounds is not updated.
     """
     low, high = kernel.bounds.low, kernel.bounds.high
-    target = exact.mean(axis=0, dtype=np.float64)
+    target = exact.mean(axis=1, dtype=np.float64)
     if low == -np.inf and high == np.inf:
-        return target - sums.mean(axis=0, dtype=np.float64)
-    bias = bias.copy()
-    for _ in range(ITERATIONS):
-        moved_sums = sums + bias.astype(np.float32)
-        inside = ((moved_sums > low) & (moved_sums < high)).mean(axis=0)
-        gap = target - np.clip(moved_sums, low, high).mean(axis=0, dtype=np.float64)
-        bias += np.where(inside > LEAST_INSIDE, gap / np.maximum(inside, LEAST_SLOPE), 0.0)
+        return target - sums.mean(axis=1, dtype=np.float64)
+    bias, count = bias.copy(), max(sums.shape[1], 1)
+    steps = np.broadcast_to(kernel.bias_type.scales, bias.shape)
+    size = max(BLOCK // count, 1)
+    for start in range(0, len(bias), size):  # channels are independent: a few of them fit in the cache
+        block = slice(start, start + size)
+        for _ in range(ITERATIONS):
+            results = sums[block] + bias[block, None].astype(np.float32)
+            inside = ((results > low) & (results < high)).view(np.uint8).sum(axis=1, dtype=np.uint32) / count
+            gap = target[block] - np.clip(results, low, high, out=results).mean(axis=1, dtype=np.float64)
+            change = np.where(inside > LEAST_INSIDE, gap / np.maximum(inside, LEAST_SLOPE), 0.0)
+            bias[block] += change
+            if np.all(np.abs(change) < 0.5 * steps[block]):
+                break
     return bias
 
 

@@ -6,7 +6,6 @@ runs over the input features and the taps of a group; a fully connected layer is
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +23,10 @@ class Geometry(Protocol):
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
         """The rows (groups, positions, terms) of an input; `fill` is the padding value."""
+        ...
+
+    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
+        """The rows as columns, (groups, terms, positions)."""
         ...
 
     def matrix(self, weight: Array) -> Array:
@@ -53,18 +56,34 @@ class ConvolutionGeometry:
     """Spatial sizes of the output."""
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
+        x, starts, steps = self._windows(x, positions, fill)
+        found = np.empty((len(positions), len(x), len(steps)), x.dtype)
+        for number, step in enumerate(steps):
+            found[:, :, number] = x.T[starts + step]
+        return found.reshape(len(positions), self.convolution.feature_groups, -1).swapaxes(0, 1)
+
+    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
+        x, starts, steps = self._windows(x, positions, fill)
+        found = np.empty((len(x), len(steps), len(positions)), x.dtype)
+        for number, step in enumerate(steps):
+            found[:, number] = x.take(starts + step, axis=1)
+        return found.reshape(self.convolution.feature_groups, -1, len(positions))
+
+    def _windows(self, x: Array, positions: Array, fill: int) -> tuple[Array, Array, Array]:
+        """The padded input (features, pixels), the first pixel of each position's window, and each tap's distance from
+        it."""
         layout, form = self.convolution.layout, self.convolution
-        x = x.transpose(layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions)
+        x = x.transpose(layout.input_feature_dimension, layout.input_batch_dimension, *layout.input_spatial_dimensions)
         if any(side for pair in form.padding for side in pair) or any(step > 1 for step in form.lhs_dilation):
             x = padded(x, [(0, 0), (0, 0), *form.padding], fill, [0, 0, *(step - 1 for step in form.lhs_dilation)])
-        image, *corner = np.unravel_index(positions, (x.shape[0], *self.sizes))
-        starts = [at * stride for at, stride in zip(corner, form.strides, strict=True)]
-        found = np.empty((len(positions), x.shape[1], math.prod(self.taps)), x.dtype)
-        for number, tap in enumerate(itertools.product(*map(range, self.taps))):
-            indices = [at + step * by for at, step, by in zip(starts, tap, form.rhs_dilation, strict=True)]
-            found[:, :, number] = x[(image, slice(None), *indices)]
-        groups = form.feature_groups
-        return found.reshape(len(positions), groups, -1).swapaxes(0, 1)
+        strides = [math.prod(x.shape[dim + 1 :]) for dim in range(1, x.ndim)]
+        image, *corner = np.unravel_index(positions, (x.shape[1], *self.sizes))
+        starts = image * strides[0]
+        for at, stride, pixels in zip(corner, form.strides, strides[1:], strict=True):
+            starts = starts + at * stride * pixels
+        taps = np.indices(self.taps).reshape(len(self.taps), math.prod(self.taps))
+        steps = np.array(form.rhs_dilation, np.int64) * np.array(strides[1:], np.int64) @ taps
+        return x.reshape(len(x), -1), starts, steps
 
     def matrix(self, weight: Array) -> Array:
         made = self.convolution.weights(weight)
@@ -96,6 +115,9 @@ class ProductGeometry:
 
     contracted: tuple[int, ...]
     weight_contracted: tuple[int, ...]
+
+    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
+        return self.rows(x, positions, fill).swapaxes(1, 2)
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
         terms = math.prod(x.shape[dim] for dim in self.contracted)

@@ -18,6 +18,10 @@ from zeropoint.ir.tensors import Array
 
 POSITIONS = 16384
 """Number of output positions sampled per kernel, over all samples."""
+BLOCK = 1 << 20
+"""About as many elements of columns are multiplied at a time."""
+EXACT = 1 << 24
+"""Integers of a smaller magnitude, and their sums, are exact in f32."""
 ELEMENTS = 1 << 24
 """The maximum number of elements in the rows of one input."""
 
@@ -73,11 +77,47 @@ def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
 
 
 def exact_results(kernel: ContractionKernel, step: WalkStep, chosen: Chosen) -> Array:
-    """The results of the float kernel, after its clamps, (positions, channels), f32."""
-    return np.concatenate([kernel.geometry.results(step.exact[n], positions) for n, positions in chosen])
+    """The results of the float kernel, after its clamps, (channels, positions), f32."""
+    found = [kernel.geometry.results(step.exact[n], positions) for n, positions in chosen]
+    return np.concatenate([rows.T for rows in found], axis=1)
 
 
 def products(rows: Array, matrix: Array) -> Array:
-    """rows (groups, positions, terms) times weights (groups, outputs, terms): (positions, channels), f32."""
-    made = np.matmul(rows, matrix.astype(np.float32).swapaxes(1, 2))
-    return made.swapaxes(0, 1).reshape(made.shape[1], -1)
+    """Weights (groups, outputs, terms) times rows (groups, positions, terms): (channels, positions), f32."""
+    return np.matmul(matrix.astype(np.float32), rows.swapaxes(1, 2)).reshape(-1, rows.shape[1])
+
+
+def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
+    """The sums of the quantized kernel without its bias, (channels, positions), f32.
+
+    Products of integers are summed exactly, and rounded once, so that they are the same on every machine.
+    """
+    kind = value.kind
+    if kind is None or kind.axis is not None or kernel.weight_type.is_sub_channel:
+        return products(quantized_rows(kernel, value, chosen), kernel.quantized_weight())
+    weight, point = kernel.integers(), kind.zero_point
+    greatest = np.abs(weight).sum(axis=2).max(initial=0.0) * kind.affine.reach
+    word = np.float32 if greatest < EXACT else np.float64
+    weight = weight.astype(word)
+    sums: list[Array] = []
+    # Few large products: with small ones, the threads of a matrix product wait for each other longer than they compute.
+    for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
+        found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
+        columns = np.concatenate(found, axis=2).astype(word)
+        columns -= word(point)
+        sums.append(np.matmul(weight, columns).reshape(kernel.channels, -1).astype(np.float32))
+    made = np.concatenate(sums, axis=1)
+    made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
+    return made
+
+
+def _blocks(chosen: Chosen, most: int) -> Iterator[list[tuple[int, Array]]]:
+    """The samples and their positions in blocks of about `most` positions."""
+    block: list[tuple[int, Array]] = []
+    for n, positions in chosen:
+        block.append((n, positions))
+        if sum(len(taken) for _, taken in block) >= most:
+            yield block
+            block = []
+    if block:
+        yield block
