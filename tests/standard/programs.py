@@ -136,6 +136,35 @@ PROGRAMS = {
         "tensor<4x6xi8>", "tensor<3x3xi8>", "i8", 127, "minimum",
         "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 1, 2>",
     ),
+    "reduce to the greatest and its position": _program(
+        "%x: tensor<3x7x2xi16>",
+        "  %low = stablehlo.constant dense<-32768> : tensor<i16>\n"
+        "  %zero = stablehlo.constant dense<0> : tensor<i32>\n"
+        "  %n = stablehlo.iota dim = 1 : tensor<3x7x2xi32>\n"
+        '  %z, %y = "stablehlo.reduce"(%x, %n, %low, %zero) ({\n'
+        "  ^bb0(%a: tensor<i16>, %i: tensor<i32>, %b: tensor<i16>, %j: tensor<i32>):\n"
+        "    %p = stablehlo.compare GE, %a, %b : (tensor<i16>, tensor<i16>) -> tensor<i1>\n"
+        "    %v = stablehlo.select %p, %a, %b : tensor<i1>, tensor<i16>\n"
+        "    %k = stablehlo.select %p, %i, %j : tensor<i1>, tensor<i32>\n"
+        "    stablehlo.return %v, %k : tensor<i16>, tensor<i32>\n"
+        "  }) {dimensions = array<i64: 1>} : (tensor<3x7x2xi16>, tensor<3x7x2xi32>, tensor<i16>, tensor<i32>)\n"
+        "     -> (tensor<3x2xi16>, tensor<3x2xi32>)",
+        "tensor<3x2xi32>",
+    ),
+    "reduce in order": _program(
+        "%x: tensor<3x2x5xi32>",
+        "  %0 = stablehlo.constant dense<7> : tensor<i32>\n"
+        '  %y = "stablehlo.reduce"(%x, %0) ({\n  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n'
+        "    %s = stablehlo.subtract %a, %b : tensor<i32>\n    stablehlo.return %s : tensor<i32>\n"
+        "  }) {dimensions = array<i64: 0, 2>} : (tensor<3x2x5xi32>, tensor<i32>) -> tensor<2xi32>",
+        "tensor<2xi32>",
+    ),
+    "pad with a computed number": _program(
+        "%x: tensor<3x4xi8>, %v: tensor<i8>",
+        "  %y = stablehlo.pad %x, %v, low = [1, -1], high = [0, 2], interior = [0, 1] "
+        ": (tensor<3x4xi8>, tensor<i8>) -> tensor<4x8xi8>",
+        "tensor<4x8xi8>",
+    ),
     "reduce": _program(
         "%x: tensor<3x4x5xi32>",
         "  %0 = stablehlo.constant dense<3> : tensor<i32>\n"

@@ -83,7 +83,12 @@ class Emission:
         return self.add(ConvertOp(value, with_element(value, element)))
 
     def applied(self, body: Block, *operands: SSAValue) -> SSAValue | None:
-        """The result of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
+        """The first result of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
+        found = self.all_applied(body, operands)
+        return None if found is None else found[0]
+
+    def all_applied(self, body: Block, operands: Sequence[SSAValue]) -> list[SSAValue] | None:
+        """The results of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
         shape = shape_of(operands[0])
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, operands, strict=True))
         *ops, terminator = body.ops
@@ -92,7 +97,8 @@ class Emission:
             if not isinstance(op, ELEMENTWISE) or not known or len(op.results) != 1:
                 return None
             values[op.results[0]] = self._on_tensors(op, shape, values)
-        return values.get(terminator.operands[0])
+        returned = terminator.operands
+        return [values[value] for value in returned] if all(value in values for value in returned) else None
 
     def _on_tensors(self, op: Operation, shape: Sequence[int], values: Mapping[SSAValue, SSAValue]) -> SSAValue:
         if isinstance(op, ConstantOp):

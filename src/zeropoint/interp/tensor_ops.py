@@ -66,18 +66,17 @@ def insert_slice(op: Any, scope: Scope) -> Kernel:
     return run
 
 
-def pad(op: Any, scope: Scope) -> Unary:
-    """`tensor.pad` with one constant, from outside or inside its region."""
+def pad(op: Any, scope: Scope) -> Kernel:
+    """`tensor.pad` with one value, from outside or inside its region."""
     if len(op.low) + len(op.high):
         raise UnsupportedError("found dynamic padding, expected static padding")
-    block = op.region.block
-    body = scope.body(block)
+    branch = scope.branch(op.region.block)
     pairs = tuple(zip(op.static_low.get_values(), op.static_high.get_values(), strict=True))
 
-    def run(x: Array) -> Array:
+    def run(x: Array, *captured: Array) -> Array:
         shape = [low + size + high for (low, high), size in zip(pairs, x.shape, strict=True)]
         indices = [np.zeros((), np.int64) for _ in pairs]
-        result = np.full(shape, body(*indices)[0], x.dtype)
+        result = np.full(shape, branch(indices, captured)[0], x.dtype)
         inside = tuple(slice(low, low + size) for (low, _), size in zip(pairs, x.shape, strict=True))
         result[inside] = x
         return result

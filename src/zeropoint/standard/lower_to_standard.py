@@ -59,6 +59,7 @@ from zeropoint.standard.movement import (
     lower_slice,
     lower_transpose,
 )
+from zeropoint.standard.ordered_reductions import expand_ordered_reductions
 from zeropoint.standard.reductions import lower_reduce, lower_reduce_window
 from zeropoint.standard.saturating_forms import refuse_saturating_forms
 from zeropoint.standard.scatter import lower_scatter
@@ -126,6 +127,7 @@ def lower_to_standard(program: Program) -> Program:
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
     call_decompositions(program)
+    expand_ordered_reductions(program)
     for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
         if len(function.body.blocks) != 1:
             raise LoweringError(

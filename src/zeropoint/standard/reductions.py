@@ -11,7 +11,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.standard.bodies import scalar_results
@@ -39,9 +38,7 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
 
 
 def lower_reduce(std: Standard, op: hlo.ReduceOp) -> SSAValue:
-    """`linalg.reduce` into a tensor filled with the initial value. Raises LoweringError if the order matters."""
-    if body_op(op.body) is None and isinstance(scalar_type(op, op.results_[0]), IntegerType):
-        raise std.refuse(op, "found a body of several ops, whose result depends on the order; expected a single op")
+    """`linalg.reduce` into a tensor filled with the initial value."""
     dimensions = DenseArrayBase.from_list(i64, sorted(array_values(op.dimensions, ())))
     init, value = _init(std, op), std.value(op.inputs[0])
     return std.insert(ReduceOp(value, init, dimensions, Region(_body(std, op, 2)))).result[0]
