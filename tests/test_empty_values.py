@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import zeropoint as zp
@@ -45,3 +46,23 @@ def test_a_model_with_values_without_elements_is_quantized(text: str, shape: tup
         assert found[name].shape == array.shape
         np.testing.assert_allclose(found[name], array, atol=0.03)
         np.testing.assert_array_equal(found[name], native[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"), [("ReduceMax", -np.inf), ("ReduceLogSum", -np.inf), ("ReduceLogSumExp", -np.inf)]
+)
+def test_a_maximum_over_nothing_hides_nothing(kind: str, least: float) -> None:
+    """It was refused: "found 64 values, all NaN or infinite ... check the model's weights"."""
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,3] x, float[2,0,3] nothing) => (float[2,3] y, float[2,3] z)
+        <int64[1] axis = {{1}}> {{
+          z = {kind}<keepdims = 0>(nothing, axis)
+          t = Tanh(x)
+          y = Max(t, z)
+        }}"""
+    model = onnx.parser.parse_model(text)
+    x = np.random.default_rng(0).normal(size=(8, 2, 3)).astype(np.float32)
+    made = zp.quantize(model, {"x": x, "nothing": np.zeros((8, 2, 0, 3), np.float32)}, effort="none")
+    found = made(x=x[0], nothing=np.zeros((2, 0, 3), np.float32))
+    np.testing.assert_array_equal(found["z"], np.full((2, 3), least))
+    np.testing.assert_allclose(found["y"], np.tanh(x[0]), atol=0.02)

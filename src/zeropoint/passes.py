@@ -32,7 +32,6 @@ from zeropoint.quant_passes import (
 )
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
-    bound_infinities,
     decompose_batch_norm,
     fold_batch_norm,
     fold_broadcasts,
@@ -44,6 +43,7 @@ from zeropoint.simplify import (
     inline_calls,
     join_pads,
     pin_constants,
+    restore_limits,
     simplify,
 )
 from zeropoint.solve import (
@@ -270,7 +270,6 @@ NATIVE_PASSES = (
 )
 """The passes of native code generation, before kernels are compiled: `codegen.lowering.PASSES`."""
 OTHER_PASSES = (
-    Pass(bound_infinities, "replace -inf in constants before functions that saturate by -1e9"),
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(equalize, "balance channels between contractions, from statistics per channel"),
     Pass(channels_last, "move channels to the last dimension, for exporters"),
@@ -289,6 +288,7 @@ OTHER_PASSES = (
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
+    Pass(restore_limits, "insert what functions give for infinite numbers again after them"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
     Pass(join_pads, "replace sums of values that are padded apart by concatenations"),

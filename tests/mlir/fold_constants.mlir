@@ -69,3 +69,24 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[ROW:.*]] = stablehlo.constant dense<{{\[}}[3.000000e+00, 4.000000e+00]]> : tensor<1x2xf32>
 // CHECK-NEXT:  stablehlo.add %{{.*}}, %[[ROW]]
+
+// -----
+
+// Functions of constants: the exponential of a state matrix, and a number that is repeated and moved.
+func.func @main(%x: tensor<2x1xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>) {
+  %log = stablehlo.constant dense<[[0.0], [0xFF800000]]> : tensor<2x1xf32>
+  %exp = stablehlo.exponential %log : tensor<2x1xf32>
+  %y = stablehlo.multiply %x, %exp : tensor<2x1xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<2xf32>
+  %moved = stablehlo.reshape %ones : (tensor<2xf32>) -> tensor<2x1xf32>
+  %zeros = stablehlo.log %moved : tensor<2x1xf32>
+  %z = stablehlo.maximum %x, %zeros : tensor<2x1xf32>
+  return %y, %z : tensor<2x1xf32>, tensor<2x1xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[EXP:.*]] = stablehlo.constant dense<{{\[}}[1.000000e+00], [0.000000e+00]]> : tensor<2x1xf32>
+// CHECK-NEXT:  stablehlo.multiply %{{.*}}, %[[EXP]]
+// CHECK-NEXT:  %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT:  %[[ZEROS:.*]] = stablehlo.broadcast_in_dim %[[ZERO]], dims = [] : (tensor<f32>) -> tensor<2x1xf32>
+// CHECK-NEXT:  stablehlo.maximum %{{.*}}, %[[ZEROS]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -26,13 +27,16 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
 
 
 def _hides(bias: SSAValue, total: AddOp, graph: FloatGraph) -> bool:
-    """Whether a bias hides channels from the softmax or the caller that reads the sum.
+    """Whether a bias hides channels from the softmax, the maximum or the caller that reads the sum.
 
-    If it stays outside the kernel, `bound_masks` bounds it or `hidden_results` keeps it float.
+    If it stays outside the kernel, `bound_masks` bounds it or `hidden_results` keeps it float. An infinite one can only
+    stay inside before a clamp, where `bound_terms` bounds it.
     """
     array = graph.array(bias)
     if array is None or not array.size or array.min() > HIDDEN:
         return False
+    if np.isneginf(array).any():
+        return graph.with_clamps([total]) == (total,)
     use = total.result.get_unique_use()
     # Movement between the sum and its softmax changes no number.
     while use is not None and isinstance(use.operation, ReshapeOp | TransposeOp):

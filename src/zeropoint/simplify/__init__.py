@@ -2,7 +2,6 @@
 
 from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
-from zeropoint.simplify.bound_infinities import bound_infinities
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
@@ -13,11 +12,11 @@ from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
+from zeropoint.simplify.restore_limits import restore_limits
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
 
 __all__ = [
     "PASSES",
-    "bound_infinities",
     "decompose_batch_norm",
     "fold_batch_norm",
     "fold_broadcasts",
@@ -29,6 +28,7 @@ __all__ = [
     "inline_calls",
     "join_pads",
     "pin_constants",
+    "restore_limits",
     "simplify",
 ]
 
@@ -41,7 +41,7 @@ PASSES = (
     fold_counts,
     join_pads,
     fold_slices,
-    bound_infinities,
+    restore_limits,
     decompose_batch_norm,
     fold_batch_norm,
     fold_padding,

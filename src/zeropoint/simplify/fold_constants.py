@@ -1,10 +1,11 @@
-"""Evaluate ops whose operands are all constants and that only rearrange, select or negate them.
+"""Evaluate ops whose operands are all constants: arithmetic, functions of one value, movement.
 
 ```mlir
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
 becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger.
-The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value.
+The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value. A
+function of a broadcast constant is the broadcast of a constant, and so is a repeated number that is moved.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.functions import function_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -31,30 +33,27 @@ from zeropoint.ir.stablehlo import (
     DivideOp,
     DotGeneralOp,
     MultiplyOp,
-    NegateOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,
-    SqrtOp,
     SubtractOp,
     TransposeOp,
+    UnaryOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.functions import UNARY
 from zeropoint.simplify.statements import rewrite
 
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
     BroadcastInDimOp: lambda op, operands: _broadcast(op, operands[0]),
-    ConvertOp: lambda op, operands: operands[0].astype(element_dtype(element_of(op.results[0]))),
     DivideOp: lambda _, operands: operands[0] / operands[1],
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
-    NegateOp: lambda _, operands: -operands[0],
     ReverseOp: lambda op, operands: _reversed(op, operands[0]),
     SliceOp: lambda op, operands: _sliced(op, operands[0]),
     ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
-    SqrtOp: lambda _, operands: np.sqrt(operands[0]),
     SubtractOp: lambda _, operands: operands[0] - operands[1],
     TransposeOp: lambda op, operands: _transposed(op, operands[0]),
 }
@@ -109,8 +108,8 @@ def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
 
 
 def _makes_floats(op: Operation) -> bool:
-    """Whether an op converts to floats. Integers convert exactly, or round to nearest as in NumPy."""
-    return isinstance(op, ConvertOp) and isinstance(element_of(op.result), AnyFloat)
+    """Whether an op gives floats. Integers convert exactly, or round to nearest as in NumPy."""
+    return isinstance(element_of(op.results[0]), AnyFloat)
 
 
 @dataclass
@@ -121,22 +120,53 @@ class FoldConstant(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Fold one op that is in `FOLDERS`."""
+        if isinstance(op, ConvertOp) or (isinstance(op, UnaryOp) and function_name(op) in UNARY):
+            self._fold_function(op, rewriter)
+            return
         folder = FOLDERS.get(type(op))
         if folder is None or _stays(op):
             return
         arrays = [constant_array(operand, self.weights) for operand in op.operands]
         known = tuple(array for array in arrays if array is not None)
-        if len(known) != len(arrays) or (known[0].dtype.kind != "f" and not _makes_floats(op)):
+        if len(known) != len(arrays) or known[0].dtype.kind != "f":
             return
         folded = constant_op(folder(op, known), self.weights, location=op.location)
         if isinstance(op, TransposeOp | ReverseOp):
             _carry_pinned(op, folded)
         rewriter.replace(op, folded)
 
+    def _fold_function(self, op: ConvertOp | UnaryOp, rewriter: PatternRewriter) -> None:
+        """Fold a function of one value, computed as the interpreter does, or a conversion to floats."""
+        spread = op.operand.owner if isinstance(op.operand.owner, BroadcastInDimOp) else None
+        array = constant_array(op.operand if spread is None else spread.operand, self.weights)
+        if array is None or not _makes_floats(op) or (array.dtype.kind != "f" and not isinstance(op, ConvertOp)):
+            return
+        dtype = element_dtype(element_of(op.result))
+        found = array.astype(dtype) if isinstance(op, ConvertOp) else UNARY[function_name(op)](array)
+        folded = constant_op(found, self.weights, location=op.location)
+        if spread is None:
+            rewriter.replace(op, folded)
+            return
+        wide = BroadcastInDimOp(folded.output, op.result.type, list(array_values(spread.broadcast_dimensions)))
+        wide.location = op.location
+        rewriter.replace(op, [folded, wide])
+
+
+class FoldMoved(RewritePattern):
+    """reshape, reverse, slice or transpose(broadcast(number)) -> broadcast(number)."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Replace movement of elements that are all the same."""
+        spread = op.operands[0].owner if isinstance(op, ReshapeOp | ReverseOp | SliceOp | TransposeOp) else None
+        if isinstance(spread, BroadcastInDimOp) and not shape_of(spread.operand):
+            made = BroadcastInDimOp(spread.operand, op.results[0].type, [])
+            made.location = op.location
+            rewriter.replace(op, made)
+
 
 def fold_constants(program: Program) -> Program:
     """Fold all constants in one walk: an operand is folded before its user is reached."""
     program = program.clone()
-    rewrite(program, FoldConstant(program.weights))
+    rewrite(program, GreedyRewritePatternApplier([FoldMoved(), FoldConstant(program.weights)]))
     remove_dead_ops(program.entry)
     return program

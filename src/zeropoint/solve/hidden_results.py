@@ -7,39 +7,56 @@
 A softmax makes hidden scores 0, so their numbers may be bounded (`bound_masks.py`). The results of a log softmax have
 no such bound, and no scale for both. So it stays float, and so does everything between the mask and it. The same holds
 for masked scores that float ops or the caller read. Hidden scores come from masks: constants of small and very
-negative numbers that are added, and very negative constants that are inserted.
+negative numbers that are added, and very negative constants that are inserted. A sum with an infinite constant that
+could not be bounded stays float whatever reads it: no scale holds it. So does the operand of a function, such as an
+exponential, that is not the same for a hidden score and the least visible one; a clamp from above both is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.element_parts import MOVES
 from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.quant import ReturnOp as RegionReturnOp
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConstantOp, DivideOp, MultiplyOp, SubtractOp
+from zeropoint.ir.quant.statements import unstated
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    DivideOp,
+    MultiplyOp,
+    NegateOp,
+    SelectOp,
+    SubtractOp,
+)
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.masked_scores import INSERTS, combination, numbers
-from zeropoint.targets.logical_kernels import BINARY, MOVEMENTS
+from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"
 HANDS_ON = (*MOVEMENTS, *BINARY)
 """Kernels that pass hidden scores on."""
-LINEAR = AddOp | BroadcastInDimOp | ConstantOp | DivideOp | MultiplyOp | RegionReturnOp | SubtractOp
+LINEAR = AddOp | BroadcastInDimOp | ConstantOp | DivideOp | MultiplyOp | NegateOp | RegionReturnOp | SubtractOp
 FAR = -1e4
 """The greatest number of a constant that counts as hiding a score; it is the usual one of networks in f16."""
 
 
-def keep_hidden_results(program: Program, constraints: Constraints) -> None:
-    """Keep values float that hold hidden scores and have readers that do not hide them, in place."""
+def keep_hidden_results(program: Program, constraints: Constraints) -> bool:
+    """Keep values float that hold hidden scores and have readers that do not hide them, in place; whether there are.
+
+    Before calibration, when it is not known how far a clamp reaches, more values count as such.
+    """
     hidden: set[SSAValue] = set()
     for op in program.entry.ops:
         handed_on = _hands_on(op) and any(value in hidden for value in op.operands)
@@ -47,12 +64,47 @@ def keep_hidden_results(program: Program, constraints: Constraints) -> None:
             hidden.update(op.results)
     observed = {value for value, known in constraints.of_value.items() if (known.minimum or 0.0) <= HIDDEN}
     for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and _adds_infinity(op, program.weights):
+            _keep(op.outputs[0], hidden, constraints)
         region = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else ""
         if region == "log_softmax":
             _keep(op.operands[0], hidden | observed, constraints)
+        elif isinstance(op, QuantizeRegionOp) and _shows(op, program.weights, constraints):
+            _keep(op.operands[0], hidden, constraints)
         elif isinstance(op, ReturnOp) or not (region or _hands_on(op)):
             for value in op.operands:
                 _keep(value, hidden, constraints)
+    return any(constraints.of(value).float_reason == WHY for value in hidden)
+
+
+def _shows(region: QuantizeRegionOp, weights: Weights, constraints: Constraints) -> bool:
+    """Whether a function of one value gives other numbers for hidden scores than for the least visible one."""
+    if region.logical_kernel.data not in FUNCTIONS or _restores(region):
+        return False
+    bounds, least = Bounds(), constraints.of(region.inputs[0]).minimum
+    steps = [op for op in region.body.block.ops if not isinstance(op, BroadcastInDimOp | ConstantOp | RegionReturnOp)]
+    clamps = all([bounds.then(op, weights) for op in steps])
+    return not clamps or least is None or bounds.low < least
+
+
+def _restores(region: QuantizeRegionOp) -> bool:
+    """Whether a selection at the places of the hidden scores follows a function (`simplify/restore_limits.py`)."""
+    maker, value = unstated(region.inputs[0]).owner, region.outputs[0]
+    while (use := value.get_unique_use()) is not None and isinstance(use.operation, StatisticsOp):
+        value = use.operation.res
+    if use is None or not isinstance(maker, Operation):
+        return False
+    selections = [_selection(op) for op in (maker, use.operation)]
+    return None not in selections and selections[0] is selections[1]
+
+
+def _selection(op: Operation) -> SSAValue | None:
+    """The predicate of a select, maybe inside a region; None for anything else."""
+    select = next((inner for inner in op.walk() if isinstance(inner, SelectOp)), None)
+    if select is None or not isinstance(op, QuantizeRegionOp):
+        return None if select is None else select.pred
+    holds = select.pred
+    return op.inputs[holds.index] if isinstance(holds, BlockArgument) else None
 
 
 def _hands_on(op: Operation) -> bool:
@@ -68,6 +120,14 @@ def _masks(op: Operation, weights: Weights) -> bool:
         return False
     found = [numbers(value, weights) for value in {*op.operands, *combines.operands}]
     return any(array is not None and _hides(array, adds=isinstance(combines, AddOp)) for array in found)
+
+
+def _adds_infinity(region: QuantizeRegionOp, weights: Weights) -> bool:
+    """Whether a region adds a constant with -inf, and does nothing else."""
+    if not isinstance(combination(region, weights), AddOp):
+        return False
+    found = [numbers(value, weights) for value in region.inputs]
+    return any(array is not None and bool(np.isneginf(array).any()) for array in found)
 
 
 def _hides(array: Array, *, adds: bool) -> bool:

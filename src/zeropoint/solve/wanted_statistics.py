@@ -24,6 +24,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.regions import regions_of
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
+from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
@@ -59,6 +60,8 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
         constraints = take_constraints(copy, target.scale_type)
         asked = _wanted(copy, target, constraints)
+        if asked and keep_hidden_results(copy, constraints):
+            asked += _wanted(copy, target, constraints)  # what reads a value that stays float needs its range
         if asked:
             asked += _inner(copy)
         if target.least_sqnr and asked:

@@ -106,6 +106,20 @@ def test_a_normalization_of_no_elements_is_empty(tmp_path: Path) -> None:
     value = np.zeros((2, 0, 4), np.float32)
     proto = one_op("MeanVarianceNormalization", {"x": value}, {}, 17, 1, axes=[1])
     assert run(load(proto, tmp_path), {"x": value})["y0"].shape == (2, 0, 4)
+    rows = np.zeros((2, 0), np.float32)
+    proto = one_op("LayerNormalization", {"x": rows}, {"scale": np.ones(0, np.float32)}, 17, 1)
+    assert run(load(proto, tmp_path), {"x": rows})["y0"].shape == (2, 0)
+    constants = {"scale": np.ones(2, np.float32), "bias": np.ones(2, np.float32)}
+    proto = one_op("InstanceNormalization", {"x": np.zeros((1, 2, 0), np.float32)}, constants, 17, 1)
+    assert run(load(proto, tmp_path), {"x": np.zeros((1, 2, 0), np.float32)})["y0"].shape == (1, 2, 0)
+
+
+def test_nothing_can_be_selected_from_no_elements(tmp_path: Path) -> None:
+    empty = one_op("Gather", {"x": (0, 3)}, {"i": np.zeros((2, 0), np.int64)}, 17, 1)
+    assert run(load(empty, tmp_path), {"x": np.zeros((0, 3), np.float32)})["y0"].shape == (2, 0, 3)
+    proto = one_op("Gather", {"x": (0, 3), "i": np.zeros(2, np.int64)}, {}, 17, 1)
+    with pytest.raises(ModelError, match="found no elements along axis 0 to select from, expected 1 or more"):
+        load(proto, tmp_path)
 
 
 def test_empty_tensors_are_computed_or_refused_in_one_line(tmp_path: Path) -> None:

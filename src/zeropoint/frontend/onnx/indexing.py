@@ -26,7 +26,7 @@ from zeropoint.ir.stablehlo import (
     SelectOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 
 Convert = Callable[[OnnxNode, Builder], SSAValue]
 
@@ -79,8 +79,16 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
 
 
 def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> SSAValue:
-    """`gather` along one dimension, which is replaced by the dimensions of the indices."""
+    """`gather` along one dimension, which is replaced by the dimensions of the indices.
+
+    Raises NodeError if there is nothing to select from.
+    """
     shape, rank = shape_of(value), len(shape_of(indices))
+    selected = (*shape[:axis], *shape_of(indices), *shape[axis + 1 :])
+    if 0 in selected:
+        return build.constant(np.zeros(selected, element_dtype(element_of(value))))
+    if not shape[axis]:
+        raise NodeError(f"found no elements along axis {axis} to select from, expected 1 or more")
     offsets = [*range(axis), *range(axis + rank, rank + len(shape) - 1)]
     dimensions = GatherDimensions(
         offset_dims=tuple(offsets),

@@ -84,11 +84,15 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     %v = (mean of %d * %d), by `reduce`, `reshape`, `divide`
     %r = stablehlo.rsqrt (%v + epsilon)
     %n = stablehlo.multiply %d, %r
-    Then `multiply` by the scale and `add` the bias. Mean and inverse deviation are the second and third output.
+    Then `multiply` by the scale and `add` the bias. Mean and inverse deviation are the second and third output. Rows
+    without elements stay as they are; they have no mean.
     """
     value = node.operand(0)
     shape = shape_of(value)
     axes = range(axis_of(node.integer("axis", -1), len(shape)), len(shape))
+    epsilon = node.number("epsilon", 1e-5)
+    if 0 in shape[axes.start :]:
+        return (value,)
 
     def repeated(reduced: SSAValue) -> SSAValue:
         return build.broadcast(reduced, value.type, list(range(len(shape))))
@@ -96,7 +100,7 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     mean = mean_of(value, axes, True, build)
     centred = build.insert(SubtractOp(value, repeated(mean)))
     variance = mean_of(build.insert(MultiplyOp(centred, centred)), axes, True, build)
-    shifted = build.insert(AddOp(variance, build.splat(node.number("epsilon", 1e-5), variance)))
+    shifted = build.insert(AddOp(variance, build.splat(epsilon, variance)))
     inverse = build.insert(RsqrtOp(shifted))
     result = build.insert(MultiplyOp(centred, repeated(inverse)))
     result = build.insert(MultiplyOp(result, broadcast_to(node.operand(1), shape, build)))
@@ -105,9 +109,14 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def instance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
-    """`InstanceNormalization`: layer normalization over the spatial dimensions, with scale and bias per channel."""
+    """`InstanceNormalization`: layer normalization over the spatial dimensions, with scale and bias per channel.
+
+    Images without elements stay as they are.
+    """
     value = node.operand(0)
     shape = shape_of(value)
+    if 0 in shape:
+        return value
     axes = range(2, len(shape))
 
     def repeated(reduced: SSAValue) -> SSAValue:

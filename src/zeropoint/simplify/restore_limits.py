@@ -1,0 +1,236 @@
+"""Insert what functions give for infinite numbers again after the function.
+
+```mlir
+%0 = stablehlo.select %shown, %x, %minus_infinity
+%1 = stablehlo.exponential %0
+```
+becomes
+```mlir
+%0 = stablehlo.select %shown, %x, %minus_infinity
+%1 = stablehlo.exponential %0
+%2 = stablehlo.select %shown, %1, %zero
+```
+This changes no result. But no quantized type holds -inf: it saturates at the least number that was observed, whose
+exponential is not 0. The first select keeps the numbers of `%x` that are not shown out of the observed range. A
+constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay; they are bounded by the
+scores (`solve/bound_masks.py`). So does a sum before a relu, where a bias is bounded (`solve/bound_terms.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    AddOp,
+    BroadcastInDimOp,
+    ClampOp,
+    DivideOp,
+    ExponentialMinusOneOp,
+    ExponentialOp,
+    LogisticOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    NegateOp,
+    ReduceOp,
+    SelectOp,
+    SignOp,
+    SubtractOp,
+    TanhOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite, without_statements
+
+LIMITS: Mapping[type[Operation], Callable[[float], float]] = {
+    AbsOp: abs,
+    ExponentialMinusOneOp: lambda end: -1.0 if end < 0 else np.inf,
+    ExponentialOp: lambda end: 0.0 if end < 0 else np.inf,
+    LogisticOp: lambda end: 0.0 if end < 0 else 1.0,
+    NegateOp: lambda end: -end,
+    SignOp: lambda end: -1.0 if end < 0 else 1.0,
+    TanhOp: lambda end: -1.0 if end < 0 else 1.0,
+}
+"""What functions of one value give for -inf and inf."""
+
+
+@dataclass(frozen=True)
+class Inserted:
+    """An infinite number `end` in a value: where `holds` is `where`. `made` are the ops of a value that replaces it."""
+
+    holds: SSAValue
+    where: bool
+    end: float
+    made: tuple[Operation, ...] = ()
+
+
+@dataclass
+class RestoreLimits(RewritePattern):
+    """f(select(p, x, -inf)) -> select(p, f(select(p, x, -inf)), f(-inf)), and for a sum with -inf in a constant."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        """Select what a function gives for inserted infinities after it, if that is a finite number in the end."""
+        for index, value in enumerate(op.operands):
+            found = self._inserted(value, op)
+            limit = None if found is None else _settled(op, index, found.end, self.weights)
+            if found is None or limit is None or _is_restored(op, found, self.weights):
+                continue
+            if found.made:
+                rewriter.insert(found.made)
+                op.operands[index] = found.made[-1].results[0]
+            numbers = self._splat(limit, op)
+            made = _selection(found, numbers[-1].results[0], op.results[0])
+            made.location = op.location
+            readers = list(op.results[0].uses)
+            rewriter.insert([*numbers, made], InsertPoint.after(op))
+            for use in readers:
+                if use.operation is not made:
+                    use.operation.operands[use.index] = made.result
+            rewriter.notify_op_modified(op)
+            return
+
+    def _splat(self, number: float, like: Operation) -> list[Operation]:
+        """The ops of a value with one number, of the type of an op's result."""
+        (result,) = like.results
+        scalar = constant_op(np.array(number, element_dtype(element_of(result))), self.weights)
+        made: list[Operation] = [scalar, BroadcastInDimOp(scalar.output, result.type, [])]
+        for each in made:
+            each.location = like.location
+        return made
+
+    def _inserted(self, value: SSAValue, reader: Operation) -> Inserted | None:
+        """What a select, or a sum with a constant, inserts into the value; None if that is no infinite number."""
+        op = value.owner
+        if isinstance(op, SelectOp) and isinstance(element_of(value), AnyFloat):
+            for branch, where in ((op.on_true, True), (op.on_false, False)):
+                end = splat_value(branch, self.weights)
+                if end is not None and np.isinf(end):
+                    return Inserted(op.pred, where, end)
+        if isinstance(op, AddOp) and isinstance(element_of(value), AnyFloat) and not _is_relu(reader, self.weights):
+            for index in (1, 0):
+                found = self._added(op, index)
+                if found is not None:
+                    return found
+        return None
+
+    def _added(self, total: AddOp, index: int) -> Inserted | None:
+        """A sum with a constant, which may be broadcast, as a selection of -inf, or of the sum with finite numbers."""
+        mask = total.operands[index]
+        spread = mask.owner if isinstance(mask.owner, BroadcastInDimOp) else None
+        array = constant_array(mask if spread is None else spread.operand, self.weights)
+        if array is None or np.isnan(array).any():
+            return None
+        ends = set(array[np.isinf(array)].tolist())
+        if len(ends) != 1:
+            return None
+        end, made = ends.pop(), list[Operation]()
+        held = self._spread(np.isinf(array), spread, made)
+        finite = self._spread(np.where(np.isinf(array), array.dtype.type(0), array), spread, made)
+        shown = without_statements(total.clone())
+        shown.operands[index] = finite
+        made += [shown, *self._splat(end, total)]
+        found = Inserted(held, True, end)
+        selection = _selection(found, made[-1].results[0], shown.results[0])
+        for each in (*made, selection):
+            each.location = total.location
+        return Inserted(held, True, end, (*made, selection))
+
+    def _spread(self, array: Array, like: BroadcastInDimOp | None, made: list[Operation]) -> SSAValue:
+        """A constant, broadcast as another one is."""
+        constant = constant_op(array, self.weights)
+        made.append(constant)
+        if like is None:
+            return constant.output
+        kind = TensorType(element_of(constant.output), shape_of(like.result))
+        made.append(BroadcastInDimOp(constant.output, kind, list(array_values(like.broadcast_dimensions))))
+        return made[-1].results[0]
+
+
+def _selection(found: Inserted, inserted: SSAValue, shown: SSAValue) -> SelectOp:
+    """A select of one value where infinite numbers are inserted, and of another elsewhere."""
+    pair = (inserted, shown) if found.where else (shown, inserted)
+    return SelectOp(found.holds, *pair)
+
+
+def _is_restored(op: Operation, found: Inserted, weights: Weights) -> bool:
+    """Whether the only reader of an op inserts numbers at the same places."""
+    use = op.results[0].get_unique_use()
+    reader = None if use is None else use.operation
+    if not isinstance(reader, SelectOp) or reader.pred is not found.holds:
+        return False
+    return splat_value(reader.on_true if found.where else reader.on_false, weights) is not None
+
+
+def _is_relu(op: Operation, weights: Weights) -> bool:
+    """Whether an op clamps from 0, which kernels absorb."""
+    low = op.operands[0] if isinstance(op, ClampOp) else None
+    lows = [low] if low is not None else op.operands if isinstance(op, MaximumOp) else []
+    return any(splat_value(value, weights) == 0 for value in lows)
+
+
+def _settled(op: Operation, index: int, end: float, weights: Weights) -> float | None:
+    """What an op gives for an infinite operand; None unless it, or every function that reads it, gives a finite number.
+
+    A difference gives an infinite number if the other operand is finite; a sum of exponentials of differences
+    (a log of them gives the log-sum-exp) hides it.
+    """
+    limit = _limit(op, index, end, weights)
+    if limit is None or np.isfinite(limit):
+        return limit
+    readers = [use for use in op.results[0].uses]
+    settled = [_settled(use.operation, use.index, limit, weights) for use in readers]
+    return limit if readers and all(one is not None for one in settled) else None
+
+
+def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | None:
+    """What an op gives where its operand is infinite; None if that is not known."""
+    if type(op) in LIMITS:
+        return LIMITS[type(op)](end)
+    if isinstance(op, ClampOp):
+        return splat_value(op.min if end < 0 else op.max, weights) if index == 1 else None
+    if isinstance(op, SubtractOp):
+        return (-end if index else end) if _is_summed_exponential(op) else None
+    number = splat_value(op.operands[1 - index], weights) if len(op.operands) == 2 else None
+    return None if number is None or not np.isfinite(number) else _limit_with(op, index, end, number)
+
+
+def _limit_with(op: Operation, index: int, end: float, number: float) -> float | None:
+    """What an op gives for an infinite operand `index` and a finite number."""
+    if isinstance(op, MaximumOp):
+        return max(number, end)
+    if isinstance(op, MinimumOp):
+        return min(number, end)
+    if isinstance(op, DivideOp) and index == 1:
+        return 0.0
+    return end * float(np.sign(number)) if isinstance(op, MultiplyOp | DivideOp) and number else None
+
+
+def _is_summed_exponential(op: SubtractOp) -> bool:
+    """Whether only a sum reads the exponential of a difference, and nothing else reads the difference."""
+    use = op.result.get_unique_use()
+    if use is None or not isinstance(use.operation, ExponentialOp):
+        return False
+    summed = use.operation.result.get_unique_use()
+    return summed is not None and isinstance(summed.operation, ReduceOp)
+
+
+def restore_limits(program: Program) -> Program:
+    """Insert what functions give for infinite numbers again after them."""
+    program = program.clone()
+    rewrite(program, RestoreLimits(program.weights))
+    remove_dead_ops(program.entry)
+    return program
