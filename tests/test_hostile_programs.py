@@ -210,3 +210,22 @@ def test_a_chain_of_sums_of_inputs_is_as_long_as_it_likes(tmp_path: Path) -> Non
     (tmp_path / "m.mlir").write_text(f"func.func @main({inputs}) -> tensor<1xf32> {{\n{body}\n}}")
     result = CliRunner().invoke(main, ["explain", str(tmp_path / "m.mlir")])
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_values_that_branch_and_join_again_many_times_are_quantized_in_linear_time(tmp_path: Path) -> None:
+    square, joined, value = "tensor<4x4xf32>", "tensor<4x8xf32>", "%x"
+    body: list[str] = []
+    for n in range(40):
+        body += [
+            f"%a{n} = stablehlo.transpose {value}, dims = [1, 0] : ({square}) -> {square}",
+            f"%b{n} = stablehlo.concatenate %a{n}, {value}, dim = 1 : ({square}, {square}) -> {joined}",
+            f"%c{n} = stablehlo.slice %b{n} [0:4, 2:6] : ({joined}) -> {square}",
+        ]
+        value = f"%c{n}"
+    text = "\n".join([*body, f"%e = stablehlo.exponential {value} : {square}", f"return %e : {square}"])
+    text = f'func.func @main(%x: {square} {{zeropoint.name = "x"}}) -> {square} {{\n{text}\n}}'
+    (tmp_path / "m.mlir").write_text(text)
+    np.savez(tmp_path / "d.npz", x=np.ones((1, 4, 4), np.float32))
+    arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
+    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
+    assert result.exit_code == 0, result.stderr

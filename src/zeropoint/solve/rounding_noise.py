@@ -78,12 +78,24 @@ class RoundingNoise:
     constraints: Constraints
     weights: Weights
     carried: dict[SSAValue, tuple[float, ...]] = field(default_factory=dict[SSAValue, tuple[float, ...]])
+    _made: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
+    _moved: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
+    _sums: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
 
     @staticmethod
     def of(program: Program, target: Target, constraints: Constraints) -> RoundingNoise:
         """The noise of every value if all kernels of the target round."""
-        found = RoundingNoise(target, constraints, program.weights)
-        for op in program.entry.ops:
+        found, block = RoundingNoise(target, constraints, program.weights), program.entry
+        ops = [*block.ops]
+        # Every value once. Where values branch and join again, there are exponentially many paths.
+        for value in (*(result for op in reversed(ops) for result in op.results), *block.args):
+            _note(found._moved, value, found._moved_to(value))
+        for argument in block.args:
+            _note(found._made, argument, found._observed(argument))
+        for op in ops:
+            for result in op.results:
+                _note(found._made, result, found._made_by(result))
+                _note(found._sums, result, found._sum(result))
             found._pass_on(op)
         return found
 
@@ -191,17 +203,21 @@ class RoundingNoise:
         It comes from the value's statistics, from the kernel that produces it, or from a value that it is moved from or
         to. Calibration does not observe what only float ops read, such as the sum before a gather without a kernel.
         """
-        return self._made(value) or self._moved(value)
+        return self._made.get(value) or self._moved.get(value)
 
     def estimated(self, value: SSAValue) -> PointDistribution | None:
         """Like `seen`; a sum that only float ops read is not observed, so it is taken for its greater operand."""
-        found, maker = self.seen(value), value.owner
-        if found is None and isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in SUMS:
-            terms = [term for _, operand in activations(maker) if (term := self.estimated(operand)) is not None]
-            return max(terms, key=lambda term: term.power, default=None)
-        return found
+        return self.seen(value) or self._sums.get(value)
 
-    def _made(self, value: SSAValue) -> PointDistribution | None:
+    def _sum(self, value: SSAValue) -> PointDistribution | None:
+        """The distribution of the greater operand of a sum; None if another op produces the value."""
+        maker = value.owner
+        if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in SUMS:
+            return None
+        terms = [term for _, operand in activations(maker) if (term := self.estimated(operand)) is not None]
+        return max(terms, key=lambda term: term.power, default=None)
+
+    def _made_by(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from its statistics or from what produces it."""
         if (observed := self._observed(value)) is not None:
             return observed
@@ -213,13 +229,13 @@ class RoundingNoise:
         if fixed is not None:
             return PointDistribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
-        return self._made(data[0]) if self.moves(region) and len(data) == 1 else None
+        return self._made.get(data[0]) if self.moves(region) and len(data) == 1 else None
 
-    def _moved(self, value: SSAValue) -> PointDistribution | None:
+    def _moved_to(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from the statistics of what it is moved to."""
         for op in (use.operation for use in value.uses):
             if isinstance(op, QuantizeRegionOp) and self.moves(op) and len(op.outputs) == 1:
-                found = self._observed(op.outputs[0]) or self._moved(op.outputs[0])
+                found = self._observed(op.outputs[0]) or self._moved.get(op.outputs[0])
                 if found is not None:
                     return found
         return None
@@ -234,7 +250,7 @@ class RoundingNoise:
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
         """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""
         data = activations(region)
-        operand = self._made(data[0][1]) if len(data) == 1 else None
+        operand = self._made.get(data[0][1]) if len(data) == 1 else None
         if operand is None or len(region.outputs) != 1:
             return []
         body = region.body.block
@@ -246,6 +262,11 @@ class RoundingNoise:
                 return evaluate_chain(returned.operands[0], argument, points, self.weights).tolist()
         except ValueError:
             return []
+
+
+def _note(found: dict[SSAValue, PointDistribution], value: SSAValue, distribution: PointDistribution | None) -> None:
+    if distribution is not None:
+        found[value] = distribution
 
 
 def activations(op: Operation) -> list[tuple[int, SSAValue]]:

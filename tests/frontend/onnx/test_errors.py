@@ -96,7 +96,9 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     [
         ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 3, 3)}, {}, "found 4 input channels, a kernel of shape [6, 3, 3]"),
         ("Conv", {"x": (4, 5)}, {"w": random(6, 3)}, {}, "found shapes [4, 5] and [6, 3], expected [N, C, ...]"),
-        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"auto_pad": "WIDE"}, "found auto_pad WIDE, expected"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"auto_pad": "WIDE"}, "found auto_pad 'WIDE', expected"),
+        ("ConvTranspose", {"x": (1, 4, 5)}, {"w": random(4, 6, 3)}, {"auto_pad": ""}, "found auto_pad '', expected"),
+        ("BatchNormalization", {"x": (1, 1)}, dict.fromkeys("abcd", random(1)), {"training_mode": 7}, "found training"),
         ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"pads": [1]}, "found 1 pads, expected 2"),
         ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"strides": [0]}, "found strides [0], expected 1 positive"),
         ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 7)}, {}, "found a window of extents [7] on [5] elements"),
@@ -205,3 +207,10 @@ def test_weights_that_do_not_fill_their_shape(tmp_path: Path) -> None:
     proto = one_op("Add", {"x": (2, 3)}, {"b": random(2, 3)})
     proto.graph.initializer[0].raw_data = b"1234"
     assert message_of(proto, tmp_path).startswith("tensor 'b': found 4 bytes of data, expected 24 for shape [2, 3]")
+
+
+@pytest.mark.parametrize("op_type", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+def test_a_text_that_an_operators_body_would_take_for_another_is_refused(op_type: str, tmp_path: Path) -> None:
+    proto = one_op(op_type, {"x": (1, 3)}, {"t": np.zeros(1, np.int64)}, reduction="median")
+    expected = f"'node' ({op_type}): found reduction 'median', expected one of: none, sum, mean"
+    assert message_of(proto, tmp_path) == expected

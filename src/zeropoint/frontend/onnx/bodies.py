@@ -14,6 +14,14 @@ from zeropoint.frontend.errors import ModelError
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 _DEPTH = 8
 """Maximum nesting depth of inlined bodies."""
+_REDUCTIONS = ("none", "sum", "mean")
+_CHOICES = {
+    ("NegativeLogLikelihoodLoss", "reduction"): _REDUCTIONS,
+    ("SoftmaxCrossEntropyLoss", "reduction"): _REDUCTIONS,
+    ("LinearAttention", "update_rule"): ("linear", "gated", "delta", "gated_delta"),
+    ("CausalConvWithState", "activation"): ("none", "silu", "swish"),
+}
+"""The texts that an attribute may be, of operators whose body does not check it."""
 
 
 def graphs_inside_node(node: NodeProto) -> Iterator[GraphProto]:
@@ -51,6 +59,17 @@ def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
     return schema is not None and any(bool(getattr(schema, kind, False)) for kind in kinds)
 
 
+def _check_choices(node: NodeProto) -> None:
+    """Raise ModelError for a text that an operator's body would take for its default."""
+    for attribute in node.attribute:
+        known = _CHOICES.get((node.op_type, attribute.name))
+        if known is not None and (found := attribute.s.decode(errors="replace")) not in known:
+            raise ModelError(
+                f"'{node.name or node.output[0]}' ({node.op_type}): found {attribute.name} '{found}', expected one of: "
+                f"{', '.join(known)}"
+            )
+
+
 def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
     """Write a node's default attributes explicitly: the inliner would treat absent ones as absent in the body, too."""
     schema = _schema(node, versions)
@@ -77,7 +96,7 @@ def _say_types(graph: GraphProto) -> None:
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
     """Inline all operators that have a body and are not `known`.
 
-    Raises ModelError if a body cannot be inlined.
+    Raises ModelError if a body cannot be inlined, or would read an attribute's unknown text as another one.
     """
     for _ in range(_DEPTH):
         versions = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
@@ -93,6 +112,7 @@ def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
         _say_types(model.graph)
         wanted = {(node.domain, node.op_type) for node in found}
         for node in found:
+            _check_choices(node)
             _write_defaults(node, versions)
         try:
             model = inliner.inline_selected_functions(model, sorted(wanted), inline_schema_functions=True)

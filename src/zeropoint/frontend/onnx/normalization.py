@@ -44,8 +44,8 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
         %3 = stablehlo.add %1, %2
     """
     value = node.operand(0)
-    if node.integer("training_mode", 0):
-        raise NodeError("found training_mode 1, expected 0; export the model for inference")
+    if mode := node.integer("training_mode", 0):
+        raise NodeError(f"found training_mode {mode}, expected 0; export the model for inference")
     shape = shape_of(value)
     if len(shape) < 2:
         raise NodeError(f"found shape {list(shape)}, expected [N, C, ...]")

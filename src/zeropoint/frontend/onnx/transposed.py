@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
-from zeropoint.frontend.onnx.windows import check_kernel_shape, check_positive
+from zeropoint.frontend.onnx.windows import AUTO_PADS, check_kernel_shape, check_positive
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, ReverseOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -117,9 +117,7 @@ def _padding(
     """
     rank = len(inputs)
     more = node.integers("output_padding") or (0,) * rank
-    wanted, mode = node.integers("output_shape"), node.text("auto_pad", "NOTSET")
-    if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise NodeError(f"found auto_pad {mode}, expected NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    wanted, mode = node.integers("output_shape"), node.choice("auto_pad", "NOTSET", AUTO_PADS)
     if len(more) != rank or (wanted is not None and len(wanted) != rank):
         raise NodeError(f"found output_padding {list(more)} and output_shape {wanted}, expected {rank} entries in each")
     if wanted is None and mode.startswith("SAME"):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.numerics.rounding import INT32_MAX
 
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
 
 @dataclass(frozen=True)
 class OnnxWindow:
@@ -60,12 +62,10 @@ def _declared(
     node: OnnxNode, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     rank = len(inputs)
-    mode = node.text("auto_pad", "NOTSET")
+    mode = node.choice("auto_pad", "NOTSET", AUTO_PADS)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         rows = zip(inputs, extents, strides, strict=True)
         return [_same_padding(size, extent, stride, mode == "SAME_UPPER") for size, extent, stride in rows]
-    if mode not in ("NOTSET", "VALID"):
-        raise NodeError(f"found auto_pad {mode}, expected NOTSET, SAME_UPPER, SAME_LOWER or VALID")
     pads = (node.integers("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
     if len(pads) != 2 * rank:
         raise NodeError(f"found {len(pads)} pads, expected {2 * rank}")
