@@ -46,6 +46,7 @@ from suite import CACHE, Feed, engine_file, samples
 from zeropoint.calibrate import samples as read_samples
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend import load_model
 from zeropoint.frontend.litert.reader import read_model
@@ -114,20 +115,6 @@ SUBJECTS = {
         {"x": (1, 3, 48, 192)},
     ),
 }
-
-
-class OpenVinoFile:
-    """A file in OpenVINO, on one thread, with f32 for what is not quantized."""
-
-    def __init__(self, path: Path):
-        core = openvino.Core()
-        settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-        self.compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
-
-    def __call__(self, inputs: Feed) -> dict[str, np.ndarray]:
-        """The outputs by name."""
-        found = self.compiled(inputs)
-        return {port.get_any_name(): found[port] for port in self.compiled.outputs}
 
 
 class LiteRTsOwn:

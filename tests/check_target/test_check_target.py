@@ -25,6 +25,8 @@ from zeropoint.targets import target
         ("litert", "ai_edge_litert", "softmax"),
         ("litert", "ai_edge_litert", "arg_max"),
         ("onnxruntime", "onnxruntime", "arg_min"),
+        ("openvino", "openvino", "concatenate"),
+        ("openvino", "openvino", "softmax"),
     ],
 )
 def test_every_model_of_a_row_is_equal(name: str, package: str, kernel: str) -> None:

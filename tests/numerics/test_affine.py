@@ -27,7 +27,14 @@ def rounded_to(dtype: np.dtype, value: Fraction) -> Fraction:
 
 def reference(x: float, scale: float, zero_point: int, low: int, high: int, behaviour: str, dtype: np.dtype) -> int:
     """quantize, each operation of the expressed type as an exact one and a rounding."""
+    if behaviour == QuantizeBehaviour.RNE_BY_RANGE:
+        dtype = np.promote_types(dtype, np.float32)
     value, s = Fraction(x), rounded_to(dtype, Fraction(scale))
+    if behaviour == QuantizeBehaviour.RNE_BY_RANGE:
+        ends = [rounded_to(dtype, (end - zero_point) * s) for end in (low, high)]
+        k = rounded_to(dtype, (high - low) / rounded_to(dtype, ends[1] - ends[0]))
+        steps = rounded_to(dtype, rounded_to(dtype, value * k) - rounded_to(dtype, ends[0] * k))
+        return rational.clamp(rational.half_even(steps) + low, low, high)
     if behaviour == QuantizeBehaviour.RNE_RECIPROCAL:
         scaled = rounded_to(dtype, value * rounded_to(dtype, 1 / s))
     else:
@@ -83,6 +90,7 @@ def test_ties_with_an_odd_zero_point_tell_the_behaviours_apart():
         QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: [1, 4],
         QuantizeBehaviour.TRUNCATE_NO_CLAMP: [0, 3],
         QuantizeBehaviour.RNE_RECIPROCAL: [0, 3],
+        QuantizeBehaviour.RNE_BY_RANGE: [0, 4],
     }
 
 

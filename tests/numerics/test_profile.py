@@ -21,6 +21,7 @@ def test_the_named_profiles():
         "stablehlo": ("rne-nan-is-stored-zero", "float32-rne", "float32-rne", "float32"),
         "float32-rne": ("rne-after-zero-point", "float32-rne", "float32-rne", "float32"),
         "onnxruntime": ("rne-before-zero-point", "float32-rne", "float32-rne", "float32"),
+        "openvino": ("rne-by-range", "float32-rne", "float32-rne", "float32"),
         "exact": ("rne-after-zero-point", "exact", "exact", "float64"),
         "upstream": ("truncate-no-clamp", "float32-rne", "float32-rne", "float32"),
     }

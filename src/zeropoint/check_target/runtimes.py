@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
@@ -72,6 +73,8 @@ def runtimes_of(target: str) -> Sequence[Runtime]:
     """The runtimes of a target's files; none for a target that has none, or whose runtime rounds in its own way."""
     if target == "onnxruntime":
         return [Runtime("onnxruntime", _processor(), ".onnx", "onnxruntime", OnnxFile)]
+    if target == "openvino":
+        return [Runtime("openvino", _processor(), ".onnx", "openvino", OpenVinoFile, (8,))]
     if target in ("litert", "litert-16x8"):
         return [
             Runtime(

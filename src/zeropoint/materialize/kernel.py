@@ -27,12 +27,15 @@ class MaterializedKernel:
     """A region being rewritten to quantized ops, which are inserted before it.
 
     `values` maps values of the region's body (its arguments and op results) to the emitted quantized values.
+    `unrounded` maps results of this and earlier kernels to the floats that they are the rounded form of, for runtimes
+    that compute the kernel that reads them before rounding.
     """
 
     region: QuantizeRegionOp
     builder: Builder
     weights: Weights
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    unrounded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     @property
     def body(self) -> Sequence[Operation]:

@@ -60,6 +60,7 @@ from zeropoint.materialize import (
     litert,
     movement,
     onnxruntime,
+    openvino,
     positions,
     reduction,
     softmax,
@@ -98,6 +99,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[MaterializedKern
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},
+    KernelBehaviour.OPENVINO: {**KERNELS, **openvino.KERNELS},
     KernelBehaviour.TOSA: {**KERNELS, **tosa.KERNELS},
 }
 """The kernels for each kernel behaviour of a profile."""
@@ -141,6 +143,8 @@ class _Materialization:
         default_factory=dict[tuple[SSAValue, UniformQuantizedType], SSAValue]
     )
     """The quantize ops on float values, by value and type; `quantized` has the results of regions."""
+    unrounded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The floats that results of regions are the rounded form of (`Kernel`)."""
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized form of a float value: a constant, an existing quantized value, or a new quantize op."""
@@ -176,7 +180,7 @@ class _Materialization:
         check_body(region)
         drop_inside(region)
         builder = Builder(InsertPoint.before(region))
-        kernel = MaterializedKernel(region, builder, self.weights)
+        kernel = MaterializedKernel(region, builder, self.weights, unrounded=self.unrounded)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value

@@ -17,22 +17,21 @@ that are not listed here, or have storage other than 8 bits with one scale, foll
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, f32, f64, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
-from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.stablehlo.dimensions import GatherDimensions
 from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
 from zeropoint.materialize import elementwise, movement, reduction
+from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import counts_of, division_of, repeated
 from zeropoint.numerics.onnxruntime import mean_factor, product_factor, softmax_factor, softmax_table, sum_factors
@@ -41,91 +40,6 @@ from zeropoint.numerics.rounding import INT32_MAX
 REASON = "onnxruntime's kernel computes in floats"
 WORD = Storage.of("i32")
 TABLE_ENTRIES = 256
-
-
-@dataclass(frozen=True)
-class _Arithmetic:
-    """Emits ops before a kernel's region."""
-
-    kernel: MaterializedKernel
-
-    def made(self, op: Operation) -> SSAValue:
-        """Insert an op; a float op gets the reason."""
-        if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
-            self.excuse(op)
-        return self.kernel.insert(op, self.kernel.region).results[0]
-
-    def to(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """`value` converted to another element type."""
-        return self.made(hlo.ConvertOp(value, with_element(value, element)))
-
-    def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
-        """A number broadcast to the type of `like`."""
-        made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
-        if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
-            self.excuse(made.owner)
-        return made
-
-    def excuse(self, op: Operation) -> None:
-        """Record the reason why an op is float, and its kernel."""
-        op.attributes[FLOAT_REASON] = StringAttr(REASON)
-        op.attributes[KERNEL] = self.kernel.region.logical_kernel
-
-    def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
-        """value + number."""
-        return self.made(hlo.AddOp(value, self.filled(value, number))) if number else value
-
-    def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
-        """value * number."""
-        return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
-
-    def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
-        """Stored integers minus their zero point, as i32."""
-        wide = UniformQuantizedType.per_layer(WORD, like.scale)
-        quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
-        return self.made(StorageCastOp(quantized, with_element(value, i32)))
-
-    def stored(self, integers: SSAValue) -> SSAValue:
-        """The kernel's result from centred i32 integers, clamped to its storage."""
-        kind = self.kernel.output_type
-        wide = UniformQuantizedType.per_layer(WORD, kind.scale)
-        quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
-        return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
-
-    def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
-        """The kernel's result from a float that includes the zero point: round half to even, then subtract it."""
-        whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
-        return self.stored(self.plus(whole, -zero_point))
-
-    def fused(self, value: SSAValue, factor: np.float32, addend: SSAValue | np.float32) -> SSAValue:
-        """fma(value, factor, addend): the product is exact in f64, the sum rounded to f32."""
-        product = self.times(self.to(value, f64), float(factor))
-        if isinstance(addend, SSAValue):
-            return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
-        return self.to(self.plus(product, float(addend)), f32)
-
-
-def _is_plain(kernel: MaterializedKernel) -> bool:
-    """Whether all operands and the result are 8-bit with one scale."""
-    kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
-    return all(
-        isinstance(kind, UniformQuantizedType) and kind.is_per_layer and kind.storage.type.width == 8
-        for kind in (*kinds, kernel.output_type)
-    )
-
-
-def _operands(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
-    for other in kernel.body:
-        if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
-            kernel.retyped(other, kernel.type_of(other.operand))
-    return [kernel.values[operand] for operand in op.operands]
-
-
-def _bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
-    bounds = Bounds()
-    for op in kernel.body:
-        bounds.then(op, kernel.weights)
-    return kernel.bounded(value, bounds, kernel.region)
 
 
 def _is_one_number(kernel: MaterializedKernel, value: SSAValue, other: SSAValue) -> bool:
@@ -145,9 +59,9 @@ def _spread(kernel: MaterializedKernel, value: SSAValue) -> Sequence[int]:
 def add(kernel: MaterializedKernel) -> SSAValue:
     """Two fused multiply-adds on stored integers; a broadcast left operand is added first."""
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
-    if not _is_plain(kernel):
+    if not is_of_bytes(kernel):
         return elementwise.binary(kernel)
-    run, values = _Arithmetic(kernel), _operands(kernel, op)
+    run, values = FloatArithmetic(kernel, REASON), operands_of(kernel, op)
     kinds = [kernel.type_of(operand) for operand in op.operands]
     found = sum_factors(kinds[0].affine, kinds[1].affine, kernel.output_type.affine)
     stored = [run.plus(run.centred(value, kind), kind.zero_point) for value, kind in zip(values, kinds, strict=True)]
@@ -155,21 +69,21 @@ def add(kernel: MaterializedKernel) -> SSAValue:
         total = run.fused(stored[1], found.second, run.fused(stored[0], found.first, found.offset))
     else:
         total = run.fused(stored[0], found.first, run.fused(stored[1], found.second, found.offset))
-    return _bounded(kernel, run.rounded(total, kernel.output_type.zero_point))
+    return bounded(kernel, run.rounded(total, kernel.output_type.zero_point))
 
 
 def multiply(kernel: MaterializedKernel) -> SSAValue:
     """The exact product times one f32 factor; the zero point is added before rounding."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
-    if not _is_plain(kernel):
+    if not is_of_bytes(kernel):
         return elementwise.binary(kernel)
-    run, values = _Arithmetic(kernel), _operands(kernel, op)
+    run, values = FloatArithmetic(kernel, REASON), operands_of(kernel, op)
     kinds = [kernel.type_of(operand) for operand in op.operands]
     factor = product_factor(kinds[0].affine, kinds[1].affine, kernel.output_type.affine)
     first, second = (run.centred(value, kind) for value, kind in zip(values, kinds, strict=True))
     scaled = run.times(run.to(run.made(hlo.MultiplyOp(first, second)), f32), factor)
     point = kernel.output_type.zero_point
-    return _bounded(kernel, run.rounded(run.plus(scaled, point), point))
+    return bounded(kernel, run.rounded(run.plus(scaled, point), point))
 
 
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
@@ -177,9 +91,9 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
-    if counts is None or not _is_plain(kernel):
+    if counts is None or not is_of_bytes(kernel):
         return reduction.summed(kernel)
-    run, given, wanted = _Arithmetic(kernel), kernel.type_of(kernel.arguments[0]), kernel.output_type
+    run, given, wanted = FloatArithmetic(kernel, REASON), kernel.type_of(kernel.arguments[0]), kernel.output_type
     real = run.times(run.to(run.centred(kernel.values[kernel.arguments[0]], given), f32), np.float32(given.scale))
     kernel.values[kernel.arguments[0]] = real
     kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.float32))
@@ -199,9 +113,14 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
     given = kernel.type_of(kernel.arguments[0])
-    if counts is None or not (counts == terms).all() or not _is_plain(kernel) or terms * given.affine.reach > INT32_MAX:
+    if (
+        counts is None
+        or not (counts == terms).all()
+        or not is_of_bytes(kernel)
+        or terms * given.affine.reach > INT32_MAX
+    ):
         return reduction.summed(kernel)
-    run = _Arithmetic(kernel)
+    run = FloatArithmetic(kernel, REASON)
     kernel.values[kernel.arguments[0]] = run.centred(kernel.values[kernel.arguments[0]], given)
     kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.int32))
     total = kernel.retyped(op, i32, binary_body(hlo.AddOp, i32))
@@ -220,9 +139,9 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
     shape = shape_of(op.inputs[0])
     same = given.storage.type.signed == wanted.storage.type.signed
-    if len(axes) != 1 or not _is_plain(kernel) or not same or shape != shape_of(kernel.region.outputs[0]):
+    if len(axes) != 1 or not is_of_bytes(kernel) or not same or shape != shape_of(kernel.region.outputs[0]):
         return elementwise.encased(kernel)
-    run, (axis,) = _Arithmetic(kernel), axes
+    run, (axis,) = FloatArithmetic(kernel, REASON), axes
     integers = run.centred(kernel.values[kernel.arguments[0]], given)
     greatest = _along(run, integers, axis, hlo.MaximumOp, -INT32_MAX)
     indices = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
@@ -235,7 +154,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _along(
-    run: _Arithmetic, value: SSAValue, axis: int, op: type[hlo.AddOp] | type[hlo.MaximumOp], initial: int
+    run: FloatArithmetic, value: SSAValue, axis: int, op: type[hlo.AddOp] | type[hlo.MaximumOp], initial: int
 ) -> SSAValue:
     """The elements along a dimension combined from first to last, broadcast back to the shape."""
     shape, kind = shape_of(value), element_of(value)
@@ -246,7 +165,7 @@ def _along(
     return run.made(hlo.BroadcastInDimOp(_squeezed(run, found, axis), value.type, _others(len(shape), axis)))
 
 
-def _squeezed(run: _Arithmetic, value: SSAValue, axis: int) -> SSAValue:
+def _squeezed(run: FloatArithmetic, value: SSAValue, axis: int) -> SSAValue:
     kept = [size for i, size in enumerate(shape_of(value)) if i != axis]
     return run.made(hlo.ReshapeOp(value, with_shape(value, kept)))
 
@@ -264,7 +183,7 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
 
 def joined(kernel: MaterializedKernel) -> SSAValue:
     """A concatenation or selection; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
-    run = _Arithmetic(kernel)
+    run = FloatArithmetic(kernel, REASON)
     for argument in kernel.arguments:
         value = kernel.values[argument]
         if isinstance(kind := element_of(value), UniformQuantizedType) and kind != kernel.output_type:

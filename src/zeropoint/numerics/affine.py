@@ -36,6 +36,11 @@ class QuantizeBehaviour(StrEnum):
     """
     RNE_RECIPROCAL = "rne-reciprocal"
     """clamp(rne(x * (1 / s)) + zp): XNNPACK."""
+    RNE_BY_RANGE = "rne-by-range"
+    """clamp(rne(x * k - low * k) + min): OpenVINO. low = (min - zp) * s, k = (max - min) / ((max - zp) * s - low).
+
+    In f32 at least, because the ends of the range may overflow narrower types.
+    """
 
     @property
     def shifts_with_zero_point(self) -> bool:
@@ -53,6 +58,7 @@ class _Rule:
     reciprocal: bool = False
     wraps: bool = False
     nan_is_stored_zero: bool = False
+    by_range: bool = False
 
 
 _RULES = {
@@ -62,6 +68,7 @@ _RULES = {
     QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(round_half_away),
     QuantizeBehaviour.TRUNCATE_NO_CLAMP: _Rule(truncate, zero_point_first=True, wraps=True),
     QuantizeBehaviour.RNE_RECIPROCAL: _Rule(round_half_even, reciprocal=True),
+    QuantizeBehaviour.RNE_BY_RANGE: _Rule(round_half_even, by_range=True),
 }
 
 
@@ -86,7 +93,7 @@ def quantize(
     if storage_min > storage_max:
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
     rule = _RULES[QuantizeBehaviour(behaviour)]
-    expressed = np.dtype(expressed)
+    expressed = np.promote_types(expressed, np.float32) if rule.by_range else np.dtype(expressed)
     zeros = np.asarray(zero_point, dtype=np.int64)
     # Overflow to infinity is intended: it is clamped. 0 / 0 (if `expressed` rounds the scale to 0) is NaN: zero_point.
     with np.errstate(all="ignore"):
@@ -98,7 +105,10 @@ def quantize(
     with np.errstate(all="ignore"):
         for block in blocks(shape) if all(whole) else [(...,)]:
             offsets = part(zeros, block)
-            rounded = _rounded(rule, reals[block], part(scales, block), offsets)
+            if rule.by_range:
+                rounded = _rounded_in_range(reals[block], part(scales, block), offsets, storage_min, storage_max)
+            else:
+                rounded = _rounded(rule, reals[block], part(scales, block), offsets)
             if rule.wraps and _is_full_range(storage_min, storage_max):
                 result[block] = _wrap(rounded, offsets, storage_min, storage_max)
             else:
@@ -123,6 +133,21 @@ def dequantize(
 def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) -> AnyArray:
     scaled = reals * (np.ones((), reals.dtype) / scales) if rule.reciprocal else reals / scales
     return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
+
+
+def range_factors(scales: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> tuple[AnyArray, AnyArray]:
+    """k and -low * k of `RNE_BY_RANGE`, each step in the type of the scales."""
+    low, high = ((end - zeros).astype(scales.dtype) * scales for end in (storage_min, storage_max))
+    k = np.asarray(storage_max - storage_min, scales.dtype) / (high - low)
+    return np.asarray(k), np.asarray(-low * k)
+
+
+def _rounded_in_range(
+    reals: AnyArray, scales: AnyArray, zeros: IntArray, storage_min: int, storage_max: int
+) -> AnyArray:
+    """The stored integers, not clamped yet, minus the zero point."""
+    k, shift = range_factors(scales, zeros, storage_min, storage_max)
+    return np.asarray(round_half_even(reals * k + shift) + (storage_min - zeros).astype(reals.dtype))
 
 
 def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:

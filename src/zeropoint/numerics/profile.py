@@ -30,6 +30,8 @@ class KernelBehaviour(StrEnum):
     """XNNPACK's arithmetic (`numerics.xnnpack`), and LiteRT's for kernels that the delegate does not take."""
     ONNXRUNTIME = "onnxruntime"
     """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`); several kernels compute in floats."""
+    OPENVINO = "openvino"
+    """The arithmetic of OpenVINO on x64 (`numerics.openvino`), and onnxruntime's for other kernels."""
     TOSA = "tosa"
     """TOSA's operators: AVG_POOL2D multiplies by the reciprocal of the count."""
 
@@ -135,6 +137,16 @@ PROFILES: dict[str, Profile] = dict(
             _R.FLOAT32_RNE,
             _A.FLOAT32,
             kernels=_K.ONNXRUNTIME,
+            divides_in_f32=True,
+        ),
+        # OpenVINO's CPU plugin for x64.
+        _profile(
+            "openvino",
+            _Q.RNE_BY_RANGE,
+            _R.FLOAT32_RNE,
+            _R.FLOAT32_RNE,
+            _A.FLOAT32,
+            kernels=_K.OPENVINO,
             divides_in_f32=True,
         ),
         # The reference for measuring rounding errors.

@@ -24,7 +24,7 @@ from xdsl.dialects.arith import (
     SelectOp,
     SubfOp,
 )
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.dialects.math import RoundEvenOp, RoundOp
 from xdsl.ir import SSAValue
 
@@ -94,6 +94,7 @@ class _Rule:
     zero_point_first: bool = False
     reciprocal: bool = False
     nan_is_stored_zero: bool = False
+    by_range: bool = False
 
 
 _RULES = {
@@ -102,6 +103,7 @@ _RULES = {
     QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: _Rule(),
     QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(RoundOp),
     QuantizeBehaviour.RNE_RECIPROCAL: _Rule(reciprocal=True),
+    QuantizeBehaviour.RNE_BY_RANGE: _Rule(by_range=True),
 }
 
 
@@ -127,6 +129,8 @@ def quantize_scalar(
     zero_point = None
     if parameters.zero_point is not None:
         zero_point = ops.to_float(parameters.zero_point, exact, signed)
+    if rule.by_range:
+        return _quantized_by_range(ops, value, parameters, exact)
     scaled = _scaled(ops, value, parameters, rule)
     if rule.zero_point_first and parameters.zero_point is not None:
         # Round the sum as if the zero point were added in the expressed type.
@@ -143,6 +147,32 @@ def quantize_scalar(
     low, high = [emit.value(SubfOp(bound, zero_point)) for bound in (low, high)]
     stored = emit.value(AddfOp(_clamped(ops, rounded, None, low, high), zero_point))
     return ops.to_integer(stored, parameters.integer, signed)
+
+
+def _quantized_by_range(
+    ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, exact: AnyFloat
+) -> SSAValue:
+    """`RNE_BY_RANGE`: the steps above the least number of the range, in f32 or f64, clamped, plus the least integer."""
+    emit, storage = ops.emitter, parameters.quantized.storage
+    wide = parameters.expressed if parameters.expressed in (f32, f64) else f32
+    value, scale = (x if x.type == wide else emit.value(ExtFOp(x, wide)) for x in (value, parameters.scale))
+    ends = [emit.real(float(end), wide) for end in storage.range]
+    zero = emit.real(0.0, wide)
+    if parameters.zero_point is not None:
+        zero = ops.to_float(parameters.zero_point, wide, parameters.is_signed)
+        ends = [emit.value(SubfOp(end, zero)) for end in ends]
+    low, high = (emit.value(MulfOp(end, scale)) for end in ends)
+    levels = float(storage.maximum - storage.minimum)
+    factor = emit.value(DivfOp(emit.real(levels, wide), emit.value(SubfOp(high, low))))
+    steps = emit.value(SubfOp(emit.value(MulfOp(value, factor)), emit.value(MulfOp(low, factor))))
+    rounded = emit.value(RoundEvenOp(steps))
+    if exact == f64 and wide != f64:
+        rounded, zero = emit.value(ExtFOp(rounded, f64)), emit.value(ExtFOp(zero, f64))
+    kind = cast("AnyFloat", rounded.type)
+    least = emit.real(float(storage.minimum), kind)
+    bounds = emit.real(0.0, kind), emit.real(levels, kind)
+    inside = _clamped(ops, rounded, emit.value(SubfOp(zero, least)), *bounds)
+    return ops.to_integer(emit.value(AddfOp(inside, least)), parameters.integer, parameters.is_signed)
 
 
 def _scaled(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, rule: _Rule) -> SSAValue:

@@ -32,6 +32,7 @@ QUANTIZES = frozenset(
         QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
         QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO,
         QuantizeBehaviour.RNE_RECIPROCAL,
+        QuantizeBehaviour.RNE_BY_RANGE,
     )
 )
 """The behaviours of `quantized`."""
@@ -42,6 +43,7 @@ class Quantize:
     """Quantize a float; `scale` is 1 / scale if the behaviour multiplies.
 
     Per-channel scales and zero points are two more arguments, floats; the numbers here are then for channel 0.
+    With `rne-by-range`, `scale` and `shift` are its two factors, and there is one of each.
     """
 
     behaviour: QuantizeBehaviour
@@ -49,6 +51,7 @@ class Quantize:
     zero_point: int
     low: int
     high: int
+    shift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,13 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. Bounds beyond 2^24 are f64 bounds."""
     scale, zero = parameters or (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
     # XNNPACK multiplies: the number is 1 / s then.
-    real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)
-    if by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
+    multiplies = by.behaviour in (QuantizeBehaviour.RNE_RECIPROCAL, QuantizeBehaviour.RNE_BY_RANGE)
+    real = f.binary("fmul" if multiplies else "fdiv", x, scale)
+    if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
+        steps = f.intrinsic("roundeven", f.binary("fadd", real, constant(x.type, by.shift)))
+        rounded = _widened(f, steps, by)
+        rounded = f.binary("fadd", rounded, constant(rounded.type, float(by.low)))
+    elif by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = f.intrinsic("roundeven", f.binary("fadd", real, zero))
         # In f64 if f32 cannot hold the bounds: 2^31 - 1 would become 2^31, and its conversion to i32 is poison.
         rounded = _widened(f, rounded, by)

@@ -49,7 +49,7 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import RequantizeBehaviour
-from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.affine import QuantizeBehaviour, range_factors
 from zeropoint.numerics.rounding import INT32_MAX
 
 
@@ -191,20 +191,32 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
         type_ = _per_layer(op, type_)
     behaviour = profile_of(op, e.scope.values.program.profile).quantize
     source, storage = scalar_type(op.operand), type_.storage
+    by_channel = type_.is_per_channel and behaviour is QuantizeBehaviour.RNE_BY_RANGE
     most = 16 if type_.is_per_channel else 32
-    if source[0] not in FLOATS or half_of(op.operand) or behaviour not in QUANTIZES or storage.type.width > most:
+    if (
+        source[0] not in FLOATS
+        or half_of(op.operand)
+        or behaviour not in QUANTIZES
+        or by_channel
+        or storage.type.width > most
+    ):
         raise CodegenError(
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
             f"f32 and f64 to at most {most} bits and rounds to nearest"
         )
     scales = type_.scales.astype(element_dtype(element_of(op.operand)))
+    shift = 0.0
     with np.errstate(all="ignore"):
-        scales = np.ones((), scales.dtype) / scales if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else scales
+        if behaviour is QuantizeBehaviour.RNE_RECIPROCAL:
+            scales = np.ones((), scales.dtype) / scales
+        elif behaviour is QuantizeBehaviour.RNE_BY_RANGE:
+            scales, shifts = range_factors(scales, type_.zero_points, storage.minimum, storage.maximum)
+            shift = float(shifts[0])
     values = [e.value(op.operand, indices)]
     if type_.axis is not None:
         numbers = (scales, type_.zero_points.astype(scales.dtype))
         values += [e.read(e.scope.constant_view(array), (indices[type_.axis],), source) for array in numbers]
-    what = Quantize(behaviour, float(scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum)
+    what = Quantize(behaviour, float(scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum, shift)
     return e.step(what, op.result, values)
 
 

@@ -53,6 +53,9 @@ class OnnxEmission:
     weights: Weights
     qoperators: bool = False
     weight_form: str = "exact"
+    own_points: bool = False
+    """Whether every cast has a zero point constant of its own. If casts share one, OpenVINO dequantizes an output in
+    the kernel that computes it, by a fused multiply-add: results differ from (q - z) * s in the last bits."""
     tensors: dict[tuple[SSAValue, Attribute], Tensor] = field(default_factory=dict[tuple[SSAValue, Attribute], Tensor])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     reals: dict[str, str] = field(default_factory=dict[str, str])
@@ -117,7 +120,7 @@ class OnnxEmission:
             # A scale of shape [1] would be one per channel, of one channel.
             scales, points = scales.reshape(()), points.reshape(())
         # onnxruntime's option session.x64quantprecision rejects weights that share their zero points.
-        own = kind.is_per_channel
+        own = kind.is_per_channel or self.own_points
         return (
             self.builder.constant(f"{name}_scale", scales),
             self.builder.constant(f"{name}_zero_point", points, shared=not own),

@@ -53,7 +53,9 @@ def onnx_model(
     `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
     """
     target = getattr(program.module.attributes.get(TARGET), "data", None)
-    emit = OnnxEmission(GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target))
+    emit = OnnxEmission(
+        GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target), target == "openvino"
+    )
     ports = list(zip(program.inputs, program.entry.args, strict=True))
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)

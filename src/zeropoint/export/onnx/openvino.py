@@ -1,0 +1,55 @@
+"""Run exported .onnx files with OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zeropoint.export.errors import ExportError
+from zeropoint.ir.tensors import Array
+
+SETTINGS = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+"""Without the hint, ops that stay float are bf16 on processors where that is fast."""
+
+
+class OpenVinoFile:
+    """A file with named inputs and outputs, on one thread, with f32 for what is not quantized."""
+
+    def __init__(self, path: Path):
+        """Raises ExportError for a file that OpenVINO rejects, or if OpenVINO is not installed."""
+        core = _runtime().Core()
+        try:
+            self.compiled: Any = core.compile_model(core.read_model(str(path)), "CPU", SETTINGS)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise ExportError(f"{path}: found a file that OpenVINO refuses: {reason}") from error
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(port.get_any_name() for port in self.compiled.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(port.get_any_name() for port in self.compiled.outputs)
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs for one sample, by name."""
+        missing = [name for name in self.inputs if name not in inputs]
+        if missing:
+            raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
+        found = self.compiled({name: inputs[name] for name in self.inputs})
+        # OpenVINO may give the value of an output the names of other tensors, too.
+        return {name: found[port] for port in self.compiled.outputs for name in port.get_names()}
+
+
+def _runtime() -> Any:
+    try:
+        return importlib.import_module("openvino")
+    except ImportError as error:
+        raise ExportError(
+            "found no package 'openvino', expected it to run .onnx files; pip install 'zeropoint[openvino]'"
+        ) from error

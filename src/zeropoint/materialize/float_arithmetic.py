@@ -1,0 +1,110 @@
+"""Arithmetic in floats on the stored integers of a kernel, for runtimes that compute so.
+
+Centred integers (q - z) are i32 at the operand's scale with zero point 0, so that u8 needs no special case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, f32, f64, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.storage import repeated
+
+WORD = Storage.of("i32")
+
+
+@dataclass(frozen=True)
+class FloatArithmetic:
+    """Emits ops before a kernel's region. `reason` is why they are float."""
+
+    kernel: MaterializedKernel
+    reason: str
+
+    def made(self, op: Operation) -> SSAValue:
+        """Insert an op; a float op gets the reason."""
+        if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
+            self.excuse(op)
+        return self.kernel.insert(op, self.kernel.region).results[0]
+
+    def to(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """`value` converted to another element type."""
+        return self.made(hlo.ConvertOp(value, with_element(value, element)))
+
+    def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
+        """A number broadcast to the type of `like`."""
+        made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
+        if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
+            self.excuse(made.owner)
+        return made
+
+    def excuse(self, op: Operation) -> None:
+        """Record the reason why an op is float, and its kernel."""
+        op.attributes[FLOAT_REASON] = StringAttr(self.reason)
+        op.attributes[KERNEL] = self.kernel.region.logical_kernel
+
+    def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+        """value + number."""
+        return self.made(hlo.AddOp(value, self.filled(value, number))) if number else value
+
+    def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+        """value * number."""
+        return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
+
+    def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
+        """Stored integers minus their zero point, as i32."""
+        wide = UniformQuantizedType.per_layer(WORD, like.scale)
+        quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
+        return self.made(StorageCastOp(quantized, with_element(value, i32)))
+
+    def stored(self, integers: SSAValue) -> SSAValue:
+        """The kernel's result from centred i32 integers, clamped to its storage."""
+        kind = self.kernel.output_type
+        wide = UniformQuantizedType.per_layer(WORD, kind.scale)
+        quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
+        return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
+
+    def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
+        """The kernel's result from a float that includes the zero point: round half to even, then subtract it."""
+        whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
+        return self.stored(self.plus(whole, -zero_point))
+
+    def fused(self, value: SSAValue, factor: np.float32, addend: SSAValue | np.float32) -> SSAValue:
+        """fma(value, factor, addend): the product is exact in f64, the sum rounded to f32."""
+        product = self.times(self.to(value, f64), float(factor))
+        if isinstance(addend, SSAValue):
+            return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
+        return self.to(self.plus(product, float(addend)), f32)
+
+
+def is_of_bytes(kernel: MaterializedKernel) -> bool:
+    """Whether all operands and the result are 8-bit with one scale."""
+    kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
+    return all(
+        isinstance(kind, UniformQuantizedType) and kind.is_per_layer and kind.storage.type.width == 8
+        for kind in (*kinds, kernel.output_type)
+    )
+
+
+def operands_of(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
+    """The emitted operands of an op of the body, broadcast as the body does."""
+    for other in kernel.body:
+        if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
+            kernel.retyped(other, kernel.type_of(other.operand))
+    return [kernel.values[operand] for operand in op.operands]
+
+
+def bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
+    """The value clamped as the body does."""
+    bounds = Bounds()
+    for op in kernel.body:
+        bounds.then(op, kernel.weights)
+    return kernel.bounded(value, bounds, kernel.region)

@@ -1,0 +1,203 @@
+"""OpenVINO's integer kernels: exact sums of products, then f32 up to one rounding.
+
+```mlir
+%2 = "quant.region"(%0, %w, %b) ({ convolution, add }) {logical_kernel = "convolution"} : ...
+```
+becomes, under profile `openvino`,
+```mlir
+%s = (the convolution, i32 at the scales of the products, as its stored integers in f32)
+%v = (%s * fl(s_in * s_w) + the bias in f32)
+%u = (%v * scale + shift in f64, rounded to f32: a fused multiply-add)
+%2 = (%u clamped, rounded to even, minus the zero point, as i32 at the result's scale)
+```
+A sum that OpenVINO computes in the convolution before it reads %v, not %2 (`numerics.openvino`). Kernels that are not
+listed here are those of profile `onnxruntime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import Contraction, output_channel_axis
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.materialize import elementwise, movement, onnxruntime
+from zeropoint.materialize.contraction import accumulator_type
+from zeropoint.materialize.contraction import contraction as exact_contraction
+from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
+from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.numerics.openvino import RangeFactors, SumTerm, rescaling
+
+REASON = "OpenVINO's kernel computes in floats"
+CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
+"""The kernels that take a sum after them."""
+
+
+def contraction(kernel: MaterializedKernel) -> SSAValue:
+    """Sums of products times their scale, plus the bias, in f32, rounded once."""
+    op = next(op for op in kernel.body if isinstance(op, Contraction))
+    if not _is_integer(kernel, op):
+        return exact_contraction(kernel)
+    run, accumulator = (
+        FloatArithmetic(kernel, REASON),
+        accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs)),
+    )
+    sums = kernel.retyped(op, accumulator)
+    stored = run.made(StorageCastOp(sums, with_element(sums, i32)))
+    real = kernel.values[op.result] = run.made(
+        hlo.MultiplyOp(run.to(stored, f32), _scales(run, stored, accumulator, op))
+    )
+    for other in kernel.body:
+        if isinstance(other, hlo.AddOp):
+            real = _with_bias(run, other)
+    result = _requantized(run, real, RangeFactors.of(kernel.output_type.affine))
+    limited = bounded(kernel, result)
+    if limited is result and kernel.region.logical_kernel.data in CONVOLUTIONS:
+        kernel.unrounded[result] = real
+    return limited
+
+
+def _is_integer(kernel: MaterializedKernel, op: Contraction) -> bool:
+    """Whether operands and result are of 8 bits, and the weights constants with zero point 0."""
+    lhs, rhs, wanted = kernel.type_of(op.lhs), kernel.type_of(op.rhs), kernel.output_type
+    return (
+        constant_array(kernel.values[op.rhs], kernel.weights) is not None
+        and not rhs.is_sub_channel
+        and not rhs.zero_points.any()
+        and all(kind.storage.type.width == 8 for kind in (lhs, rhs, wanted))
+        and lhs.is_per_layer
+        and wanted.is_per_layer
+    )
+
+
+def _scales(run: FloatArithmetic, sums: SSAValue, accumulator: UniformQuantizedType, op: Contraction) -> SSAValue:
+    """The scales of the products in f32, in the shape of the sums."""
+    scales = accumulator.scales.astype(np.float32)
+    like = with_element(sums, f32)
+    dimensions = [] if accumulator.is_per_layer else [output_channel_axis(op)]
+    number = run.kernel.constant(scales.reshape(()) if accumulator.is_per_layer else scales)
+    return run.made(hlo.BroadcastInDimOp(number, like, dimensions))
+
+
+def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
+    """The addition of the bias in f32."""
+    kernel = run.kernel
+    for operand in add.operands:
+        made = operand.owner
+        value = made.operand if isinstance(made, hlo.BroadcastInDimOp) else operand
+        kind = element_of(kernel.values[value]) if value in kernel.values else None
+        if not isinstance(kind, UniformQuantizedType):
+            continue
+        kernel.values[value] = kernel.constant(_real_constant(kernel, value, kind))
+        if isinstance(made, hlo.BroadcastInDimOp):
+            run.excuse(_owner(kernel.retyped(made, f32)))
+    result = kernel.retyped(add, f32)
+    run.excuse(_owner(result))
+    return result
+
+
+def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> Array:
+    """A constant bias in f32."""
+    stored = constant_array(kernel.values[value], kernel.weights)
+    assert stored is not None  # `solve/operands.py`
+    return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
+
+
+def _owner(value: SSAValue) -> Operation:
+    assert isinstance(value.owner, Operation)
+    return value.owner
+
+
+def _requantized(run: FloatArithmetic, real: SSAValue, by: RangeFactors) -> SSAValue:
+    """Real numbers in the type of the result, clamped before they are rounded."""
+    wanted = run.kernel.output_type
+    value = run.times(real, by.scale) if by.is_scale else run.fused(real, by.scale, by.shift)
+    value = _clamped(run, value, wanted.storage.minimum, wanted.storage.maximum)
+    return run.rounded(value, wanted.zero_point)
+
+
+def _clamped(run: FloatArithmetic, value: SSAValue, low: float | np.float32, high: float | np.float32) -> SSAValue:
+    bounds = [run.kernel.constant(np.array(bound, np.float32)) for bound in (low, high)]
+    return run.made(hlo.ClampOp(bounds[0], value, bounds[1]))
+
+
+def add(kernel: MaterializedKernel) -> SSAValue:
+    """A sum in the convolution that computes one of its operands; else as onnxruntime's."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
+    term = _fused_operand(kernel, op)
+    if term is None or not is_of_bytes(kernel):
+        return onnxruntime.add(kernel)
+    run = FloatArithmetic(kernel, REASON)
+    values = [kernel.values[operand] for operand in op.operands]
+    mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
+    by = SumTerm.of(mine.affine, theirs.affine)
+    real = _clamped(run, run.fused(kernel.unrounded[values[term]], by.factor, by.offset), by.low, by.high)
+    stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
+    total = run.made(hlo.AddOp(real, stored))
+    return bounded(
+        kernel, _requantized(run, total, RangeFactors.of(kernel.output_type.affine, np.float32(theirs.scale)))
+    )
+
+
+def concatenate(kernel: MaterializedKernel) -> SSAValue:
+    """A concatenation; operands with other parameters are rescaled."""
+    for argument in kernel.arguments:
+        kernel.values[argument] = _rescaled(kernel, kernel.values[argument])
+    return movement.KERNELS["concatenate"](kernel)
+
+
+def rescale(kernel: MaterializedKernel) -> SSAValue:
+    """A value with other parameters."""
+    return _rescaled(kernel, kernel.values[kernel.arguments[0]])
+
+
+def softmax(kernel: MaterializedKernel) -> SSAValue:
+    """Softmax of floats, quantized."""
+    return elementwise.encased(kernel, REASON)
+
+
+def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
+    """The value in the type of the result, rounded once."""
+    given, wanted = element_of(value), kernel.output_type
+    if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
+        return value
+    run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, wanted.affine)
+    steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
+    levels = wanted.storage.maximum - wanted.storage.minimum
+    return run.rounded(_clamped(run, steps, 0, levels), wanted.zero_point - wanted.storage.minimum)
+
+
+def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
+    """The operand of a sum whose convolution computes the sum: the first that nothing else reads.
+
+    A convolution adds to the other operand in place, so it does not take a sum with its own input.
+    """
+    if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
+        return None
+    for number, operand in enumerate(op.operands):
+        if kernel.values[operand] in kernel.unrounded:
+            outer, other = (
+                kernel.region.inputs[kernel.arguments.index(value)] for value in (operand, op.operands[1 - number])
+            )
+            if len(list(outer.uses)) == 1 and other not in _owner(outer).operands:
+                return number
+    return None
+
+
+KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
+    **onnxruntime.KERNELS,
+    "add": add,
+    "concatenate": concatenate,
+    "convolution": contraction,
+    "depthwise_convolution": contraction,
+    "fully_connected": contraction,
+    "rescale": rescale,
+    "softmax": softmax,
+}
+"""By logical kernel."""
