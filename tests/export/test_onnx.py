@@ -22,6 +22,7 @@ from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.onnx.graph import files_of
 from zeropoint.export.onnx.model import onnx_model
+from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -295,3 +296,11 @@ def test_the_command_writes_a_file_that_compare_runs_in_onnxruntime(digits: Quan
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 0, answer.output
     assert '"top1": 1.0' in answer.output
+
+
+def test_onnxruntime_runs_i8_activations_in_integer_kernels(tmp_path: Path) -> None:
+    """Its optimizer needs an option for this on x64; without it, sums and some convolutions are float between casts."""
+    found = quantized_digits("onnxruntime")
+    export_program(found.propagated, tmp_path / "digits.onnx")
+    options = OnnxFile(tmp_path / "digits.onnx")._session.get_session_options()
+    assert options.get_session_config_entry("session.qdqisint8allowed") == "1"

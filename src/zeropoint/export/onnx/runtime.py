@@ -26,6 +26,8 @@ class OnnxFile:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads = 4, 1
+        # On x64, onnxruntime leaves sums and some convolutions of i8 between casts in float without it.
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
         try:
             self._session: Any = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors have no common base class
