@@ -23,7 +23,7 @@ def network() -> Program:
 
 def images(name: str, count: int) -> list[dict[str, Array]]:
     """The first samples of `calib` or `test`."""
-    return list(islice(samples(DIGITS / f"{name}.npz", network().inputs), count))
+    return [dict(sample) for sample in islice(samples(DIGITS / f"{name}.npz", network().inputs), count)]
 
 
 @functools.cache

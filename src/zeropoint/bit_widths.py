@@ -19,7 +19,6 @@ from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, energies
 
-Sample = Mapping[str, Array]
 LISTED = 12
 """The most names in a message; `explain`, the report and `Widths.wide` have all of them."""
 

@@ -21,7 +21,7 @@ from zeropoint.export import ExportOptions, export_program
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
-from zeropoint.ir.arguments import InputError
+from zeropoint.ir.arguments import InputError, Sample
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -124,7 +124,7 @@ class Model:
 
         return Timing(profile(NativeProgram(self._for_machines()), self._first(arrays, inputs), rounds))
 
-    def _first(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def _first(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> Sample:
         """The first sample of what a call is given."""
         if (data := data_of(arrays, inputs, self.inputs)) is not None:
             return next(iter(samples(data, self.inputs, fill=True)))

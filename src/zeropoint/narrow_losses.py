@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from zeropoint.bit_widths import Sample, least_output_sqnr
+from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.budget import Budget, WideningStep, widened
 from zeropoint.budget.steps import region_names, wide_storage
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.errors import OptionError
 from zeropoint.interp import Engine
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.regions import regions_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import length_hint
 from time import perf_counter
 
@@ -15,12 +15,11 @@ from zeropoint.demands import demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.errors import OptionError
 from zeropoint.interp import Engine, masked
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array
 from zeropoint.options import Options
 from zeropoint.solve import MissingStatistics
 
-Sample = Mapping[str, Array]
 _LOG = logging.getLogger(__name__)
 NAMES_LISTED = 6
 """Maximum number of names listed in a message."""

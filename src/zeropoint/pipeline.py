@@ -25,11 +25,11 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
-from zeropoint.ir.tensors import Array
 from zeropoint.narrow_losses import Widening, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_resumed, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
@@ -50,7 +50,6 @@ from zeropoint.sensitivities import Sensitivities
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
-Sample = Mapping[str, Array]
 SEARCHED = 4
 """Number of samples to measure the loss of each narrow kernel with."""
 CORRECTED = 64

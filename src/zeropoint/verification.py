@@ -11,10 +11,11 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from zeropoint.bit_widths import Energies, Sample, energies_of, least_sqnr
+from zeropoint.bit_widths import Energies, energies_of, least_sqnr
 from zeropoint.calibrate import Work
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.interp import Engine, Runnable
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.limits import Limits, limited, limits

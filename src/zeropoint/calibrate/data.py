@@ -33,14 +33,12 @@ from zeropoint.calibrate.fitting import Fit
 from zeropoint.calibrate.images import Images, image_files
 from zeropoint.calibrate.items import arrays_of, fit_rows, is_array, names_do_not_match, split
 from zeropoint.errors import Error, reading
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Port
-from zeropoint.ir.tensors import Array
 
 __all__ = ["DataError", "Sample", "Source", "samples", "shapes_in"]
 _LOG = logging.getLogger("zeropoint")
 
-Sample = dict[str, Array]
-"""An array for each input by name, of its shape and dtype."""
 Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
 """Any of the sources listed in the module's docstring."""
 

@@ -21,8 +21,9 @@ from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.journal import CalibrationJournal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
-from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observe
+from zeropoint.calibrate.workers import Chunk, by_workers, observe
 from zeropoint.interp import Engine, MaskedEngine, Runnable
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import print_program, resource_arrays

@@ -16,6 +16,7 @@ from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, take
 from zeropoint.interp import Engine, Runnable
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.outputs import remove_leftovers, workspace
 from zeropoint.ir.program import Program
@@ -23,7 +24,6 @@ from zeropoint.ir.tensors import Array
 from zeropoint.limits import Limits, limited, limits
 from zeropoint.workers import completed
 
-Sample = Mapping[str, Array]
 Here = Callable[["Chunk"], None]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.missing import missing_in_float
 from zeropoint.ir.stablehlo import ConstantOp
 
 EmissionT = TypeVar("EmissionT")
@@ -19,14 +20,15 @@ EmissionT = TypeVar("EmissionT")
 class KernelRules(Generic[EmissionT]):
     """The kernels of a runtime, and how their operators are emitted into a model under construction."""
 
+    format: str
+    """The name of the format and of the runtime, for errors."""
     runtime: str
-    """Its name, for errors."""
     rules: Mapping[str, Callable[[ExportKernel, EmissionT], None]]
     """Emits the operators of each logical kernel."""
     in_float_too: Collection[str]
     """Kernels that use the same operator in float."""
-    float_op: Callable[[Operation, EmissionT], None]
-    """Emits a float op."""
+    float_rules: Mapping[type[Operation], Callable[[Any, EmissionT], None]]
+    """Emits the operators of each float op."""
     stands_for: Callable[[EmissionT, SSAValue, SSAValue], None]
     """Aliases a value to another one, in float."""
 
@@ -42,6 +44,13 @@ class KernelRules(Generic[EmissionT]):
             raise ExportError(f"found kernel '{kernel.name}', expected one that {self.runtime} has", kernel.region)
         else:
             rule(kernel, emission)
+
+    def float_op(self, op: Operation, emission: EmissionT) -> None:
+        """Emit a float op. Raises ExportError for one that the format does not have."""
+        rule = self.float_rules.get(type(op))
+        if rule is None:
+            raise missing_in_float(op, self.format)
+        rule(op, emission)
 
     def _inline(self, kernel: ExportKernel, emission: EmissionT) -> None:
         """The float ops of the body: its arguments stand for the operands, the results for what the body returns."""

@@ -16,6 +16,9 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.tensors import Array, booleans, element_dtype, element_of, shape_of
 
+Sample = Mapping[str, Array]
+"""An array for each input by name, of its shape and dtype."""
+
 
 class InputError(Error, ValueError):
     """An array does not match the program's input: its name, shape or dtype is wrong."""

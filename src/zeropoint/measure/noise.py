@@ -24,6 +24,7 @@ from zeropoint.calibrate import PercentileObserver, Progress
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
 from zeropoint.interp import Runnable, masks_of, unpadded
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -31,8 +32,6 @@ from zeropoint.numerics.noise import NoiseSums
 from zeropoint.report.document import Noise, ReportGraph
 from zeropoint.report.document.graph import Occurrence, occurrences
 from zeropoint.report.layers import observed_at
-
-Sample = Mapping[str, Array]
 
 
 def _noise(sums: NoiseSums) -> Noise | None:

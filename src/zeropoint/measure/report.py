@@ -18,6 +18,7 @@ from zeropoint.errors import Error
 from zeropoint.frontend import load_model
 from zeropoint.interp import check_mask
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -37,7 +38,6 @@ from zeropoint.version import __version__
 
 _LOG = logging.getLogger(__name__)
 
-Sample = Mapping[str, Array]
 INSIDE = 16
 """The maximum number of samples for comparing every kernel."""
 NEEDS = {

@@ -21,17 +21,16 @@ from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, masked
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
-from zeropoint.ir.tensors import Array
 from zeropoint.passes import DECIDING_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
 from zeropoint.recipe import apply_recipe, recipe_of
 from zeropoint.report.document import Noise, ReportGraph, RuleTrial, Worst
 from zeropoint.report.document.graph import ReportNode
 from zeropoint.targets import target as named_target
 
-Sample = Mapping[str, Array]
 WORST = 5
 """Kernels that rules are tried for."""
 SAMPLES = 8

@@ -17,7 +17,6 @@ from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
-from zeropoint.export.missing import missing_in_float
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -286,11 +285,3 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.TransposeOp: transpose,
 }
 """The one table from StableHLO ops to LiteRT's float operators."""
-
-
-def float_op(op: Operation, emit: LitertEmission) -> None:
-    """Emit the operators of one float op. Raises ExportError if the table has none."""
-    rule = OPERATORS.get(type(op))
-    if rule is None:
-        raise missing_in_float(op, "LiteRT")
-    rule(op, emit)

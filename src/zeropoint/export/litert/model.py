@@ -17,7 +17,7 @@ from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
-from zeropoint.export.litert.floats import float_op
+from zeropoint.export.litert.floats import OPERATORS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -27,9 +27,10 @@ from zeropoint.progress import Progress, silent
 
 KERNELS = KernelRules(
     "LiteRT",
+    "LiteRT",
     {**contractions.KERNELS, **rows.KERNELS},
     in_float_too={*contractions.KERNELS, "average_pool", "max_pool"},
-    float_op=float_op,
+    float_rules=OPERATORS,
     stands_for=LitertEmission.stands_for,
 )
 
@@ -53,7 +54,7 @@ def litert_model(
         if isinstance(op, QuantizeRegionOp):
             KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
-            float_op(op, emit)
+            KERNELS.float_op(op, emit)
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
     outputs: dict[str, int] = {}

@@ -338,14 +338,6 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 """The one table from StableHLO ops to ONNX's float operators."""
 
 
-def float_op(op: Operation, emit: OnnxEmission) -> None:
-    """Emit the nodes of one float op. Raises ExportError if the table has none."""
-    rule = OPERATORS.get(type(op))
-    if rule is None:
-        raise missing_in_float(op, "ONNX")
-    rule(op, emit)
-
-
 def settled(emit: OnnxEmission, value: SSAValue) -> None:
     """Emit a broadcast that is read by something other than a float op."""
     _exact(emit, value)

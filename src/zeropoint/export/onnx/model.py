@@ -14,7 +14,7 @@ from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
-from zeropoint.export.onnx.floats import float_op, settled
+from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
 from zeropoint.export.onnx.weight_forms import chosen_form
 from zeropoint.ir.annotations import TARGET
@@ -32,10 +32,11 @@ def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
 
 
 KERNELS = KernelRules(
+    "ONNX",
     "onnxruntime",
     {**contractions.KERNELS, **rows.KERNELS},
     in_float_too={*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"},
-    float_op=float_op,
+    float_rules=OPERATORS,
     stands_for=_stands_for,
 )
 
@@ -73,7 +74,7 @@ def onnx_model(
                     settled(emit, value)
             KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
-            float_op(op, emit)
+            KERNELS.float_op(op, emit)
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         if isinstance(value.owner, BroadcastInDimOp):
             settled(emit, value)

@@ -13,7 +13,6 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.missing import missing_in_float
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import TosaValue
 from zeropoint.export.tosa.contractions import dot_general
@@ -282,11 +281,3 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.TransposeOp: transpose,
 }
 """The one table from StableHLO ops to TOSA's float operators."""
-
-
-def float_op(op: Operation, emit: TosaEmission) -> None:
-    """Emit the operators of one float op. Raises ExportError if the table has none."""
-    rule = OPERATORS.get(type(op))
-    if rule is None:
-        raise missing_in_float(op, "TOSA")
-    rule(op, emit)

@@ -14,7 +14,7 @@ from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
 from zeropoint.export.tosa.emission import TosaEmission, element_text
-from zeropoint.export.tosa.floats import float_op
+from zeropoint.export.tosa.floats import OPERATORS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -26,9 +26,10 @@ from zeropoint.progress import Progress, silent
 PROFILE = "tosa-double"
 KERNELS = KernelRules(
     "TOSA",
+    "TOSA",
     {**contractions.KERNELS, **rows.KERNELS},
     in_float_too={*contractions.KERNELS, "average_pool", "max_pool"},
-    float_op=float_op,
+    float_rules=OPERATORS,
     stands_for=TosaEmission.stands_for,
 )
 
@@ -55,7 +56,7 @@ def tosa_text(
         if isinstance(op, QuantizeRegionOp):
             KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp):
-            float_op(op, emit)
+            KERNELS.float_op(op, emit)
     terminator = program.entry.last_op
     assert terminator is not None
     emit.f.location = None
