@@ -18,7 +18,7 @@ from zeropoint.interp.plan import Observe
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
-from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.stablehlo import ConstantOp, WhileOp
 from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
 
@@ -121,7 +121,8 @@ class Warming:
     """A program that is compiled once its runs have taken as long as compiling would, and optimized by the same rule.
 
     It is interpreted first; if `expected`, the number of multiplications and additions in all runs, already justifies
-    compiling it, it is compiled from the start. Calls are thread-safe.
+    compiling it, it is compiled from the start; so is a program with a loop, whose trips are not known. Calls are
+    thread-safe.
     """
 
     def __init__(self, program: Program, operations: int, expected: int):
@@ -132,7 +133,7 @@ class Warming:
         self._lock = threading.Lock()
         self._levels = [(COMPILING * size, False), (OPTIMIZING * size, True)]
         self.runnable: Runnable | None = None
-        if expected >= COMPILING * size:
+        if expected >= COMPILING * size or _has_loop(program):
             self._compile(optimized=expected >= OPTIMIZING * size)
         self.runnable = self.runnable or ReferenceEngine().prepare(program)
 
@@ -157,6 +158,10 @@ class Warming:
         self.runnable = made or self.runnable
 
 
+def _has_loop(program: Program) -> bool:
+    return any(isinstance(op, WhileOp) for op in program.module.walk())
+
+
 @dataclass(frozen=True)
 class QuickestEngine:
     """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
@@ -170,7 +175,7 @@ class QuickestEngine:
     def prepare(self, program: Program) -> Runnable:
         """Prepare the program with the engine that is expected to finish first."""
         operations = 2 * multiplications(program)
-        if not operations:
+        if not operations and not _has_loop(program):
             return ReferenceEngine().prepare(program)
         return Warming(program, operations, operations * self.runs)
 

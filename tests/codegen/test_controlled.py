@@ -26,6 +26,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, host
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.engines import ObservedProgram, QuickestEngine, Warming
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
@@ -187,3 +188,10 @@ def test_a_carried_value_of_a_dynamic_shape_is_refused_with_its_name() -> None:
     }""")
     with pytest.raises(CodegenError, match=r"'which': found tensor<.xf32>, expected tensors of static shapes"):
         steps_of(program, HERE[0])
+
+
+def test_a_program_with_a_loop_is_compiled_from_the_start() -> None:
+    """Its trips are not known, and the interpreter is slow in each."""
+    prepared = QuickestEngine().prepare(counting())
+    assert isinstance(prepared, Warming)
+    assert isinstance(prepared.runnable, ObservedProgram)

@@ -8,10 +8,13 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from frontend.onnx.models import assert_same_as_onnxruntime, load, random
+from codegen.exactness import HERE, assert_native_is_exact
+from frontend.onnx.models import assert_same_as_onnxruntime, load, one_op, random
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError
+from zeropoint.frontend.onnx import recurrent
 from zeropoint.interp import run
+from zeropoint.ir.stablehlo import WhileOp
 from zeropoint.simplify import simplify
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -46,7 +49,57 @@ def test_graphs_inside_of_nodes_compute_what_onnxruntime_does(text: str, seed: i
         np.testing.assert_allclose(native[name], array, rtol=1e-5, atol=1e-5)
 
 
-def test_a_loop_without_an_end_is_refused(tmp_path: Path) -> None:
-    endless = STOPPED.replace("{6}", "{1000000}")
-    with pytest.raises(ModelError, match="found more than 512 trips"):
-        load(parsed(endless), tmp_path)
+MANY = LOOP.replace("{4}", "{700}").replace("[4,2,3]", "[700,2,3]").replace("Add(u, x)", "Sin(s)")
+"""More trips than are written out."""
+OPEN = STOPPED.replace("{6}", "{1000000}")
+COUNTED = """g (float[2,3] x, int64 trips) => (float[2,3] y) <bool true = {1}>
+{ y = Loop(trips, true, x) <body = b (int64 i, bool c, float[2,3] s) => (bool d, float[2,3] t)
+  { d = Identity(c)  u = Cos(s)  t = Add(u, x) }> }"""
+SCANNED = """g (float[3] x, float[2,600] rows) => (float[3] y, float[3,600] all)
+{ y, all = Scan(x, rows) <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+  scan_output_axes = [1], body = b (float[3] s, float[2] r) => (float[3] t, float[3] o)
+  { m = ReduceMax<keepdims = 1>(r)  u = Mul(s, m)  t = Sin(u)  o = Neg(t) }> }"""
+
+
+@pytest.mark.parametrize("text", [MANY, OPEN, SCANNED], ids=["loop", "condition", "scan"])
+def test_many_trips_are_a_loop_that_native_code_runs(text: str, tmp_path: Path) -> None:
+    proto = parsed(text)
+    inputs = {
+        given.name: random(*(dim.dim_value for dim in given.type.tensor_type.shape.dim)) for given in proto.graph.input
+    }
+    check_looped(proto, inputs, tmp_path)
+
+
+def check_looped(proto: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: Path) -> None:
+    program = assert_same_as_onnxruntime(proto, folder, inputs)
+    assert any(isinstance(op, WhileOp) for op in program.entry.ops)
+    simple = simplify(program)
+    assert_native_is_exact(simple, [inputs], HERE[0])
+
+
+def test_a_trip_count_may_be_computed(tmp_path: Path) -> None:
+    for trips in (0, 1, 9):
+        check_looped(parsed(COUNTED), {"x": random(2, 3), "trips": np.array(trips, np.int64)}, tmp_path)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+def test_a_long_sequence_is_a_loop(
+    op_type: str, direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrent, "STEPS", 5)
+    gates, ways, hidden = {"RNN": 1, "GRU": 3, "LSTM": 4}[op_type], 1 + (direction == "bidirectional"), 6
+    weights = {
+        "w": random(ways, gates * hidden, 4),
+        "r": random(ways, gates * hidden, hidden, seed=2),
+        "b": random(ways, 2 * gates * hidden, seed=3),
+        "lengths": np.array([9, 4], np.int32),
+    }
+    proto = one_op(op_type, {"x": (9, 2, 4)}, weights, outputs=2, direction=direction, hidden_size=hidden)
+    check_looped(proto, {"x": random(9, 2, 4, seed=4)}, tmp_path)
+
+
+def test_a_loop_whose_state_changes_its_shape_is_refused(tmp_path: Path) -> None:
+    grown = OPEN.replace("t = Add(s, s)", "t = Concat<axis = 0>(s, s)").replace("float[2,3] t)", "float[4,3] t)")
+    with pytest.raises(ModelError, match="expected the same in every trip"):
+        load(parsed(grown), tmp_path)

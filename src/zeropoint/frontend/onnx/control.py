@@ -1,7 +1,8 @@
 """`If`, `Loop` and `Scan`: their graphs are inlined.
 
 A computed condition becomes a `select`: both branches are computed, and all trips that a loop may make. All ops are
-pure, so the results are the same, and native code and quantization need no support for control flow.
+pure, so the results are the same, and quantization needs no support for control flow. Loops that may make more trips
+than `TRIPS` become a `while`; what is inside of it stays float.
 
 Source: the ONNX operator specification.
 """
@@ -11,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import GraphProto
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.looped import Trip, looped, row_at
 from zeropoint.frontend.onnx.movement import concatenated, part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.stablehlo import AndOp, SelectOp
+from zeropoint.ir.stablehlo import AddOp, AndOp, ComparisonDirection, ReverseOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import shape_of
 
 TRIPS = 512
-"""Maximum number of trips of an unrolled loop."""
+"""Maximum number of trips of an unrolled loop; others become a `while`."""
 
 
 def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: Builder) -> SSAValue:
@@ -44,20 +47,20 @@ def if_(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`Loop` with a constant trip count: unrolled; a computed condition selects between old and new values."""
+    """`Loop`: up to `TRIPS` trips are unrolled, and a computed condition selects between old and new values."""
     body = node.graph("body")
-    most, start = node.parameter(0, "M"), node.constant(1)
-    trips = TRIPS + 1 if most is None else min(int(most.reshape(-1)[0]), TRIPS + 1)
+    most, start = node.constant(0), node.constant(1)
     alive: SSAValue | bool = True
     if node.has(1):
         alive = bool(start.reshape(-1)[0]) if start is not None else node.scalar(1)
     carried = [node.operand(index) for index in range(2, node.input_count)]
+    if most is None or int(most.reshape(-1)[0]) > TRIPS:
+        return _while(node, body, alive, carried, build)
+    trips = int(most.reshape(-1)[0])
     scanned: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for trip in range(trips):
         if alive is False:
             break
-        if trip == TRIPS:
-            raise NodeError(f"found more than {TRIPS} trips, or no constant end, expected up to {TRIPS}")
         condition = np.array(True) if alive is True else alive
         again, *results = build.inline(body, [np.array(trip, np.int64), condition, *carried])
         new, outputs = results[: len(carried)], results[len(carried) :]
@@ -70,6 +73,36 @@ def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     if scanned and not scanned[0]:
         raise NodeError("found scan outputs of a loop without a trip, expected one trip or more")
     return (*carried, *(_stacked(kept, 0, build) for kept in scanned))
+
+
+def _while(
+    node: OnnxNode, body: GraphProto, alive: SSAValue | bool, carried: Sequence[SSAValue], build: Builder
+) -> tuple[SSAValue, ...]:
+    """A `Loop` of many trips, of a computed number of them, or with only a condition."""
+    most = node.constant(0)
+    count = None if most is None else int(most.reshape(-1)[0])
+    if alive is False:
+        count, alive = 0, True
+    limit = node.scalar(0) if node.has(0) and most is None else None
+
+    def trip(number: SSAValue, state: Sequence[SSAValue]) -> Trip:
+        # A body runs only if the condition holds.
+        again, *results = build.inline(body, [number, np.array(True), *state])
+        array, condition = constant_array(again, build.weights), build.reshape(again, ())
+        known = None if array is None else bool(array.reshape(-1)[0])
+        if limit is not None:
+            following = build.apply(AddOp, number, build.constant(np.array(1, np.int64)))
+            fewer = build.compare(ComparisonDirection.LT, following, limit)
+            condition = fewer if known else build.apply(AndOp, fewer, condition)
+            known = None
+        ends = None if known else condition
+        return Trip(results[: len(carried)], results[len(carried) :], ends)
+
+    if limit is not None:
+        some = build.compare(ComparisonDirection.GT, limit, 0)
+        alive = build.apply(AndOp, some, alive) if isinstance(alive, SSAValue) else some
+    state, rows = looped(build, count, carried, trip, alive if isinstance(alive, SSAValue) else None)
+    return (*state, *rows)
 
 
 def _next(alive: SSAValue | bool, again: SSAValue, build: Builder) -> SSAValue | bool:
@@ -91,7 +124,7 @@ def _stacked(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
 
 
 def scan(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`Scan`: unrolled, once per element of the scanned inputs."""
+    """`Scan`, once per element of the scanned inputs: unrolled up to `TRIPS` trips."""
     if node.opset < 9:
         raise NodeError("found the form of opset 8, expected one of opset 9 or newer")
     body = node.graph("body")
@@ -105,8 +138,21 @@ def scan(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     out_axes = node.integers("scan_output_axes") or (0,) * results_count
     out_backwards = node.integers("scan_output_directions") or (0,) * results_count
     length = shape_of(inputs[0])[axes[0]]
-    if not 0 < length <= TRIPS:
-        raise NodeError(f"found {length} trips, expected 1 to {TRIPS}")
+    if not length:
+        raise NodeError("found no elements to scan, expected 1 or more")
+    if length > TRIPS:
+
+        def once(number: SSAValue, state: Sequence[SSAValue]) -> Trip:
+            rows = [
+                row_at(value, axis, number, build, reverse=bool(reverse))
+                for value, axis, reverse in zip(inputs, axes, backwards, strict=True)
+            ]
+            results = build.inline(body, [*state, *rows])
+            return Trip(results[: len(states)], results[len(states) :])
+
+        last, stacked = looped(build, length, states, once)
+        given = zip(stacked, out_axes, out_backwards, strict=True)
+        return (*last, *(_turned(rows, axis, bool(reverse), build) for rows, axis, reverse in given))
     scanned: list[list[SSAValue]] = [[] for _ in range(results_count)]
     for trip in range(length):
         rows = [
@@ -118,6 +164,16 @@ def scan(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
         for kept, output, reverse in zip(scanned, results[len(states) :], out_backwards, strict=True):
             kept.insert(0 if reverse else len(kept), output)
     return (*states, *(_stacked(kept, axis, build) for kept, axis in zip(scanned, out_axes, strict=True)))
+
+
+def _turned(rows: SSAValue, axis: int, reverse: bool, build: Builder) -> SSAValue:
+    """Rows that were stacked along dimension 0, in the other order if `reverse`, along another dimension."""
+    rank = len(shape_of(rows))
+    axis = axis_of(axis, rank)
+    if reverse:
+        rows = build.insert(ReverseOp(rows, [0]))
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
+    return rows if axis == 0 else build.insert(TransposeOp(rows, order))
 
 
 def _row(value: SSAValue, axis: int, at: int, build: Builder) -> SSAValue:

@@ -1,4 +1,4 @@
-"""`RNN`, `GRU` and `LSTM`, unrolled over time.
+"""`RNN`, `GRU` and `LSTM`: unrolled over time, or one loop if the sequence is long; its steps stay float.
 
 Source: the ONNX operator specification: its equations and their names.
 """
@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
+from zeropoint.frontend.onnx.looped import Trip, looped, row_at
 from zeropoint.frontend.onnx.movement import concatenated, part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.stablehlo import (
@@ -26,6 +27,7 @@ from zeropoint.ir.stablehlo import (
     LogisticOp,
     MaximumOp,
     MultiplyOp,
+    ReverseOp,
     SelectOp,
     SubtractOp,
     TanhOp,
@@ -34,7 +36,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 
 STEPS = 1024
-"""Maximum length of an unrolled sequence."""
+"""Maximum length of an unrolled sequence; longer ones become a `while`."""
 Function = Callable[[SSAValue, Builder], SSAValue]
 ACTIVATIONS: dict[str, Function] = {
     "relu": lambda x, build: build.apply(MaximumOp, x, build.splat(0.0, x)),
@@ -175,8 +177,8 @@ def recurrent(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     hidden = recurrence[2]
     if node.integer("hidden_size", hidden) != hidden:
         raise NodeError(f"found hidden_size {node.integer('hidden_size', hidden)}, expected {hidden} as R has it")
-    if not 0 < steps <= STEPS:
-        raise NodeError(f"found a sequence of {steps} steps, expected 1 to {STEPS}")
+    if not steps:
+        raise NodeError("found a sequence of 0 steps, expected 1 or more")
     direction = node.choice("direction", "forward", ("forward", "reverse", "bidirectional"))
     ways = [direction == "reverse"] if direction != "bidirectional" else [False, True]
     results = [
@@ -203,18 +205,32 @@ def _direction(
     gates = build.reshape(flat, [steps, batch, kind.gates * hidden])
     state = tuple(_initial(node, 5 + i, index, [batch, hidden], by_batch, value, build) for i in range(kind.states))
     lengths = _lengths(node, steps, build)
+
+    def stepped(x: SSAValue, state: State, time: SSAValue | int) -> tuple[SSAValue, State]:
+        """The output and the state after a step; sequences that have ended keep their state."""
+        new = kind.step(build.reshape(x, [batch, kind.gates * hidden]), state, cell, build)
+        if lengths is None:
+            return new[0], new
+        time = time if isinstance(time, int) else build.broadcast(time, lengths.type, ())
+        inside = build.compare(ComparisonDirection.GT, lengths, time)
+        inside = build.broadcast(inside, with_shape(inside, [batch, hidden]), [0])
+        kept = tuple(build.apply(SelectOp, inside, *pair) for pair in zip(new, state, strict=True))
+        return build.apply(SelectOp, inside, new[0], build.splat(0.0, new[0])), kept
+
+    if steps > STEPS:
+
+        def trip(number: SSAValue, state: Sequence[SSAValue]) -> Trip:
+            last = build.constant(np.array(steps - 1, np.int64))
+            time = build.apply(SubtractOp, last, number) if reverse else number
+            output, new = stepped(row_at(gates, 0, time, build), tuple(state), time)
+            return Trip(new, [output])
+
+        found, (rows,) = looped(build, steps, state, trip)
+        return build.insert(ReverseOp(rows, [0])) if reverse else rows, tuple(found)
     outputs: list[SSAValue] = []
     order = range(steps)[:: -1 if reverse else 1]
     for time in order:
-        x = build.reshape(part_of(gates, 0, range(time, time + 1), build), [batch, kind.gates * hidden])
-        new = kind.step(x, state, cell, build)
-        output = new[0]
-        if lengths is not None:
-            inside = build.compare(ComparisonDirection.GT, lengths, time)
-            inside = build.broadcast(inside, with_shape(inside, [batch, hidden]), [0])
-            new = tuple(build.apply(SelectOp, inside, *pair) for pair in zip(new, state, strict=True))
-            output = build.apply(SelectOp, inside, output, build.splat(0.0, output))
-        state = new
+        output, state = stepped(part_of(gates, 0, range(time, time + 1), build), state, time)
         outputs.append(build.reshape(output, [1, batch, hidden]))
     return concatenated(outputs[:: -1 if reverse else 1], 0, build), state
 
