@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from standard.rare_programs import RARE
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
@@ -40,6 +41,7 @@ def _one(x: str, y: str, op: str) -> str:
 
 
 PROGRAMS = {
+    **RARE,
     "steps of fixed-point kernels": _program(
         "%x: tensor<5x7xi32>, %a: tensor<5x7xi8>, %b: tensor<5x7xi16>",
         '  %0 = "fxpmath.rounding_divide_by_pot"(%x) <{exponent = 5 : i64}> : (tensor<5x7xi32>) -> tensor<5x7xi32>\n'

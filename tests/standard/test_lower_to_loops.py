@@ -32,6 +32,7 @@ def test_the_loops_have_the_same_results(text: str) -> None:
 COMPILED = (
     *("matrices", "convolution", "maximum", "rows", "pad", "concatenate", "reshape", "branches", "scatter of rows"),
     *("scatter of batches", "sort", "float remainders", "total order"),
+    *("greatest of windows", "powers", "padding with a computed number", "products of booleans"),
 )
 
 

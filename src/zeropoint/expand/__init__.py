@@ -1,7 +1,16 @@
-"""Rare StableHLO ops in terms of frequent ones, with the same bits; native code runs this first."""
+"""Rare StableHLO ops in terms of frequent ones, with the same bits, for native code and for standard forms."""
 
 from zeropoint.expand.emission import ExpansionError
-from zeropoint.expand.expand import expand
+from zeropoint.expand.expand import Expand, expand
 from zeropoint.expand.one_row import with_one_row
+from zeropoint.expand.reductions import in_one_type
+from zeropoint.expand.window_groups import grouped_features
 
-__all__ = ["ExpansionError", "expand", "with_one_row"]
+__all__ = [
+    "Expand",
+    "ExpansionError",
+    "expand",
+    "grouped_features",
+    "in_one_type",
+    "with_one_row",
+]

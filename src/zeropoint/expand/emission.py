@@ -93,12 +93,20 @@ class Emission:
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, operands, strict=True))
         *ops, terminator = body.ops
         for op in ops:
-            known = all(operand in values for operand in op.operands)
-            if not isinstance(op, ELEMENTWISE) or not known or len(op.results) != 1:
+            if not isinstance(op, ELEMENTWISE) or len(op.results) != 1 or not self._knows(op, shape, values):
                 return None
             values[op.results[0]] = self._on_tensors(op, shape, values)
-        returned = terminator.operands
-        return [values[value] for value in returned] if all(value in values for value in returned) else None
+        return [values[value] for value in terminator.operands] if self._knows(terminator, shape, values) else None
+
+    def _knows(self, op: Operation, shape: Sequence[int], values: dict[SSAValue, SSAValue]) -> bool:
+        """Whether all operands are known; a constant from around the body becomes one of the shape."""
+        for operand in op.operands:
+            if operand in values:
+                continue
+            if self.array(operand) is None or shape_of(operand):
+                return False
+            values[operand] = self.spread(operand, shape, ())
+        return True
 
     def _on_tensors(self, op: Operation, shape: Sequence[int], values: Mapping[SSAValue, SSAValue]) -> SSAValue:
         if isinstance(op, ConstantOp):

@@ -56,6 +56,7 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
 }
 
 
+NO_RULES: Mapping[type[Operation], Expand] = {}
 APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
     hlo.ConvertOp: is_narrow,
     hlo.PadOp: is_padding_expanded,
@@ -79,19 +80,26 @@ def _ops(program: Program) -> Iterator[Operation]:
                     pending += op.regions
 
 
-def expand(program: Program, kept: Collection[type[Operation]] = ()) -> Program:
+def expand(
+    program: Program, kept: Collection[type[Operation]] = (), rules: Mapping[type[Operation], Expand] = NO_RULES
+) -> Program:
     """A copy without the ops of `EXPANSIONS`, but those `kept`; the program itself if there are none.
+
+    `rules` are tried first, also for ops that are kept.
 
     Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
     are too large or whose bodies are not elementwise.
     """
-    if not any(type(op) not in kept and _is_expanded(op) for op in _ops(program)):
+
+    def is_expanded(op: Operation) -> bool:
+        return type(op) in rules or (type(op) not in kept and _is_expanded(op))
+
+    if not any(map(is_expanded, _ops(program))):
         return program
     program = program.clone()
-    for op in list(_ops(program)):
-        if type(op) in kept or not _is_expanded(op):
-            continue
-        made = EXPANSIONS[type(op)](Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
+    for op in filter(is_expanded, list(_ops(program))):
+        rule = rules.get(type(op)) or EXPANSIONS[type(op)]
+        made = rule(Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
         if made is not None:
             Rewriter.replace_op(op, [], list(made))
     return program

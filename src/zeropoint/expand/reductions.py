@@ -56,40 +56,53 @@ def is_single(op: ReduceOp | ReduceWindowOp) -> bool:
 
 def is_converting(op: ReduceOp) -> bool:
     """Whether a reduction has other types than its body, and no loop nest computes it."""
-    return not is_single(op) and _converts(op)
+    return not is_single(op) and converts(op)
 
 
 def reduction(emit: Emission, op: ReduceOp) -> Sequence[SSAValue]:
     """The reduction in the types of its body."""
-    return _reduced(emit, op, _inside(emit, op), ())
+    return reduced(emit, op, inside(emit, op), ())
 
 
 def window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue] | None:
     """The windows over padded operands, in the types of the body; None if a loop nest computes them as they are."""
-    rank = len(shape_of(op.inputs[0]))
-    ends, ones = padding_values(op.padding, rank), (1,) * rank
-    interior = [dilation - 1 for dilation in array_values(op.base_dilations, ones)]
-    pads = any(map(any, ends)) or any(interior)
+    pads = _padding(op) is not None
     if is_single(op) and (not pads or is_constant(op.init_values[0])):
         return None
-    if not pads and not _converts(op):
+    return padded_window(emit, op) if pads or converts(op) else None
+
+
+def in_one_type(emit: Emission, op: ReduceOp | ReduceWindowOp) -> Sequence[SSAValue] | None:
+    """A reduction or windows in the types of the body; None if they have these already."""
+    if not converts(op):
         return None
-    values, count = _inside(emit, op), len(op.inputs)
-    widths = [low for low, _ in ends] or [0] * rank, [high for _, high in ends] or [0] * rank, interior
+    return reduction(emit, op) if isinstance(op, ReduceOp) else padded_window(emit, op)
+
+
+def padded_window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue]:
+    """The windows over padded operands, in the types of the body."""
+    values, count, widths = inside(emit, op), len(op.inputs), _padding(op)
     for n, (value, start) in enumerate(zip(values[:count], values[count:], strict=True)):
-        if not pads:
-            break
-        values[n] = padded(emit, value, start, *widths)
-    return _reduced(emit, op, values, ("padding", "base_dilations"))
+        values[n] = value if widths is None else padded(emit, value, start, *widths)
+    return reduced(emit, op, values, ("padding", "base_dilations"))
 
 
-def _converts(op: ReduceOp | ReduceWindowOp) -> bool:
+def _padding(op: ReduceWindowOp) -> tuple[Sequence[int], Sequence[int], Sequence[int]] | None:
+    """Elements before, after and between those of an operand; None if there are none."""
+    rank = len(shape_of(op.inputs[0]))
+    ends = padding_values(op.padding, rank) or ((0, 0),) * rank
+    interior = [dilation - 1 for dilation in array_values(op.base_dilations, (1,) * rank)]
+    pads = any(map(any, ends)) or any(interior)
+    return ([low for low, _ in ends], [high for _, high in ends], interior) if pads else None
+
+
+def converts(op: ReduceOp | ReduceWindowOp) -> bool:
     """Whether the body has other types than operands and results."""
     pairs = [*zip(op.operands, op.body.block.args, strict=True), *zip(op.results, op.body.block.args, strict=False)]
     return any(element_of(value) != element_of(argument) for value, argument in pairs)
 
 
-def _inside(emit: Emission, op: ReduceOp | ReduceWindowOp) -> list[SSAValue]:
+def inside(emit: Emission, op: ReduceOp | ReduceWindowOp) -> list[SSAValue]:
     """The operands and initial values in the types of the body."""
     return [
         emit.converted(value, element_of(argument))
@@ -97,7 +110,7 @@ def _inside(emit: Emission, op: ReduceOp | ReduceWindowOp) -> list[SSAValue]:
     ]
 
 
-def _reduced(
+def reduced(
     emit: Emission, op: ReduceOp | ReduceWindowOp, values: Sequence[SSAValue], without: Sequence[str]
 ) -> Sequence[SSAValue]:
     """The same op on other operands, without some properties; its results in the types of the op's."""

@@ -11,7 +11,7 @@ Source: MLIR's "'linalg' Dialect" page. It leaves the order of reductions open; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,11 +23,14 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr
 from zeropoint.interp.binding import Branch, Kernel, Scope
 from zeropoint.interp.errors import InputError, UnsupportedError
 from zeropoint.interp.exactness import exact_dtype, greatest_magnitude, to_integers
+from zeropoint.interp.integers import extended, spare_bits
 from zeropoint.interp.reduction import extreme
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.sums import combined
 
 Shape = tuple[int, ...]
+ArrayKernel = Callable[..., Array]
+"""A kernel with one result."""
 _REDUCTIONS: dict[str, np.ufunc] = {
     "arith.addi": np.add,
     "arith.addf": np.add,
@@ -93,11 +96,11 @@ def view(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
     if None in found:
         return _gathered(array, indexing, sizes)
     lines = [line for line in found if line is not None]
-    _check_reach(array, [_reach(line, sizes) for line in lines], sizes)
     used = [any(coefficients[dim] for coefficients, _ in lines) for dim in range(len(sizes))]
     shape = [size if reads else 1 for size, reads in zip(sizes, used, strict=True)]
-    if not math.prod(sizes):
-        return np.zeros([min(size, 1) for size in sizes], array.dtype)
+    if not math.prod(shape):
+        return np.zeros(shape, array.dtype)
+    _check_reach(array, [_reach(line, sizes) for line in lines], sizes)
     strides = [
         sum(coefficients[dim] * stride for (coefficients, _), stride in zip(lines, array.strides, strict=True))
         for dim in range(len(sizes))
@@ -109,14 +112,12 @@ def view(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
 def _reach(line: tuple[list[int], int], sizes: Shape) -> tuple[int, int, bool]:
     """The least and the greatest index, and whether a single loop runs over the dimension."""
     coefficients, constant = line
-    ends = [coefficient * (size - 1) for coefficient, size in zip(coefficients, sizes, strict=True)]
+    ends = [coefficient * max(size - 1, 0) for coefficient, size in zip(coefficients, sizes, strict=True)]
     least, greatest = (constant + sum(limit(end, 0) for end in ends) for limit in (min, max))
     return least, greatest, sorted(coefficients)[-1:] == [1] and sum(coefficients) == 1 and constant == 0
 
 
 def _check_reach(array: Array, reaches: Sequence[tuple[int, int, bool]], sizes: Shape) -> None:
-    if not math.prod(sizes):
-        return
     for (least, greatest, alone), size in zip(reaches, array.shape, strict=True):
         if least < 0 or greatest >= size or (alone and greatest + 1 != size):
             reach = [found[1] + 1 for found in reaches]
@@ -145,11 +146,17 @@ def structured(op: Any, scope: Scope) -> Kernel:
         if not _is_projection(indexing, loops.parallel):
             raise UnsupportedError(f"found an output indexed by {indexing}, expected each parallel loop once")
     if _is_contraction(block) and len(loops.maps) == 3 and loops.reduced:
-        return _contraction(loops)
+        return _wrapped(op, _contraction(loops))
     combine = _associative(block) if len(loops.maps) == 2 and loops.reduced else None
     if combine is not None:
-        return _reduction(loops, combine)
+        return _wrapped(op, _reduction(loops, combine))
     return _any_body(loops, _bound(block, scope, loops.rank), count)
+
+
+def _wrapped(op: Operation, kernel: ArrayKernel) -> Kernel:
+    """A kernel that adds in the containers of integers below 8 bits, whose results wrap around at their width."""
+    spare = spare_bits(op.results[0])
+    return (lambda *operands: extended(kernel(*operands), spare)) if spare else kernel
 
 
 def _is_projection(indexing: AffineMap, parallel: Sequence[int]) -> bool:
@@ -228,11 +235,13 @@ def _source(value: SSAValue) -> SSAValue:
     return owner.operands[0] if isinstance(owner, Operation) and owner.name == "arith.extsi" else value
 
 
-def _contraction(loops: Loops) -> Kernel:
+def _contraction(loops: Loops) -> ArrayKernel:
     """total + sum a * b. A bound of the sum selects the dtype: BLAS in f32 or f64 while that is exact."""
 
     def run(a: Array, b: Array, total: Array) -> Array:
         sizes = loops.sizes((a, b, total))
+        if not math.prod(sizes):
+            return total
         terms = math.prod(sizes[dim] for dim in loops.reduced)
         dtype = exact_dtype(greatest_magnitude(a) * greatest_magnitude(b) * terms)
         arguments: list[Any] = []
@@ -261,7 +270,7 @@ def _associative(block: Block) -> np.ufunc | None:
     return _REDUCTIONS.get(first.name) if uses else None
 
 
-def _reduction(loops: Loops, combine: np.ufunc) -> Kernel:
+def _reduction(loops: Loops, combine: np.ufunc) -> ArrayKernel:
     def run(array: Array, total: Array) -> Array:
         sizes = loops.sizes((array, total))
         seen = np.broadcast_to(view(array, loops.maps[0], sizes), sizes)
@@ -308,7 +317,7 @@ def reduce(op: Any, scope: Scope) -> Kernel:
             return total
         return _joined(total, reduced(array, dims, combine), combine)
 
-    return run
+    return _wrapped(op, run)
 
 
 def fill(op: Any, scope: Scope) -> Kernel:

@@ -51,6 +51,7 @@ from zeropoint.standard.expand_fxpmath import (
     rounding_divide,
     saturating_add,
 )
+from zeropoint.standard.powers import integer_power
 from zeropoint.standard.scalars import ScalarArithmetic
 
 
@@ -84,13 +85,10 @@ def _math(function: Callable[[SSAValue], Operation]) -> Emit:
     return emit
 
 
-def _float_kind(kind: Kind) -> Emit:
-    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
-        if isinstance(args[0].type, IntegerType):
-            raise LoweringError(f"{describe(op)}: found {op.operands[0].type}, expected floats", op)
-        return ops.emit(kind, *args)
-
-    return emit
+def _power(ops: ScalarArithmetic, op: hlo.PowerOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
+    if isinstance(args[0].type, IntegerType):
+        return integer_power(ops, args[0], args[1], constant_elements(op.rhs, source.weights))
+    return ops.emit("power", *args)
 
 
 def _shift(kind: Kind) -> Emit:
@@ -326,7 +324,7 @@ ELEMENTWISE: Mapping[type[Operation], Emit] = {
     hlo.NotOp: _not,
     hlo.OrOp: _kind("or"),
     hlo.PopcntOp: _count(math.CtPopOp),
-    hlo.PowerOp: _float_kind("power"),
+    hlo.PowerOp: _power,
     hlo.RemainderOp: _division("remainder"),
     hlo.RoundNearestAfzOp: _math(math.RoundOp),
     hlo.RoundNearestEvenOp: _math(math.RoundEvenOp),

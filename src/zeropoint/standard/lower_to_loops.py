@@ -178,6 +178,12 @@ def _lower_fill(nest: LoopNest, op: linalg.ops.FillOp) -> None:
     nest.loops(shape_of(op.results[0]), lambda inner, indices: inner.store(op.inputs[0], target, indices))
 
 
+def _lower_empty(nest: LoopNest, op: tensor.EmptyOp) -> None:
+    """Memory for a tensor without elements, which is a value; others are only places that a reader fills."""
+    if 0 in shape_of(op.tensor):
+        nest.alloc(op.tensor)
+
+
 def _reads_the_number(reader: Operation, value: SSAValue) -> bool:
     structured = reader.name.startswith("linalg.") and not isinstance(reader, linalg.ops.FillOp)
     return structured and value not in Structured.of(reader).inputs
@@ -356,9 +362,11 @@ def _lower_block(block: Block, buffers: dict[SSAValue, SSAValue]) -> None:
         dialect = op.name.partition(".")[0]
         if type(op) in _LOWERINGS:
             _LOWERINGS[type(op)](nest, op)
+        elif isinstance(op, tensor.EmptyOp):
+            _lower_empty(nest, op)
         elif dialect == "linalg":
             _lower_structured(nest, op)
-        elif dialect not in _KEPT and not isinstance(op, tensor.EmptyOp):
+        elif dialect not in _KEPT:
             raise LoweringError(
                 f"{describe(op)}: found an op without a form over memrefs, expected static shapes; "
                 "`lower-to-standard` has a form of it",

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.expand import expand
+from zeropoint.expand import Expand, expand, grouped_features, in_one_type
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -75,7 +75,6 @@ LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
     hlo.IotaOp: lower_iota,
     hlo.PadOp: lower_pad,
     hlo.ReduceOp: lower_reduce,
-    hlo.ReduceWindowOp: lower_reduce_window,
     hlo.ReshapeOp: lower_reshape,
     hlo.ReverseOp: lower_reverse,
     hlo.SliceOp: lower_slice,
@@ -90,6 +89,7 @@ CONTROL: Mapping[type[Operation], Callable[[Standard, Any, LowerBlock], Sequence
 """The ops whose regions are lowered, too."""
 LOOPED: Mapping[type[Operation], Callable[[Standard, Any], Sequence[SSAValue]]] = {
     hlo.OptimizationBarrierOp: lambda std, op: [std.value(value) for value in op.operands],
+    hlo.ReduceWindowOp: lower_reduce_window,
     hlo.ScatterOp: lower_scatter,
     hlo.SortOp: lower_sort,
 }
@@ -108,8 +108,14 @@ _ON_STORAGE = (
     hlo.UniformQuantizeOp,
 )
 """Ops on quantized values that cast them, or only move storage integers."""
-KEPT = frozenset((*LOWERINGS, *ELEMENTWISE)) - {hlo.ReduceOp, hlo.ReduceWindowOp}
-"""Ops that `expand` keeps, because they have a standard form. Reductions become ones of a single type."""
+KEPT = frozenset((*LOWERINGS, *ELEMENTWISE))
+"""Ops that `expand` keeps, because they have a standard form."""
+_EXPANDED: Mapping[type[Operation], Expand] = {
+    hlo.ConvolutionOp: grouped_features,
+    hlo.ReduceOp: in_one_type,
+    hlo.ReduceWindowOp: in_one_type,
+}
+"""What is expanded for standard forms, but not for native code."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
@@ -123,7 +129,7 @@ def lower_to_standard(program: Program) -> Program:
     become signless ones with the same bits.
     """
     refuse_saturating_forms(program)
-    program = expand(strip_func_quant_types(program), KEPT)
+    program = expand(strip_func_quant_types(program), KEPT, _EXPANDED)
     casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
     program = lower_quant_ops(program) if casts else program
     call_decompositions(program)

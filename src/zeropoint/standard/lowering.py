@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
@@ -215,10 +216,20 @@ class Standard:
         self, inputs: Sequence[SSAValue], init: SSAValue, block: Block, loops: tuple[Sequence[AffineMap], int, int]
     ) -> SSAValue:
         """A `linalg.generic` whose last loops reduce; `loops` are (the maps, parallel loops, reduction loops)."""
+        return self.reductions(inputs, [init], block, loops)[0]
+
+    def reductions(
+        self,
+        inputs: Sequence[SSAValue],
+        inits: Sequence[SSAValue],
+        block: Block,
+        loops: tuple[Sequence[AffineMap], int, int],
+    ) -> Sequence[SSAValue]:
+        """The same with any number of results."""
         maps, parallel, reduced = loops
         iterators = [PARALLEL] * parallel + [REDUCTION] * reduced
-        attributes = [AffineMapAttr(found) for found in maps]
-        return self.insert(GenericOp(inputs, [init], Region(block), attributes, iterators, [init.type])).results[0]
+        attributes, types = [AffineMapAttr(found) for found in maps], [init.type for init in inits]
+        return self.insert(GenericOp(inputs, inits, Region(block), attributes, iterators, types)).results
 
     def refuse(self, op: Operation, reason: str) -> LoweringError:
         """The error for an op without a standard form."""
@@ -241,7 +252,10 @@ def insert_before(op: Operation) -> Builder:
 
 
 def product_body(types: Sequence[Attribute], unsigned: Sequence[bool] = (False, False)) -> Block:
-    """total + a * b, with operands extended to the type of the total; `unsigned` says how those are read."""
+    """total + a * b, with operands extended to the type of the total; `unsigned` says how those are read.
+
+    A sum of booleans is "or".
+    """
     block = Block(arg_types=types)
     is_integer = isinstance(types[2], IntegerType)
     factors: list[SSAValue] = []
@@ -254,6 +268,7 @@ def product_body(types: Sequence[Attribute], unsigned: Sequence[bool] = (False, 
         block.add_op(made)
         factors.append(made.results[0])
     product = (arith.MuliOp if is_integer else arith.MulfOp)(factors[0], factors[1])
-    total = (arith.AddiOp if is_integer else arith.AddfOp)(block.args[2], product)
+    add = arith.OrIOp if types[2] == i1 else arith.AddiOp if is_integer else arith.AddfOp
+    total = add(block.args[2], product)
     block.add_ops([product, total, YieldOp(total)])
     return block

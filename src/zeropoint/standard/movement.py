@@ -137,6 +137,8 @@ def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Shape, st
 
 
 def _sliced(std: Standard, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape) -> SSAValue:
+    if 0 in sizes:
+        return std.empty(sizes, element_of(value))  # an offset at the end is out of bounds
     made = TensorType(element_of(value), sizes)
     return std.insert(tensor.ExtractSliceOp(value, offsets, sizes, strides, made)).results[0]
 
@@ -173,6 +175,8 @@ def lower_concatenate(std: Standard, op: hlo.ConcatenateOp) -> SSAValue:
     result = std.empty(shape_of(op.result), scalar_type(op, op.result))
     offsets = [0] * len(shape_of(op.result))
     for operand in op.inputs:
+        if 0 in shape_of(operand):
+            continue  # an offset at the end is out of bounds
         result = _inserted(std, std.value(operand), result, offsets, [1] * len(offsets))
         offsets[dim] += shape_of(operand)[dim]
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.dialects.linalg.ops import ReduceOp, YieldOp
@@ -12,7 +13,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import shape_of
 from zeropoint.standard.bodies import scalar_results
 from zeropoint.standard.contractions import pair
 from zeropoint.standard.element_types import is_unsigned, scalar_type
@@ -21,18 +22,21 @@ from zeropoint.standard.movement import padded
 from zeropoint.standard.scalars import GenericBody
 
 
-def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
-    """The result filled with the initial value. Raises LoweringError for several inputs, or if the types differ."""
-    if len(op.inputs) != 1 or element_of(op.inputs[0]) != element_of(op.results_[0]):
-        raise std.refuse(op, "found several inputs, or a result of another type; expected one of the input's type")
-    return std.filled_with(shape_of(op.results_[0]), std.scalar(op.init_values[0]))
+def _inits(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[SSAValue]:
+    """The results filled with the initial values."""
+    return [
+        std.filled_with(shape_of(result), std.scalar(init))
+        for result, init in zip(op.results_, op.init_values, strict=True)
+    ]
 
 
-def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) -> Block:
-    """The op's body on scalars. The first argument is the element, the last one the total; others are not read."""
-    element = scalar_type(op, op.results_[0])
-    block = Block(arg_types=[element] * arguments)
-    body, given = GenericBody(0, op.location, block), (block.args[-1], block.args[0])
+def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, ignored: int) -> Block:
+    """The op's body on scalars. The first arguments are the elements, the last ones the totals; `ignored` of those in
+    between are not read."""
+    elements = [scalar_type(op, result) for result in op.results_]
+    block = Block(arg_types=[*elements, *elements[:1] * ignored, *elements])
+    count = len(elements)
+    body, given = GenericBody(0, op.location, block), [*block.args[count + ignored :], *block.args[:count]]
     block.add_op(YieldOp(*scalar_results(std, op, op.body.block, body, given)))
     return block
 
@@ -40,23 +44,26 @@ def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) 
 def lower_reduce(std: Standard, op: hlo.ReduceOp) -> SSAValue:
     """`linalg.reduce` into a tensor filled with the initial value."""
     dimensions = DenseArrayBase.from_list(i64, sorted(array_values(op.dimensions, ())))
-    init, value = _init(std, op), std.value(op.inputs[0])
-    return std.insert(ReduceOp(value, init, dimensions, Region(_body(std, op, 2)))).result[0]
+    (init,), value = _inits(std, op), std.value(op.inputs[0])
+    return std.insert(ReduceOp(value, init, dimensions, Region(_body(std, op, 0)))).result[0]
 
 
 _POOLINGS = {"stablehlo.add": PoolingNchwSumOp, "stablehlo.maximum": PoolingNchwMaxOp}
 
 
-def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> SSAValue:
+def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> Sequence[SSAValue]:
     """A named pooling over the last two of four dimensions, otherwise a generic."""
     rank = len(shape_of(op.inputs[0]))
     sizes = array_values(op.window_dimensions, ())
     strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.window_dilations))
     between = [dilation - 1 for dilation in array_values(op.base_dilations, (1,) * rank)]
-    init = _init(std, op)
+    inits = _inits(std, op)
     pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
-    low, high = [before for before, _ in pairs], [after for _, after in pairs]
-    value = padded(std, std.value(op.inputs[0]), lambda: std.scalar(op.init_values[0]), (low, high, between))
+    widths = [before for before, _ in pairs], [after for _, after in pairs], between
+    values = [
+        padded(std, std.value(value), partial(std.scalar, init), widths)
+        for value, init in zip(op.inputs, op.init_values, strict=True)
+    ]
     element = scalar_type(op, op.results_[0])
     first = op.body.block.first_op
     named = _POOLINGS.get(first.name) if first is not None and first.next_op is op.body.block.last_op else None
@@ -64,26 +71,28 @@ def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> SSAValue:
     # Named poolings compare signed integers.
     if named is not None and spatial and isinstance(element, IntegerType) and not is_unsigned(op.results_[0]):
         window = std.empty(sizes[2:], element)
-        made = named([value, window], [init], [init.type], strides=pair(strides[2:]), dilations=pair(dilations[2:]))
-        return std.insert(made).results[0]
-    return _general(std, op, (value, init), (sizes, strides, dilations))
+        made = named(
+            [values[0], window], inits, [inits[0].type], strides=pair(strides[2:]), dilations=pair(dilations[2:])
+        )
+        return std.insert(made).results
+    return _general(std, op, (values, inits), (sizes, strides, dilations))
 
 
 def _general(
     std: Standard,
     op: hlo.ReduceWindowOp,
-    values: tuple[SSAValue, SSAValue],
+    values: tuple[Sequence[SSAValue], Sequence[SSAValue]],
     window: tuple[Sequence[int], Sequence[int], Sequence[int]],
-) -> SSAValue:
+) -> Sequence[SSAValue]:
     """Loops: positions, then the dimensions of the window."""
     sizes, strides, dilations = window
-    (value, init), rank = values, len(sizes)
+    (inputs, inits), rank = values, len(sizes)
     loop = [AffineExpr.dimension(dim) for dim in range(2 * rank)]
     reads = [p * s + k * d for p, s, k, d in zip(loop[:rank], strides, loop[rank:], dilations, strict=True)]
     shape = std.empty(sizes, scalar_type(op, op.results_[0]))
     maps = [
-        AffineMap(2 * rank, 0, tuple(reads)),
+        *[AffineMap(2 * rank, 0, tuple(reads))] * len(inputs),
         AffineMap(2 * rank, 0, tuple(loop[rank:])),
-        AffineMap(2 * rank, 0, tuple(loop[:rank])),
+        *[AffineMap(2 * rank, 0, tuple(loop[:rank]))] * len(inits),
     ]
-    return std.reduction([value, shape], init, _body(std, op, 3), (maps, rank, rank))
+    return std.reductions([*inputs, shape], inits, _body(std, op, 1), (maps, rank, rank))

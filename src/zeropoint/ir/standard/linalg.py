@@ -1,4 +1,5 @@
-"""MLIR's linalg dialect: xDSL's, with a `matmul` that extends narrow integers, and named ops that xDSL lacks.
+"""MLIR's linalg dialect: xDSL's, with a `generic` of several results, a `matmul` that extends narrow integers, and
+named ops that xDSL lacks.
 
 xDSL's `pooling_nchw_max` compares with the window operand instead of the total.
 
@@ -8,7 +9,7 @@ Source: MLIR's "'linalg' Dialect" page. Operands of sums of products are sign-ex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Self, cast
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import linalg as xdsl_linalg
@@ -20,6 +21,7 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import irdl_op_definition, opt_prop_def
+from xdsl.parser import Parser
 
 Combine = Callable[[SSAValue, SSAValue], Operation]
 """An op of two scalars."""
@@ -48,6 +50,30 @@ def _windows(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], of: tuple[
         combine = of[isinstance(kinds[-1], AnyFloat)]
         YieldOp(combine(block.args[2], _extended(block.args[0], kinds[-1])))
     return Region(block)
+
+
+class _ResultTypes:
+    """xDSL's parser of `linalg.generic` reads one type behind the arrow. This one also reads several in parentheses."""
+
+    def __init__(self, parser: Parser):
+        self._parser = parser
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def parse_comma_separated_list(self, delimiter: Any, parse: Callable[[], Any], context: str = "") -> list[Any]:
+        if parse == self._parser.parse_attribute:
+            found = self._parser.parse_optional_comma_separated_list(Parser.Delimiter.PAREN, parse)
+            return [parse()] if found is None else found
+        return self._parser.parse_comma_separated_list(delimiter, parse, context)
+
+
+class GenericOp(xdsl_linalg.ops.GenericOp):
+    """`linalg.generic`, whose text may have several results."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return super().parse(cast("Parser", _ResultTypes(parser)))
 
 
 @irdl_op_definition
@@ -150,7 +176,7 @@ class PoolingNchwSumOp(PoolingOperation):
         return _pooling_maps(self)
 
 
-_OURS = (BatchMatmulOp, DepthwiseConv2DNchwChwOp, MatmulOp, PoolingNchwMaxOp, PoolingNchwSumOp)
+_OURS = (GenericOp, BatchMatmulOp, DepthwiseConv2DNchwChwOp, MatmulOp, PoolingNchwMaxOp, PoolingNchwSumOp)
 
 Linalg = Dialect(
     "linalg",
