@@ -121,14 +121,14 @@ def _outside(lowering: Lowering, op: Reduction, value: SSAValue, returned: SSAVa
 
 
 def lowered_body(lowering: Lowering, region: Region, words: Sequence[IntegerType | None]) -> Region:
-    """A copy of a body on integers: its quantized arguments and results have the element types `words`.
+    """A copy of a body on integers: its quantized arguments, if it has any, and results have the element types `words`.
 
     A word wider than the storage is narrowed at the start of the body and widened at its end.
     """
     made, outside = region.clone(), (lowering.builder, lowering.location, lowering.profile)
     block = made.block
     given = [argument for argument in block.args if quantized_element(argument) is not None]
-    for argument, word in zip(list(block.args), words, strict=True):
+    for argument, word in zip(list(block.args), words, strict=bool(block.args)):
         if word is not None:
             lowering.builder = Builder(InsertPoint.at_start(block))
             new = block.insert_arg(with_element(argument, word), argument.index)

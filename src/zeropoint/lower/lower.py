@@ -102,6 +102,7 @@ from zeropoint.lower.context import (
     stored_element,
 )
 from zeropoint.lower.contraction import lower_contraction
+from zeropoint.lower.control import is_control, lower_control
 from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
 from zeropoint.lower.normalization import (
@@ -190,6 +191,8 @@ PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = 
 
 def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     """The integers that replace the op's results; None if the op stays unchanged."""
+    if is_control(op):
+        return lower_control(lowering, op)
     quantized = [quantized_element(result) is not None for result in op.results]
     if not any(quantized) or (not all(quantized) and type(op) not in SEVERAL):
         return None
@@ -305,6 +308,8 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
     # A copy of the list, because lowering inserts ops into the block while it is walked.
     original = list(block.ops)
     replaced: set[SSAValue] = {value for value in block.args if value in lowering.values}
+    # Loops and branches are pure if their bodies are, which `remove_if_dead` does not ask.
+    gone = [op for op in original if is_control(op)]
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
@@ -322,7 +327,7 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
             _note_expressed(value, result, op)
     _return_integers(lowering, original[-1])
     # Last, when it is known which quantized values still have a reader that stays float.
-    _settle(lowering, original, replaced)
+    _settle(lowering, original, replaced, gone)
     remove_dead_ops(block)
 
 
@@ -360,12 +365,13 @@ def _return_integers(lowering: Lowering, terminator: Operation) -> None:
                 terminator.operands[n] = lowering.stored(value)
 
 
-def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue]) -> None:
-    """Erase the ops that integers have replaced, and restore quantized operands on the others."""
+def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue], gone: Sequence[Operation]) -> None:
+    """Erase the ops that integers have replaced, and restore quantized operands on the others; `gone` are replaced."""
     # First erase float ops that became tables, so that they do not get quantized operands back.
     for op in reversed(original):
         remove_if_dead(op)
     meetings = [op for op in original if isinstance(op, AllReduceOp | ReduceScatterOp) and op.results[0] in replaced]
+    meetings += [op for op in gone if op.parent is not None]
     for op in original:
         kept = op.parent is not None and op not in meetings
         if kept and any(quantized_element(operand) is not None for operand in op.operands):

@@ -1,0 +1,100 @@
+"""Loops and branches of quantized values: `while`, `if` and `case` on their integers.
+
+```mlir
+%r = stablehlo.while(%a = %x) : tensor<4x!q> cond { ... } do { %s = add %a, %b : tensor<4x!q>; return %s }
+```
+becomes
+```mlir
+%r = stablehlo.while(%i = %integers) : tensor<4xi8> cond { ... } do { (the integers of the sum) }
+```
+Quantized values from around the op are cast to their integers before it, and read by its regions as casts of these;
+constants are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.stablehlo import CaseOp, ConstantOp, IfOp, WhileOp
+from zeropoint.ir.tensors import with_element
+from zeropoint.lower.bodies import lowered_body
+from zeropoint.lower.context import Lowering, check_storage, quantized_element, storage_element, stored_element
+
+CONTROL = (CaseOp, IfOp, WhileOp)
+"""The ops with regions that are lowered in place of themselves."""
+
+
+def is_control(op: Operation) -> bool:
+    """Whether an op is a loop or a branch that computes or carries quantized values."""
+    return isinstance(op, CONTROL) and any(
+        stored_element(value) is not None for inner in op.walk() for value in (*inner.operands, *inner.results)
+    )
+
+
+def lower_control(lowering: Lowering, op: Operation) -> Sequence[SSAValue]:
+    """The results of the op on integers; those that are not quantized have their own types."""
+    check_storage(op)
+    # Before the regions, which run any number of times.
+    inputs = [value if quantized_element(value) is None else lowering.stored(value) for value in op.operands]
+    around = {value: None if isinstance(value.owner, ConstantOp) else lowering.stored(value) for value in _captured(op)}
+    words = [_word(value) for value in op.results]
+    made = type(op).create(
+        operands=inputs,
+        result_types=[
+            result.type if word is None else with_element(result, word)
+            for result, word in zip(op.results, words, strict=True)
+        ],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[lowered_body(lowering, _reading(lowering, region, around), words) for region in op.regions],
+    )
+    return lowering.insert(made).results
+
+
+def _word(value: SSAValue) -> IntegerType | None:
+    kind = quantized_element(value)
+    return None if kind is None else storage_element(kind)
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """The quantized values from around an op that its regions read, each once."""
+    read = [value for region in op.regions for inner in region.walk() for value in inner.operands]
+    quantized = [value for value in dict.fromkeys(read) if stored_element(value) is not None]
+    return [value for value in quantized if not any(block is _block_of(value) for block in _blocks(op))]
+
+
+def _blocks(op: Operation) -> Iterator[Block]:
+    for inner in op.walk():
+        for region in inner.regions:
+            yield from region.blocks
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
+
+
+def _reading(lowering: Lowering, region: Region, around: Mapping[SSAValue, SSAValue | None]) -> Region:
+    """A copy of a region that reads casts of integers for the values from around it, and copies of constants."""
+    made, outside = region.clone(), lowering.builder
+    lowering.builder = Builder(InsertPoint.at_start(made.block))
+    for value, integers in around.items():
+        readers = [inner for inner in made.walk() if value in inner.operands]
+        if readers:
+            own = _inside(lowering, value, integers)
+            for reader in readers:
+                reader.operands = [own if operand is value else operand for operand in reader.operands]
+    lowering.builder = outside
+    return made
+
+
+def _inside(lowering: Lowering, value: SSAValue, integers: SSAValue | None) -> SSAValue:
+    kind = stored_element(value)
+    if integers is None or kind is None:
+        assert isinstance(value.owner, ConstantOp)
+        return lowering.builder.insert(value.owner.clone()).output
+    return lowering.quantized_again(integers, kind)
