@@ -163,11 +163,11 @@ class Specializations:
         the inputs. Arguments and errors are those of `Model.compile`.
         """
         check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress)
-        from zeropoint.codegen.aot.ahead_of_time import compile_set
+        from zeropoint.codegen.aot.ahead_of_time import compile_to
 
         programs = [model.program for model in self.models]
         shown = display(progress)
-        return compile_set(programs, Path(path), name=name, isa=isa, cpu=cpu, triple=triple, progress=shown)
+        return compile_to(programs, Path(path), name=name, isa=isa, cpu=cpu, triple=triple, progress=shown)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write each model into a folder, `x=1x64.mlir`, their weights into `weights.safetensors`; return the paths.

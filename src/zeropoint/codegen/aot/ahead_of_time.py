@@ -64,7 +64,7 @@ class Library:
 
 
 def compile_to(
-    program: Program,
+    programs: Program | Sequence[Program],
     path: Path,
     *,
     name: str | None = None,
@@ -75,13 +75,19 @@ def compile_to(
 ) -> list[Path]:
     """Compile an integer program to `path`, NAME.o or libNAME.so, and NAME.h next to it. Returns the written files.
 
-    Raises OutputError if there is no folder to write into, and what `library`, `write` and `instruction_set` raise.
+    Several programs of one network with different shapes become one library, with `name`_1x128_run for 1x128.
+
+    Raises OutputError if there is no folder to write into, and what `library_of`, `write` and `instruction_set` raise.
     """
     _check_suffix(path)
     check_folder(path)
     chosen = instruction_set(isa=isa, cpu=cpu, triple=triple)
     name = path.stem.removeprefix("lib") if name is None else name
-    return write(library(program, name, chosen, progress), path, chosen)
+    if isinstance(programs, Program):
+        named = {name: programs}
+    else:
+        named = {f"{name}_{_sizes(program)}": program for program in programs}
+    return write(library_of(named, name, chosen, progress), path, chosen)
 
 
 def library(program: Program, name: str, isa: InstructionSet, progress: Progress = silent) -> Library:
@@ -126,28 +132,6 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
     if len(programs) > 1:
         headers.append(selection(name, ports))
     return Library(name, filled(code, weights.array.data, triple_of(isa)), "\n".join(headers))
-
-
-def compile_set(
-    programs: Sequence[Program],
-    path: Path,
-    *,
-    name: str | None = None,
-    isa: str | None = None,
-    cpu: str | None = None,
-    triple: str | None = None,
-    progress: Progress = silent,
-) -> list[Path]:
-    """`compile_to` for programs of one network with different shapes: one library, with `name`_1x128_run for 1x128.
-
-    Raises as `compile_to`.
-    """
-    _check_suffix(path)
-    check_folder(path)
-    chosen = instruction_set(isa=isa, cpu=cpu, triple=triple)
-    name = path.stem.removeprefix("lib") if name is None else name
-    named = {f"{name}_{_sizes(program)}": program for program in programs}
-    return write(library_of(named, name, chosen, progress), path, chosen)
 
 
 def _sizes(program: Program) -> str:

@@ -56,7 +56,7 @@ class Pool:
     zero: int
 
 
-ContractionWeights = Windows | Array | Pool | Blockwise | Dequantized
+KernelWeights = Windows | Array | Pool | Blockwise | Dequantized
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ContractionMatch:
 
     name: str
     source: SSAValue
-    weights: ContractionWeights
+    weights: KernelWeights
     bias: Array
     tail: Tail
     arithmetic: Requantization | ExpressedMatch | None
@@ -209,11 +209,11 @@ _RULES: Rules = {
 """Ops that contractions are matched from."""
 
 
-def _takes_residual(weights: ContractionWeights) -> bool:
+def _takes_residual(weights: KernelWeights) -> bool:
     return not isinstance(weights, Windows | Pool) or (isinstance(weights, Windows) and weights.takes_residual)
 
 
-def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, ContractionWeights, IntArray] | Declined:
+def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, KernelWeights, IntArray] | Declined:
     """The source, the weights, and one bias per channel of the accumulators of an i8 or i16 contraction."""
     value, bias = without_bias(values, accumulator)
     found = _weights_of(values, value, bias)
@@ -237,9 +237,7 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Contr
     return source, weights, biases
 
 
-def _weights_of(
-    values: Values, value: SSAValue, bias: IntArray | None
-) -> tuple[SSAValue, ContractionWeights] | Declined:
+def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, KernelWeights] | Declined:
     """The source and the weights of an accumulator."""
     op = owner_of(value)
     if isinstance(op, hlo.ConvolutionOp):
@@ -292,13 +290,13 @@ def _constant_weights(values: Values, value: SSAValue) -> Array | None:
     return values.constant(value)
 
 
-def _channels(weights: ContractionWeights, source: SSAValue, values: Values) -> int:
+def _channels(weights: KernelWeights, source: SSAValue, values: Values) -> int:
     if isinstance(weights, Pool):
         return shape_of(source)[values.innermost(source)]
     return weights.weights.shape[-1] if isinstance(weights, Windows | Blockwise) else weights.shape[1]
 
 
-def _matrix_of(weights: ContractionWeights) -> Array | None:
+def _matrix_of(weights: KernelWeights) -> Array | None:
     if isinstance(weights, Dequantized):
         return weights.stored
     return weights.weights if isinstance(weights, Blockwise) else weights if isinstance(weights, np.ndarray) else None
@@ -359,7 +357,7 @@ def magnitudes(weights: Array) -> IntArray:
     return np.abs(weights, dtype=wide).reshape(-1, weights.shape[-1]).sum(0, dtype=np.int64)
 
 
-def _reaches(weights: ContractionWeights, bias: IntArray, reach: int) -> Iterator[IntArray]:
+def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[IntArray]:
     """The greatest |accumulator| per channel, for each convolution that this one is split into."""
     if isinstance(weights, Pool):
         yield reach * weights.kernel[0] * weights.kernel[1] + np.abs(bias)
