@@ -83,13 +83,13 @@ MOST_EMPTY = 1_000_000
 """The largest size in a shape without elements, which a file of any size can state."""
 
 
-MOST_HEADER = 1 << 16
-"""Bytes of the header of a .npy; version 1.0 has no longer ones."""
+MOST_HEADER = 10_000
+"""Bytes of the header of a .npy. NumPy parses no longer ones."""
 
 
-def _bounded(stream: IO[bytes]) -> IO[bytes]:
-    """A header of version 2.0 and its length. NumPy would first read all of it, up to 4 GiB of a compressed member."""
-    length = stream.read(4)
+def _bounded(stream: IO[bytes], size: int) -> IO[bytes]:
+    """A header and its length of `size` bytes. NumPy would first read all of it, up to 4 GiB of a compressed member."""
+    length = stream.read(size)
     if (found := int.from_bytes(length, "little")) > MOST_HEADER:
         raise ValueError(f"a header of {found} bytes, expected up to {MOST_HEADER}")
     return io.BytesIO(length + stream.read(found))
@@ -109,16 +109,19 @@ class ArrayHeader:
 
         Raises DataError for another format or for pickled objects, which are never loaded.
         """
-        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        readers = {(1, 0): (2, npy.read_array_header_1_0), (2, 0): (4, npy.read_array_header_2_0)}
         try:
             version = npy.read_magic(stream)
             if version not in readers:
                 raise ValueError(f"version {version}")
-            header = ArrayHeader(*readers[version](_bounded(stream) if version == (2, 0) else stream))
+            size, parsed = readers[version]
+            header = ArrayHeader(*parsed(_bounded(stream, size)))
             if min(header.shape, default=0) < 0:
                 raise ValueError(f"shape {header.shape}")
         except (ValueError, TokenError) as error:  # NumPy parses the header as Python text
-            raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({error})") from error
+            # What is no literal is named by its address.
+            what = "a header that is no dictionary" if "malformed node" in str(error) else error
+            raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({what})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
         if header.bytes == 0 and max(header.shape, default=0) > MOST_EMPTY:
