@@ -185,6 +185,17 @@ REDUCTIONS = [
             case("named-none", op, X, {"axes": ints(1)}, noop_with_empty_axes=1, opsets=(since,)),
         )
     ),
+    *(
+        form
+        for op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare")
+        for form in (
+            case("attribute", op, X, axes=[2, 3], opsets=(11, 17)),
+            case("attribute-dropped", op, X, axes=[-1, 1], keepdims=0, opsets=(11,)),
+            case("input", op, X, {"axes": ints(2, -1)}, opsets=(18, NEWEST)),
+            case("input-dropped", op, X, {"axes": ints(0)}, keepdims=0, opsets=(18,)),
+            case("all", op, X, opsets=(11, NEWEST)),
+        )
+    ),
 ]
 NORMALIZATION = [
     case("plain", "BatchNormalization", X, BN),

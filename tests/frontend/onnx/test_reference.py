@@ -122,6 +122,13 @@ def test_nothing_can_be_selected_from_no_elements(tmp_path: Path) -> None:
         load(proto, tmp_path)
 
 
+def test_a_log_sum_exp_neither_overflows_nor_is_nan(tmp_path: Path) -> None:
+    value = np.array([[90, 89], [-np.inf, -np.inf], [-np.inf, 3]], np.float32)
+    proto = one_op("ReduceLogSumExp", {"x": value}, {}, 13, 1, axes=[1], keepdims=0)
+    found = run(load(proto, tmp_path), {"x": value})["y0"]
+    np.testing.assert_allclose(found, [90 + np.log1p(np.exp(-1)), -np.inf, 3], rtol=1e-6)
+
+
 def test_empty_tensors_are_computed_or_refused_in_one_line(tmp_path: Path) -> None:
     computed = compared = 0
     for case in EMPTY:

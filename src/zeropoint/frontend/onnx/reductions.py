@@ -10,13 +10,27 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, i1
+from xdsl.dialects.builtin import AnyFloat, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of
-from zeropoint.ir.stablehlo import AddOp, AndOp, DivideOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    AddOp,
+    AndOp,
+    ConvertOp,
+    DivideOp,
+    ExponentialOp,
+    LogOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    OrOp,
+    SqrtOp,
+    SubtractOp,
+)
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 Convert = Callable[[OnnxNode, Builder], SSAValue]
 
@@ -127,3 +141,71 @@ reduce_sum = reduction(AddOp, _zero, 13)
 reduce_max = reduction(either_boolean(MaximumOp, OrOp), lowest, 18)
 reduce_min = reduction(either_boolean(MinimumOp, AndOp), highest, 18)
 reduce_prod = reduction(MultiplyOp, _one, 18)
+
+
+def transformed_sum(
+    before: Callable[[SSAValue, Builder], SSAValue], after: Callable[[SSAValue, Builder], SSAValue]
+) -> Convert:
+    """A converter to a sum of transformed elements, which is transformed. Without axes, elements are not summed."""
+
+    def convert(node: OnnxNode, build: Builder) -> SSAValue:
+        value = node.operand(0)
+        axes = _axes(node, value, 18)
+        return after(_summed(before(value, build), axes, node, build), build)
+
+    return convert
+
+
+def _summed(value: SSAValue, axes: Sequence[int], node: OnnxNode, build: Builder) -> SSAValue:
+    """The sum over `axes`, which are kept with size 1 unless the node drops them."""
+    if not axes:
+        return value
+    total = build.reduce(value, axes, 0)
+    return build.reshape(total, kept_shape(value, axes)) if node.integer("keepdims", 1) else total
+
+
+def _same(value: SSAValue, build: Builder) -> SSAValue:
+    return value
+
+
+def _square(value: SSAValue, build: Builder) -> SSAValue:
+    return build.insert(MultiplyOp(value, value))
+
+
+def _in_floats(op: Callable[[SSAValue], Operation]) -> Callable[[SSAValue, Builder], SSAValue]:
+    """A function of floats; integers are converted to f64 and back."""
+
+    def apply(value: SSAValue, build: Builder) -> SSAValue:
+        element = element_of(value)
+        if isinstance(element, AnyFloat):
+            return build.insert(op(value))
+        wide = build.insert(ConvertOp(value, with_element(value, f64)))
+        return build.insert(ConvertOp(build.insert(op(wide)), value.type))
+
+    return apply
+
+
+def reduce_log_sum_exp(node: OnnxNode, build: Builder) -> SSAValue:
+    """`ReduceLogSumExp`: the greatest element, plus the logarithm of the sum of exponentials of the differences.
+
+    Without axes, elements stay as they are. If all elements are -inf, or there are none, the result is -inf.
+    """
+    value = node.operand(0)
+    demand_floats(value)
+    axes = _axes(node, value, 18)
+    if not axes:
+        return value
+    greatest = build.reduce(value, axes, -np.inf, MaximumOp)
+    # Finite, so that the difference of -inf and -inf is not NaN.
+    least = build.splat(float(np.finfo(element_dtype(element_of(value))).min), greatest)
+    greatest = build.reshape(build.insert(MaximumOp(greatest, least)), kept_shape(value, axes))
+    spread = build.broadcast(greatest, value.type, list(range(len(shape_of(value)))))
+    powers = build.insert(ExponentialOp(build.insert(SubtractOp(value, spread))))
+    total = _summed(powers, axes, node, build)
+    return build.insert(AddOp(build.insert(LogOp(total)), build.reshape(greatest, list(shape_of(total)))))
+
+
+reduce_l1 = transformed_sum(lambda value, build: build.insert(AbsOp(value)), _same)
+reduce_l2 = transformed_sum(_square, _in_floats(SqrtOp))
+reduce_sum_square = transformed_sum(_square, _same)
+reduce_log_sum = transformed_sum(_same, _in_floats(LogOp))
