@@ -196,6 +196,8 @@ def reduce_log_sum_exp(node: OnnxNode, build: Builder) -> SSAValue:
     if not axes:
         return value
     greatest = build.reduce(value, axes, -np.inf, MaximumOp)
+    if 0 in (shape_of(value)[axis] for axis in axes):
+        return build.reshape(greatest, kept_shape(value, axes)) if node.integer("keepdims", 1) else greatest
     # Finite, so that the difference of -inf and -inf is not NaN.
     least = build.splat(float(np.finfo(element_dtype(element_of(value))).min), greatest)
     greatest = build.reshape(build.insert(MaximumOp(greatest, least)), kept_shape(value, axes))
