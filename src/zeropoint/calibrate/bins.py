@@ -8,6 +8,9 @@ import numpy as np
 
 from zeropoint.ir.tensors import Array
 
+BINS = 1 << 16
+"""The greatest number of bins."""
+
 
 def _none(dtype: type[np.generic]) -> Array:
     return np.zeros(0, dtype)
@@ -26,9 +29,12 @@ class Bins:
     def add(self, filled: Array, counts: Array) -> None:
         """Add counts above 0 to bins, given by their indices, ascending, each once."""
         filled = filled.astype(np.uint16)
-        positions = np.searchsorted(self.filled, filled)
-        known = positions < len(self.filled)
-        known[known] = self.filled[positions[known]] == filled[known]
+        # A table of all bins, of which only the entries of these two are set: faster than a search for each bin.
+        place = np.empty(BINS, np.int32)
+        place[filled] = -1
+        place[self.filled] = np.arange(len(self.filled), dtype=np.int32)
+        positions = place[filled]
+        known = positions >= 0
         if not known.all():
             # A sort of u16 is a radix sort, which is quicker than a union by hashes.
             bins = np.sort(np.concatenate([self.filled, filled[~known]]), kind="stable")
