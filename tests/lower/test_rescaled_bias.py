@@ -9,6 +9,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_program
+from zeropoint.quant_passes.errors import LoweringError
 
 X, Y = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i8:f32, 2.0:-1>"
 LAYER = ("!quant.uniform<i8:f32, 0.25>", "!quant.uniform<i32:f32, 0.125>")
@@ -66,3 +67,10 @@ def test_the_folded_bias_is_the_rounded_one_less_the_correction() -> None:
     (added,) = [each for each in lowered.entry.ops if each.name == "stablehlo.add"]
     bias = lowered.weights.array(added.operands[1].owner.operands[0].owner.value)
     assert bias.tolist() == [240 - 3 * 122, -17 - 3 * 10]  # 100 * 0.3 / 0.125 and -7 * 0.3 / 0.125 = -16.8
+
+
+def test_a_bias_per_channel_at_another_scale_is_refused_by_profiles_that_do_not_requantize_it() -> None:
+    text = program(*BIASES["per channel"], constant=True).replace('"fixed32"', '"tosa-double"')
+    sentence = r"stablehlo.add: found per-channel operands .* under profile 'tosa-double'.*Under fixed16 and fixed32"
+    with pytest.raises(LoweringError, match=sentence):
+        integer_program(parse_program(text))

@@ -164,7 +164,9 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         return _rescaled_sum(lowering, op, result)
     if any(t.is_per_channel for t in (lhs, rhs, result)):
         raise LoweringError(
-            f"{describe(op)}: found per-channel operands, expected i32 sums at one scale and zero point 0"
+            f"{describe(op)}: found per-channel operands {lhs} and {rhs} under profile '{lowering.profile.name}', "
+            f"expected i32 sums at one scale and zero point 0; give both the type of the result. "
+            f"Under fixed16 and fixed32, an i32 operand may have another scale, and is requantized"
         )
     if widest(op) > 16:
         return lower_in_float(lowering, op, WIDE)
