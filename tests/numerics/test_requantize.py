@@ -436,3 +436,23 @@ class TestShapes:
     def test_the_result_has_the_dtype_asked_for(self):
         found = requantize(np.int32(8), Multiplier.of(0.5, R.FIXED32, 8), 0, 0, 127, dtype=np.uint8)
         assert found.dtype == np.uint8
+
+
+STATED = {(R.FIXED16, 8): Fraction(1, 2) + Fraction(3, 128), (R.FIXED32, 8): Fraction(5001, 10000)}
+STATED[R.FIXED32, 16] = STATED[R.FIXED32, 8]
+
+
+@pytest.mark.parametrize(("behaviour", "width"), STATED)
+def test_results_are_as_near_as_the_docs_state(behaviour: RequantizeBehaviour, width: int) -> None:
+    """Of products m * acc inside the storage; the multipliers that 15 bits hold worst are among them."""
+    rng, half = np.random.default_rng(0), 1 << (width - 1)
+    exponents = [*rng.uniform(-20, 0, 60), *(np.log2((2**14 + 0.5) / 2**15) - np.arange(9))]
+    greatest = Fraction(0)
+    for m in [float(2.0**e) for e in exponents]:
+        multiplier = Multiplier.of(m, behaviour, width)
+        acc = (rng.uniform(0, 2 * half - 1, 300) / m).astype(np.int64)
+        found = requantize(acc.clip(0, 2**31 - 1).astype(np.int32), multiplier, -half, -half, half - 1)
+        exact = [min(a * Fraction(m) - half, Fraction(half - 1)) for a in acc.clip(0, 2**31 - 1).tolist()]
+        errors = [abs(n - e) for n, e in zip(found.tolist(), exact, strict=True)]
+        greatest = max(greatest, *errors)
+    assert Fraction(2, 5) < greatest <= STATED[behaviour, width]
