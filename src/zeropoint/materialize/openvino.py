@@ -32,6 +32,7 @@ from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.numerics.affine import whole_range
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, rescaling
 
 REASON = "OpenVINO's kernel computes in floats"
@@ -58,7 +59,11 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
             real = _with_bias(run, other)
     result = _requantized(run, real, RangeFactors.of(kernel.output_type.affine))
     limited = bounded(kernel, result)
-    if limited is result and kernel.region.logical_kernel.data in CONVOLUTIONS:
+    if (
+        limited is result
+        and kernel.output_type.storage.is_full_range
+        and kernel.region.logical_kernel.data in CONVOLUTIONS
+    ):
         kernel.unrounded[result] = real
     return limited
 
@@ -169,8 +174,8 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
         return value
     run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, wanted.affine)
     steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
-    levels = wanted.storage.maximum - wanted.storage.minimum
-    return run.rounded(_clamped(run, steps, 0, levels), wanted.zero_point - wanted.storage.minimum)
+    first, last = whole_range(wanted.storage.minimum, wanted.storage.maximum)
+    return run.rounded(_clamped(run, steps, 0, last - first), wanted.zero_point - first)
 
 
 def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:

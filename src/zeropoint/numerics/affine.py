@@ -39,7 +39,8 @@ class QuantizeBehaviour(StrEnum):
     RNE_BY_RANGE = "rne-by-range"
     """clamp(rne(x * k - low * k) + min): OpenVINO. low = (min - zp) * s, k = (max - min) / ((max - zp) * s - low).
 
-    In f32 at least, because the ends of the range may overflow narrower types.
+    min and max are those of the whole 8- or 16-bit type, whose part the storage may be (`whole_range`). The steps are
+    in f32 at least, because the ends of the range may overflow narrower types.
     """
 
     @property
@@ -135,10 +136,21 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
     return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
 
 
+WHOLE = ((0, 255), (-128, 127), (0, 65535), (-32768, 32767))
+
+
+def whole_range(storage_min: int, storage_max: int) -> tuple[int, int]:
+    """The range of the least of u8, i8, u16, i16 that has these integers; wider ones are their own."""
+    return next(
+        ((low, high) for low, high in WHOLE if low <= storage_min <= storage_max <= high), (storage_min, storage_max)
+    )
+
+
 def range_factors(scales: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> tuple[AnyArray, AnyArray]:
     """k and -low * k of `RNE_BY_RANGE`, each step in the type of the scales."""
-    low, high = ((end - zeros).astype(scales.dtype) * scales for end in (storage_min, storage_max))
-    k = np.asarray(storage_max - storage_min, scales.dtype) / (high - low)
+    first, last = whole_range(storage_min, storage_max)
+    low, high = ((end - zeros).astype(scales.dtype) * scales for end in (first, last))
+    k = np.asarray(last - first, scales.dtype) / (high - low)
     return np.asarray(k), np.asarray(-low * k)
 
 
@@ -147,7 +159,8 @@ def _rounded_in_range(
 ) -> AnyArray:
     """The stored integers, not clamped yet, minus the zero point."""
     k, shift = range_factors(scales, zeros, storage_min, storage_max)
-    return np.asarray(round_half_even(reals * k + shift) + (storage_min - zeros).astype(reals.dtype))
+    first, _ = whole_range(storage_min, storage_max)
+    return np.asarray(round_half_even(reals * k + shift) + (first - zeros).astype(reals.dtype))
 
 
 def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:

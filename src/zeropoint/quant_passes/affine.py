@@ -30,7 +30,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.affine import QuantizeBehaviour, whole_range
 from zeropoint.quant_passes.emitter import ElementwiseEmitter
 
 
@@ -154,23 +154,23 @@ def _quantized_by_range(
 ) -> SSAValue:
     """`RNE_BY_RANGE`: the steps above the least number of the range, in f32 or f64, clamped, plus the least integer."""
     emit, storage = ops.emitter, parameters.quantized.storage
+    whole = whole_range(storage.minimum, storage.maximum)
     wide = parameters.expressed if parameters.expressed in (f32, f64) else f32
     value, scale = (x if x.type == wide else emit.value(ExtFOp(x, wide)) for x in (value, parameters.scale))
-    ends = [emit.real(float(end), wide) for end in storage.range]
+    ends = [emit.real(float(end), wide) for end in whole]
     zero = emit.real(0.0, wide)
     if parameters.zero_point is not None:
         zero = ops.to_float(parameters.zero_point, wide, parameters.is_signed)
         ends = [emit.value(SubfOp(end, zero)) for end in ends]
     low, high = (emit.value(MulfOp(end, scale)) for end in ends)
-    levels = float(storage.maximum - storage.minimum)
-    factor = emit.value(DivfOp(emit.real(levels, wide), emit.value(SubfOp(high, low))))
+    factor = emit.value(DivfOp(emit.real(float(whole[1] - whole[0]), wide), emit.value(SubfOp(high, low))))
     steps = emit.value(SubfOp(emit.value(MulfOp(value, factor)), emit.value(MulfOp(low, factor))))
     rounded = emit.value(RoundEvenOp(steps))
     if exact == f64 and wide != f64:
         rounded, zero = emit.value(ExtFOp(rounded, f64)), emit.value(ExtFOp(zero, f64))
     kind = cast("AnyFloat", rounded.type)
-    least = emit.real(float(storage.minimum), kind)
-    bounds = emit.real(0.0, kind), emit.real(levels, kind)
+    least = emit.real(float(whole[0]), kind)
+    bounds = [emit.real(float(end - whole[0]), kind) for end in storage.range]
     inside = _clamped(ops, rounded, emit.value(SubfOp(zero, least)), *bounds)
     return ops.to_integer(emit.value(AddfOp(inside, least)), parameters.integer, parameters.is_signed)
 

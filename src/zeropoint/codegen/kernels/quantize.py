@@ -18,7 +18,7 @@ from zeropoint.codegen.kernels.scalars import bounded, converted
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, lanes, like
-from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.affine import QuantizeBehaviour, whole_range
 
 MAGIC = 3 * 2.0**22
 MAGIC_BITS = 0x4B400000
@@ -71,7 +71,8 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
         steps = f.intrinsic("roundeven", f.binary("fadd", real, constant(x.type, by.shift)))
         rounded = _widened(f, steps, by)
-        rounded = f.binary("fadd", rounded, constant(rounded.type, float(by.low)))
+        first, _ = whole_range(by.low, by.high)
+        rounded = f.binary("fadd", rounded, constant(rounded.type, float(first)))
     elif by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = f.intrinsic("roundeven", f.binary("fadd", real, zero))
         # In f64 if f32 cannot hold the bounds: 2^31 - 1 would become 2^31, and its conversion to i32 is poison.
