@@ -72,6 +72,8 @@ FORMS = {
     "2 bits, blocks": ((3, 32, 8), "i2", 16, False),
     "unsigned, 4 bits": ((2, 64, 17), "u4", 64, False),
     "unsigned, 8 bits with zero points": ((2, 64, 5), "u8z", 32, False),
+    "many rows, several blocks in a panel": ((29, 192, 70), "i4z", 16, False),
+    "many rows, several panels of one scale": ((25, 384, 66), "i4", None, False),
 }
 
 
@@ -113,11 +115,12 @@ def test_weights_stay_packed_in_memory() -> None:
     assert len(native.graph.weights) == 256 * 64 // 2 + 256 // 32 * 64 * 4 + 64 * 4
 
 
-def test_the_tail_joins_the_kernel() -> None:
-    """A residual, and bounds behind it."""
-    tail = "%u = stablehlo.add %y, %z : tensor<3x20xf32>\n%t = stablehlo.maximum %u, %z"
-    built = program((3, 64, 20), "i4", 32, tail=tail)
-    x, z = RANDOM.normal(size=(3, 64)).astype(np.float32), RANDOM.normal(size=(3, 20)).astype(np.float32)
+@pytest.mark.parametrize("rows", [3, 50])
+def test_the_tail_joins_the_kernel(rows: int) -> None:
+    """A residual, and bounds behind it; of many rows, the output holds sums meanwhile."""
+    tail = f"%u = stablehlo.add %y, %z : tensor<{rows}x20xf32>\n%t = stablehlo.maximum %u, %z"
+    built = program((rows, 64, 20), "i4", 32, tail=tail)
+    x, z = RANDOM.normal(size=(rows, 64)).astype(np.float32), RANDOM.normal(size=(rows, 20)).astype(np.float32)
     np.testing.assert_array_equal(
         NativeProgram(built, guarded=True).run_values([x, z])[0], Interpreter(built).run_values([x, z])[0]
     )

@@ -136,6 +136,9 @@ class _Emitter:
         def every(work: Work) -> None:
             f.loop(low, high, 1, lambda index, _: self._at_tile(index, count, weights, channel, pixels, work))
 
+        if shape.paneled:
+            assert isinstance(shape.arithmetic, PackedFloats)
+            return self._panels(shape.arithmetic, count, weights, every)
         if blocks == 1:
             return every(partial(self._tile, count, weights))
         each = len(self.starts) // blocks
@@ -241,6 +244,66 @@ class _Emitter:
 
         starts = arithmetic.starts(f, isa, parameters, count) * tile.pixels
         self._finished(count, weights, tile, f.loop(0, arithmetic.count, 1, block, starts, entered=True))
+
+    def _panels(self, arithmetic: PackedFloats, count: int, weights: Value, every: Callable[[Work], None]) -> None:
+        """Compute tiles from weights that are dequantized once for all of them, a panel of terms at a time."""
+        f, isa, parameters = self.f, self.isa, self._parameters(weights, count)
+        terms, scaled = arithmetic.panel(self.shape.steps, count * isa.bytes)
+        panel = f.scratch(terms * count * isa.bytes)
+        every(partial(self._begin, count, weights))
+
+        def one(index: Value, _: list[Value]) -> None:
+            first = f.mul(index, terms)
+
+            def part(number: Value, _: list[Value]) -> None:
+                # Terms that share their scales.
+                start = f.add(first, f.mul(number, scaled))
+                block = f.binary("udiv", start, i64(self.shape.steps // arithmetic.count))
+                scales = arithmetic.block(f, isa, parameters, count, block)
+                to = f.at(panel, f.mul(number, scaled * count * isa.bytes))
+                words = f.at(weights, f.mul(f.binary("udiv", start, i64(arithmetic.packed)), count * isa.bytes))
+                self._unpack(arithmetic, count, words, to, scaled // arithmetic.packed, scales)
+
+            f.loop(0, terms // scaled, 1, part, entered=True)
+            every(partial(self._continue_panel, count, panel, first, terms))
+
+        f.loop(0, self.shape.steps // terms, 1, one, entered=True)
+        every(partial(self._end, count, weights))
+
+    def _unpack(
+        self,
+        arithmetic: PackedFloats,
+        count: int,
+        words: Value,
+        to: Value,
+        number: int,
+        scales: list[tuple[Value, Value | None]],
+    ) -> None:
+        """Dequantize `number` words of each of `count` vectors."""
+        f, isa, packed = self.f, self.isa, arithmetic.packed
+
+        def word(index: Value, _: list[Value]) -> None:
+            here = f.at(words, f.mul(index, count * isa.bytes))
+            there = f.at(to, f.mul(index, packed * count * isa.bytes))
+            held = [f.load(isa.i32, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
+            for term in range(packed):
+                for n in range(count):
+                    made = arithmetic.weights(f, isa, held[n], term, *scales[n])
+                    f.store(made, there, (term * count + n) * isa.bytes)
+
+        f.loop(0, number, 1, word, entered=True)
+
+    def _continue_panel(self, count: int, panel: Value, first: Value, terms: int, tile: Tile) -> None:
+        """Accumulate the terms of a panel, the first of which is `first`, in a tile."""
+        f, each = self.f, divisor(terms, 4, 16)
+        base = f.at(tile.source, f.mul(first, 4))
+
+        def chunk(index: Value, sums: list[Value]) -> list[Value]:
+            source = f.at(base, f.mul(index, 4 * each))
+            here = f.at(panel, f.mul(index, each * count * self.isa.bytes))
+            return self._chunk(tile.pixels, count, source, here, sums, range(0, 4 * each, 4))
+
+        self._hold(count, tile, f.loop(0, terms // each, 1, chunk, self._held(count, tile), entered=True))
 
     def _products(
         self, arithmetic: PackedFloats, tile: Tile, source: Value, offset: int, vectors: list[Value], sums: list[Value]

@@ -30,6 +30,8 @@ UNPACKED = 2
 """Cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
 """Bytes of weights in a block of steps."""
+MANY = 24
+"""Pixels from which packed weights are dequantized to memory, a panel at a time, for all tiles of pixels."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class ContractionShape:
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
         """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
-        total, unpacked = 0.0, UNPACKED if self.arithmetic.packed > 1 else 0
+        total, unpacked = 0.0, UNPACKED if self.arithmetic.packed > 1 and not self.paneled else 0
         for part in columns.parts:
             # Bytes of one step of the group.
             weights = part.size * isa.bytes / self.arithmetic.packed
@@ -97,6 +99,11 @@ class ContractionShape:
                 step += unpacked * part.size
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
+
+    @property
+    def paneled(self) -> bool:
+        """Whether packed weights are dequantized to memory in panels, between which the output holds accumulators."""
+        return self.arithmetic.packed > 1 and len(self.runs) == 1 and self.rows * self.width >= MANY
 
     def blocks(self, isa: InstructionSet, count: int) -> int:
         """Number of blocks of steps, so that a block's weights stay in L1; accumulators are kept in the output.
@@ -117,7 +124,7 @@ class ContractionShape:
 
     def is_blocked(self, isa: InstructionSet) -> bool:
         """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
-        return any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
+        return self.paneled or any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
     def chunks(self) -> int:
         """Number of iterations of the loop over steps."""
@@ -128,7 +135,7 @@ class ContractionShape:
         """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
         # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input; of packed
         # weights, also the words and the scales.
-        held = 3 * count if self.arithmetic.packed > 1 else count
+        held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
         return balanced(self.width, max(1, min(14, (isa.registers - held - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:

@@ -23,6 +23,8 @@ from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 
 WORD = 32
 """Bits of a word of packed weights."""
+PANEL = 16 << 10
+"""Bytes of dequantized weights that stay in the L1 cache beside the tiles."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,15 @@ class PackedFloats:
         if not self.points:
             return [(scale, None) for scale in scales]
         return [(s, f.load(type_, here, (count + n) * isa.bytes, align=isa.bytes)) for n, s in enumerate(scales)]
+
+    def panel(self, terms: int, vector_bytes: int) -> tuple[int, int]:
+        """The terms of a panel, of `vector_bytes` each, out of `terms`; and how many of these share their scales."""
+        each, most = terms // self.count, max(PANEL // vector_bytes, self.packed)
+        if each <= most:
+            return each * max(n for n in range(1, most // each + 1) if self.count % n == 0), each
+        words = each // self.packed
+        scaled = self.packed * max(n for n in range(1, most // self.packed + 1) if words % n == 0)
+        return scaled, scaled
 
     def weights(
         self, f: Function, isa: InstructionSet, words: Value, term: int, scale: Value, point: Value | None
