@@ -30,6 +30,7 @@ from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import element_dtype
+from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_io, integer_program
 from zeropoint.lower.context import LoweringError
 from zeropoint.materialize import express_accumulators, materialize
@@ -140,6 +141,32 @@ def test_random_networks_with_floats_between_integers(
         for sample in case.samples
     ]
     assert_native_is_exact(program, samples, isa, threads=(1, 3))
+
+
+LINE = """
+func.func @main(%x: tensor<1x4x9xf32> {zeropoint.name = "x"}) -> (tensor<1x1x2xf32> {zeropoint.name = "y"}) {
+  %w = stablehlo.constant dense<0.25> : tensor<1x9x2xf32>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
+    window = {stride = [1], pad = [[0, 0]], rhs_dilate = [1]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x9xf32>, tensor<1x9x2xf32>) -> tensor<1x4x2xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %r = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [1]
+    : (tensor<1x4x2xf32>, tensor<f32>) -> tensor<1x2xf32>
+  %s = stablehlo.reshape %r : (tensor<1x2xf32>) -> tensor<1x1x2xf32>
+  %n = stablehlo.constant dense<4.0> : tensor<1x1x2xf32>
+  %d = stablehlo.divide %s, %n : tensor<1x1x2xf32>
+  return %d : tensor<1x1x2xf32>
+}
+"""
+"""The mean along a line, whose dimension is kept."""
+
+
+def test_a_mean_along_a_line_that_keeps_its_dimension() -> None:
+    random = np.random.default_rng(0)
+    samples = [{"x": random.normal(size=(1, 4, 9)).astype(np.float32)} for _ in range(4)]
+    program = integer_program(quantized(parse_program(LINE), samples))
+    assert_native_is_exact(program, samples, HERE[0], threads=(1, 3))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

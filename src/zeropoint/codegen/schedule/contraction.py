@@ -86,8 +86,8 @@ class _Contraction:
     def pool(self, pool: Pool, source: View, target: View) -> None:
         """Append the steps of a window sum, as a depthwise convolution whose weights are 1."""
         channels = self.values.image(source)[1]
-        if len(target.shape) != 4:  # reduced to (N, C)
-            n, c = target.shape
+        if len(target.shape) != 4:  # reduced to (N, C), or of a line with a dimension of 1 kept
+            n, c = target.shape[0], channels
             first = self.values.channel == 1
             strides = (target.strides[0], 1, 0, 0) if first else (target.strides[0], 0, 0, 1)
             target = replace(target, shape=(n, c, 1, 1) if first else (n, 1, 1, c), strides=strides)
