@@ -33,13 +33,13 @@ func.func @main(%x: tensor<1x4x4x4xi8>) -> tensor<1x8x5x5xi32> {
   %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
   %w = stablehlo.constant dense<3> : tensor<8x4x1x1xi8>
   %acc = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {pad = [[1, 0], [0, 1]], stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x4x4x4xi8>, tensor<8x4x1x1xi8>) -> tensor<1x8x5x5xi32>
-  %n = stablehlo.constant dense<7> : tensor<1xi32>
-  %y = "fxpmath.requantize"(%acc, %m, %n) <{behaviour = "fixed16", zero_point = 0 : i64, storage_min = -128 : i64, storage_max = 127 : i64}> : (tensor<1x8x5x5xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x5x5xi8>
-  return %y : tensor<1x8x5x5xi8>
+  %n = stablehlo.constant dense<40> : tensor<1xi32>
+  %y = "fxpmath.requantize"(%acc, %m, %n) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -2147483648 : i64, storage_max = 2147483647 : i64}> : (tensor<1x8x5x5xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x5x5xi32>
+  return %y : tensor<1x8x5x5xi32>
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[P:.*]] = stablehlo.pad %x, %{{.*}}, low = [0, 0, 1, 0], high = [0, 0, 0, 1]
-// CHECK-NEXT:  "native.kernel"(%[[P]], %m) <{declined = ["requantize: fxpmath.requantize: found a multiplier that is computed, expected a constant"], kind = "nest"
+// CHECK-NEXT:  "native.kernel"(%[[P]]) <{declined = ["requantize: fxpmath.requantize: found a result of i32, expected i8 or i16"], kind = "nest"
 // CHECK:         stablehlo.convolution({{.*}}window = {stride = [1, 1]}
 // CHECK:         fxpmath.requantize
 

@@ -40,7 +40,8 @@ class QuantizeBehaviour(StrEnum):
     """clamp(rne(x * k - low * k) + min): OpenVINO. low = (min - zp) * s, k = (max - min) / ((max - zp) * s - low).
 
     min and max are those of the whole 8- or 16-bit type, whose part the storage may be (`whole_range`). The steps are
-    in f32 at least, because the ends of the range may overflow narrower types.
+    in f32 at least, because the ends of the range may overflow narrower types. The scale is rounded to the expressed
+    type first.
     """
 
     @property
@@ -94,12 +95,15 @@ def quantize(
     if storage_min > storage_max:
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
     rule = _RULES[QuantizeBehaviour(behaviour)]
-    expressed = np.promote_types(expressed, np.float32) if rule.by_range else np.dtype(expressed)
+    expressed = np.dtype(expressed)
     zeros = np.asarray(zero_point, dtype=np.int64)
     # Overflow to infinity is intended: it is clamped. 0 / 0 (if `expressed` rounds the scale to 0) is NaN: zero_point.
     with np.errstate(all="ignore"):
         reals = np.asarray(x).astype(expressed, copy=False)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
+    if rule.by_range:
+        wide = np.promote_types(expressed, np.float32)
+        reals, scales = reals.astype(wide, copy=False), scales.astype(wide)
     shape = np.broadcast_shapes(reals.shape, scales.shape, zeros.shape)
     result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
     whole = (reals.shape == shape, *(p.ndim in (0, len(shape)) for p in (scales, zeros)))

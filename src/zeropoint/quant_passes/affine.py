@@ -170,7 +170,7 @@ def _quantized_by_range(
         rounded, zero = emit.value(ExtFOp(rounded, f64)), emit.value(ExtFOp(zero, f64))
     kind = cast("AnyFloat", rounded.type)
     least = emit.real(float(whole[0]), kind)
-    bounds = [emit.real(float(end - whole[0]), kind) for end in storage.range]
+    bounds = [emit.real(float(end - whole[0]), kind) for end in (storage.minimum, storage.maximum)]
     inside = _clamped(ops, rounded, emit.value(SubfOp(zero, least)), *bounds)
     return ops.to_integer(emit.value(AddfOp(inside, least)), parameters.integer, parameters.is_signed)
 
