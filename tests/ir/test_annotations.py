@@ -91,9 +91,9 @@ def test_a_dot_form_is_for_8_bit_numbers(element: str, result: str, message: str
 
 def test_a_dot_form_is_for_contractions() -> None:
     text = """func.func @main(%x: tensor<8xi8>) -> tensor<8xi8> {
-      %0 = stablehlo.add %x, %x {zeropoint.dot_form = "u8s8_quads"} : tensor<8xi8>
+      %0 = stablehlo.add %x, %x {ATTRIBUTE} : tensor<8xi8>
       return %0 : tensor<8xi8>
-    }"""
+    }""".replace("ATTRIBUTE", 'zeropoint.dot_form = "u8s8_quads"')
     with pytest.raises(InvalidProgram, match=r"'zeropoint\.dot_form' is for dot_general and convolution"):
         parse_program(text)
 
