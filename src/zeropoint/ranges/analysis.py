@@ -24,7 +24,7 @@ from zeropoint.ranges.interval import Interval
 Rule = Callable[["Ranges", Any], Interval]
 
 
-def type_range(element: Attribute) -> Interval:
+def type_interval(element: Attribute) -> Interval:
     """All integers of a type; 0 and 1 for booleans. 0 for other types, whose ranges are never used."""
     if isinstance(element, UniformQuantizedType):
         return Interval.of(element.storage.minimum, element.storage.maximum)
@@ -92,7 +92,7 @@ class Ranges:
 
     def _found(self, value: SSAValue) -> Interval:
         element = element_of(value)
-        whole = type_range(element)
+        whole = type_interval(element)
         if isinstance(element, UniformQuantizedType):
             return whole  # rules know nothing of zero points
         rule = self.rules.get(type(value.op)) if isinstance(value, OpResult) and len(value.op.results) == 1 else None

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.control import control_ranges
 from zeropoint.ranges.interval import Interval
 
@@ -45,7 +45,7 @@ def bodies(ranges: Ranges, op: Operation) -> Iterator[Block]:
     elif type(op) in COMBINING:
         region = COMBINING[type(op)](op)
         if len(op.results) > 1 or body_op(region) not in RULED:
-            yield _with(ranges, region.block, [type_range(element_of(value)) for value in region.block.args])
+            yield _with(ranges, region.block, [type_interval(element_of(value)) for value in region.block.args])
 
 
 def _with(ranges: Ranges, block: Block, arguments: list[Interval]) -> Block:

@@ -19,7 +19,7 @@ from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_c
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.arrays import IntArray
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import Interval, product
 
 
@@ -135,7 +135,7 @@ def reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Interval
 
 def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sums:
     """The complete and the partial sums (or maxima, minima), including the initial value."""
-    name, whole = combined(op), type_range(element_of(op.results[0]))
+    name, whole = combined(op), type_interval(element_of(op.results[0]))
     if name not in ("add", "maximum", "minimum"):
         return Sums(whole, whole)
     start, each = ranges.of(op.init_values[0]).hull, ranges.of(op.inputs[0])

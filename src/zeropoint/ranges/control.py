@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.tensors import element_of
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import Interval, joined
 
 JOINS = 3
@@ -145,7 +145,7 @@ def _grown(before: Interval, after: Interval, value: SSAValue, *, widen: bool) -
         return before
     if not widen:
         return both
-    whole = type_range(element_of(value))
+    whole = type_interval(element_of(value))
     low = before.least if before.least <= after.least else whole.least
     high = before.greatest if before.greatest >= after.greatest else whole.greatest
     return Interval.of(low, high)

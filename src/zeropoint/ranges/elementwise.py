@@ -13,7 +13,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.storage import half_range
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
 
@@ -102,7 +102,7 @@ def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
     """
     x, amounts, dtype = ranges.of(op.lhs), ranges.of(op.rhs).hull, element_dtype(element_of(op.result))
     if not amounts.within(0, 62) or (dtype.kind == "u" and x.greatest >= half_range(8 * dtype.itemsize)):
-        return type_range(element_of(op.result))
+        return type_interval(element_of(op.result))
     ends = [x.mapped(lambda bounds, n=amount: bounds >> np.int64(n)) for amount in (amounts.least, amounts.greatest)]
     return joined(ends)
 
@@ -110,7 +110,7 @@ def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
 def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
     """lhs & rhs: from 0 to the upper bound of an operand that is not negative, the lesser one of two."""
     bounds = [found.greatest for found in map(ranges.of, op.operands) if found.least >= 0]
-    return Interval.of(0, min(bounds)) if bounds else type_range(element_of(op.result))
+    return Interval.of(0, min(bounds)) if bounds else type_interval(element_of(op.result))
 
 
 def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
@@ -118,7 +118,7 @@ def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
     type, which flips the sign, the shifted range; otherwise the range of the type.
     """
     x, y = (ranges.of(operand) for operand in op.operands)
-    whole = type_range(element_of(op.result))
+    whole = type_interval(element_of(op.result))
     if x.least >= 0 and y.least >= 0:
         return Interval.of(0, (1 << max(x.greatest, y.greatest).bit_length()) - 1)
     if y.hull.within(whole.least, whole.least) and x.least >= 0:
@@ -134,7 +134,7 @@ def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
     if y.least <= -1 <= y.greatest:
         return x.join(-x).with_zero()
     if y.least < 1 or not x.is_bounded:
-        return type_range(element_of(op.result))
+        return type_interval(element_of(op.result))
     return joined(
         [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // n)) for n in (y.least, y.greatest)]
     )
@@ -150,6 +150,6 @@ def power(ranges: Ranges, op: hlo.PowerOp) -> Interval:
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:
     """The range of the operand if it fits the new type; otherwise, and for float operands, the range of the type."""
-    source, whole = ranges.of(op.operand), type_range(element_of(op.result))
+    source, whole = ranges.of(op.operand), type_interval(element_of(op.result))
     exact = element_dtype(element_of(op.operand)).kind in "biu" and source.within(whole.least, whole.greatest)
     return source if exact else whole

@@ -14,7 +14,7 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.arrays import IntArray
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import LARGEST, Interval, joined, of_array
 
 
@@ -118,7 +118,7 @@ def either(ranges: Ranges, op: Any) -> Interval:
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
     """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that."""
     kind, made = element_of(op.input), element_of(op.result)
-    whole = type_range(made)
+    whole = type_interval(made)
     if not isinstance(kind, UniformQuantizedType) or not isinstance(made, IntegerType):
         return whole
     stored = Interval.of(kind.storage.minimum, kind.storage.maximum)

@@ -14,7 +14,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.stablehlo.channels import replica_groups
 from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import UNBOUNDED, Interval
 
 MOST_PROCESSES = 1 << 30
@@ -28,7 +28,7 @@ def scatter(ranges: Ranges, op: hlo.ScatterOp) -> Interval:
         return start + each.any_of(_positions(op))
     if body in (hlo.MaximumOp, hlo.MinimumOp):
         return start.join(each)
-    return type_range(element_of(op.results[0]))
+    return type_interval(element_of(op.results[0]))
 
 
 def _positions(op: hlo.ScatterOp) -> int:
@@ -47,7 +47,7 @@ def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
         return start + each.with_zero().any_of(_windows(op))
     if body in (hlo.MaximumOp, hlo.MinimumOp):
         return start.join(each)
-    return type_range(element_of(op.result))
+    return type_interval(element_of(op.result))
 
 
 def _windows(op: hlo.SelectAndScatterOp) -> int:
@@ -63,7 +63,7 @@ def over_processes(ranges: Ranges, op: hlo.AllReduceOp | hlo.ReduceScatterOp) ->
     body, each = body_op(op.computation), ranges.of(op.operands[0]).hull
     if body is hlo.AddOp:
         return each.with_zero().any_of(_processes(op))
-    return each if body in (hlo.MaximumOp, hlo.MinimumOp) else type_range(element_of(op.results[0]))
+    return each if body in (hlo.MaximumOp, hlo.MinimumOp) else type_interval(element_of(op.results[0]))
 
 
 def _processes(op: hlo.AllReduceOp | hlo.ReduceScatterOp) -> int:

@@ -78,7 +78,7 @@ class Storage:
     @property
     def range(self) -> tuple[int, int]:
         """The least and the greatest integer that the storage type holds."""
-        return (self.type.min, self.type.max) if self.spelling is None else type_range(self.spelling)
+        return (self.type.min, self.type.max) if self.spelling is None else storage_range(self.spelling)
 
     @property
     def is_full_range(self) -> bool:
@@ -138,7 +138,7 @@ def type_is_signed(found: Attribute) -> bool:
     return signedness_of(stored_type(found)) is not Signedness.UNSIGNED
 
 
-def type_range(found: Attribute) -> tuple[int, int]:
+def storage_range(found: Attribute) -> tuple[int, int]:
     """The least and greatest integer of a storage type; for a quantile type, its bounds if it has any."""
     if isinstance(found, QuantileType) and found.data.bounds is not None:
         return found.data.bounds
@@ -155,5 +155,5 @@ def storage_of(found: Attribute) -> Storage:
     Raises ValueError for another width.
     """
     storage_type = StorageType(type_is_signed(found), type_width(found))
-    minimum, maximum = type_range(found)
+    minimum, maximum = storage_range(found)
     return Storage(storage_type, minimum, maximum, None if signedness_of(found) is Signedness.SIGNLESS else found)
