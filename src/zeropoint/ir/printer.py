@@ -9,7 +9,6 @@ from typing import IO, Any, cast
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ComplexType,
     DenseIntOrFPElementsAttr,
     LocationAttr,
 )
@@ -19,7 +18,7 @@ from xdsl.printer import Printer
 
 from zeropoint.ir.floats import FORMATS, format_float
 from zeropoint.ir.locations import is_given
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, real_element
 from zeropoint.ir.value_names import Names, value_identifier
 from zeropoint.ir.weights import inline_array
 
@@ -100,7 +99,7 @@ class ProgramPrinter(Printer):
         """Print an attribute."""
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
-            part = _part_type(dense.get_element_type())
+            part = real_element(dense.get_element_type())
             if type(part) in FORMATS and FORMATS[type(part)].dtype is not None:
                 self._print_dense_floats(dense, cast("AnyFloat", part))
                 return
@@ -120,13 +119,6 @@ class ProgramPrinter(Printer):
             text = _nested_text(array, element_type)
         self.print_string(f"dense<{text}> : ")
         self.print_attribute(attribute.get_type())
-
-
-def _part_type(element_type: Attribute) -> Attribute:
-    """The element type of a complex type; any other type is returned as it is."""
-    return (
-        cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
-    )
 
 
 def _has_argument_locations(function: FuncOp) -> bool:

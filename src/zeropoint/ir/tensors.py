@@ -109,6 +109,13 @@ def element_of(value: SSAValue | Attribute) -> Attribute:
     return tensor_of(value).element_type
 
 
+def real_element(element_type: Attribute) -> Attribute:
+    """The element type of a complex type; a real type itself."""
+    return (
+        cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
+    )
+
+
 def with_element(value: SSAValue | Attribute, element_type: Attribute) -> TensorType[Attribute]:
     """The same shape with another element type."""
     return TensorType(element_type, shape_of(value))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import (
@@ -152,13 +152,6 @@ def _quantized_kind(element: UniformQuantizedType, shape: Sequence[int]) -> Elem
         return ElementKind.PER_TENSOR
     fits = axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(element.data.scales))
     return ElementKind.PER_AXIS if fits else None
-
-
-def real_element(element_type: Attribute) -> Attribute:
-    """The element type of a complex type; a real type itself."""
-    return (
-        cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
-    )
 
 
 def quantized(value: Attribute) -> UniformQuantizedType | None:

@@ -24,7 +24,6 @@ from zeropoint.ir.stablehlo.elements import (
     TensorConstraint,
     check_inferred,
     compatible_shapes,
-    real_element,
 )
 from zeropoint.ir.stablehlo.quantization import check_add
 from zeropoint.ir.stablehlo.signatures import (
@@ -43,7 +42,7 @@ from zeropoint.ir.stablehlo.signatures import (
     same_shape,
     same_shape_and_base,
 )
-from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.ir.tensors import element_of, real_element, shape_of, with_element
 
 _SIGNED = TensorConstraint(
     (ElementKind.SIGNLESS_INTEGER, ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR)

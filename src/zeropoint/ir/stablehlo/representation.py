@@ -31,7 +31,6 @@ from zeropoint.ir.stablehlo.elements import (
     TensorConstraint,
     check_inferred,
     compatible_sizes,
-    real_element,
 )
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
 from zeropoint.ir.stablehlo.signatures import (
@@ -46,7 +45,7 @@ from zeropoint.ir.stablehlo.signatures import (
     same_shape,
     same_shape_and_base,
 )
-from zeropoint.ir.tensors import element_of, shape_of, tensor_of, with_element
+from zeropoint.ir.tensors import element_of, real_element, shape_of, tensor_of, with_element
 from zeropoint.numerics.rounding import INT32_MAX
 
 _PART = TensorConstraint((ElementKind.PART,))
