@@ -143,6 +143,39 @@ def test_unsupported_form_of_a_supported_op(
     assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
 
 
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "constants", "attributes", "message"),
+    [
+        ("MaxPool", {"x": (1, 2, 5)}, {}, {"kernel_shape": [2], "ceil_mode": 7}, "found ceil_mode 7, expected 0 or 1"),
+        ("MaxPool", {"x": (1, 2, 5)}, {}, {"kernel_shape": [2], "storage_order": 7}, "found storage_order 7, expec"),
+        ("ReduceSum", {"x": (1, 2, 5)}, {}, {"keepdims": 3}, "found keepdims 3, expected 0 or 1"),
+        ("ArgMax", {"x": (1, 2, 5)}, {}, {"select_last_index": -1}, "found select_last_index -1, expected 0 or 1"),
+        ("CumSum", {"x": (3,)}, {"a": np.array(0)}, {"exclusive": 4}, "found exclusive 4, expected 0 or 1"),
+        ("LSTM", {"x": (5, 2, 3)}, {"w": random(1, 4, 3), "r": random(1, 4, 1)}, {"hidden_size": 1, "layout": 5},
+         "found layout 5, expected 0 or 1"),
+        ("Gemm", {"a": (3, 5)}, {"b": random(5, 2)}, {"transA": 2}, "found transA 2, expected 0 or 1"),
+        ("Resize", {"x": (2, 3)}, {"": random(1), "s": random(2, low=1)}, {"keep_aspect_ratio_policy": "foo"},
+         "found keep_aspect_ratio_policy 'foo', expected one of: stretch, not_larger, not_smaller"),
+    ],
+)  # fmt: skip
+def test_values_of_attributes_that_onnx_does_not_define(
+    op_type: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, np.ndarray],
+    attributes: Mapping[str, Any],
+    message: str,
+    tmp_path: Path,
+) -> None:
+    proto = one_op(op_type, inputs, constants, opset=23, **attributes)
+    assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
+
+
+@pytest.mark.parametrize(("name", "expected"), [("is_causal", "0 or 1"), ("qk_matmul_output_mode", "0, 1, 2 or 3")])
+def test_integers_of_operators_with_a_body_that_onnx_does_not_define(name: str, expected: str, tmp_path: Path) -> None:
+    proto = one_op("Attention", {each: (1, 2, 3, 4) for each in "qkv"}, opset=23, **{name: 9})
+    assert message_of(proto, tmp_path) == f"'node' (Attention): found {name} 9, expected {expected}"
+
+
 @pytest.mark.parametrize("opset", [0, 99])
 def test_opset_out_of_range(opset: int, tmp_path: Path) -> None:
     newest = onnx.defs.onnx_opset_version()

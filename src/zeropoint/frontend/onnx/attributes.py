@@ -1,14 +1,16 @@
-"""Rejects attributes that a converter does not read, unless they have no effect.
+"""Rejects attributes that a converter does not read, unless they have no effect, and integers that have no meaning.
 
 An attribute has no effect if it has its default value, or if the table below lists it with the reason.
+Integers of which ONNX defines a few, such as the flags 0 and 1, are checked by name, whatever reads them: a converter,
+the body of an ONNX function, or the evaluation of constants. Another one would be taken for one of the defined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from onnx import defs, helper
+from onnx import AttributeProto, NodeProto, defs, helper
 
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 
@@ -21,9 +23,58 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     "MaxPool": frozenset({"storage_order"}),  # for the second output only
     "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: one scale; others: small floats
     "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: one scale; floats are f32
-    "Resize": frozenset({"extrapolation_value", "keep_aspect_ratio_policy"}),  # for crops only; for sizes only
+    "Resize": frozenset({"extrapolation_value"}),  # for crops only
 }
 """By op (`""` for every op), attributes without effect on inference results if the converter has not read them."""
+
+FLAGS = frozenset(
+    {
+        "align_corners",
+        "allowzero",
+        "antialias",
+        "ceil_mode",
+        "center_point_box",
+        "count_include_pad",
+        "detect_negative",
+        "detect_positive",
+        "exclude_outside",
+        "exclusive",
+        "fmod",
+        "input_forget",
+        "interleaved",
+        "inverse",
+        "is_causal",
+        "keepdims",
+        "largest",
+        "layout",
+        "linear_before_reset",
+        "noop_with_empty_axes",
+        "onesided",
+        "output_sequence",
+        "periodic",
+        "reverse",
+        "saturate",
+        "select_last_index",
+        "sorted",
+        "storage_order",
+        "transA",
+        "transB",
+        "upper",
+    }
+)
+"""Integer attributes that are 0 or 1 in every ONNX operator that has them."""
+ENUMERATED: Mapping[str, Collection[int]] = {**dict.fromkeys(FLAGS, (0, 1)), "qk_matmul_output_mode": (0, 1, 2, 3)}
+"""The values of integer attributes of which ONNX defines a few."""
+
+
+def check_enumerated(node: NodeProto) -> None:
+    """Raise NodeError for an integer attribute that has a value that ONNX does not define."""
+    for attribute in node.attribute:
+        known = ENUMERATED.get(attribute.name)
+        if known is not None and attribute.type == AttributeProto.INT and attribute.i not in known:
+            *first, last = known
+            expected = f"{', '.join(map(str, first))} or {last}"
+            raise NodeError(f"found {attribute.name} {attribute.i}, expected {expected}")
 
 
 def check_unread_attributes(node: OnnxNode) -> None:

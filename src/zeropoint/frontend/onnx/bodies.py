@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, defs, helper, inliner
 
-from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.errors import ModelError, NodeError
+from zeropoint.frontend.onnx.attributes import check_enumerated
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 _DEPTH = 8
@@ -60,14 +61,16 @@ def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
 
 
 def _check_choices(node: NodeProto) -> None:
-    """Raise ModelError for a text that an operator's body would take for its default."""
+    """Raise ModelError for a text or an integer that an operator's body would take for another."""
+    name = f"'{node.name or node.output[0]}' ({node.op_type})"
+    try:
+        check_enumerated(node)
+    except NodeError as error:
+        raise ModelError(f"{name}: {error}") from error
     for attribute in node.attribute:
         known = _CHOICES.get((node.op_type, attribute.name))
         if known is not None and (found := attribute.s.decode(errors="replace")) not in known:
-            raise ModelError(
-                f"'{node.name or node.output[0]}' ({node.op_type}): found {attribute.name} '{found}', expected one of: "
-                f"{', '.join(known)}"
-            )
+            raise ModelError(f"{name}: found {attribute.name} '{found}', expected one of: {', '.join(known)}")
 
 
 def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.onnx.attributes import check_unread_attributes
+from zeropoint.frontend.onnx.attributes import check_enumerated, check_unread_attributes
 from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
@@ -242,6 +242,7 @@ class _GraphImporter:
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
+        check_enumerated(node)
         unused = unused_rows(node, self._opset, self._build)
         if self._evaluate(node):
             return

@@ -210,10 +210,10 @@ def _sizes(node: OnnxNode, shape: Sequence[int]) -> tuple[list[int], list[float]
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
     scales_given, sizes_given = _given(node)
     outputs, scales = list(shape), [1.0] * rank
+    policy = POLICIES[node.choice("keep_aspect_ratio_policy", "stretch", POLICIES)]
     if len(sizes_given or scales_given) != len(named):
         raise NodeError(f"found {len(sizes_given or scales_given)} scales or sizes, expected {len(named)}")
     if sizes_given:
-        policy = POLICIES[node.choice("keep_aspect_ratio_policy", "stretch", POLICIES)]
         for axis, size in zip(named, sizes_given, strict=True):
             outputs[axis], scales[axis] = size, size / shape[axis] if shape[axis] else 1.0
         if policy is not None:

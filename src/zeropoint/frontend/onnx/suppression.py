@@ -111,8 +111,6 @@ def non_max_suppression(node: OnnxNode, build: Builder) -> SSAValue:
             f"4] and [batches, classes, boxes]"
         )
     center = node.integer("center_point_box", 0)
-    if center not in (0, 1):
-        raise NodeError(f"found center_point_box {center}, expected 0 or 1")
     most = node.integers_at(2, "max_output_boxes_per_class") or (0,)
     batches, classes, count = shapes[1]
     kept = min(max(most[0], 0), count)
