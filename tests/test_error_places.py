@@ -164,6 +164,46 @@ def test_a_region_whose_kernel_does_not_fit_its_body_is_refused_by_name(kernel: 
     assert re.search(rf"m.mlir:5:\d+: .*{kernel}: found no stablehlo\.", ran.stderr), ran.stderr
 
 
+MISFITS = {
+    "broadcast": (
+        "%r = stablehlo.add %a, %b : SHAPE",
+        "found no stablehlo.broadcast_in_dim in the region, expected one",
+    ),
+    "maximum": ("%r = stablehlo.add %a, %b : SHAPE", "found no stablehlo.maximum in the region"),
+    "concatenate": (
+        """%s = stablehlo.add %a, %b : SHAPE
+%r = stablehlo.concatenate %s, dim = 0 : (SHAPE) -> SHAPE""",
+        "found stablehlo.add in the region, which computes elements, expected ops that move them",
+    ),
+    "add": (
+        """%w = stablehlo.constant dense<1.0> : tensor<4x4x1x1xf32>
+%s = stablehlo.convolution(%a, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+  {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (SHAPE, tensor<4x4x1x1xf32>) -> SHAPE
+%r = stablehlo.add %s, %b : SHAPE""",
+        "found stablehlo.convolution in the region, which the kernel does not compute",
+    ),
+    "sum": (
+        """%i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+%r = "stablehlo.reduce_window"(%a, %i) <{window_dimensions = array<i64: 1, 1, 1, 1>}> ({
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %m = stablehlo.maximum %p, %q : tensor<f32>
+  stablehlo.return %m : tensor<f32>
+}) : (SHAPE, tensor<f32>) -> SHAPE""",
+        "found stablehlo.reduce_window by stablehlo.maximum in the region, expected it by stablehlo.add",
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", MISFITS)
+def test_a_body_of_another_kernel_is_refused_by_name(kernel: str, tmp_path: Path) -> None:
+    body, message = MISFITS[kernel]
+    file = tmp_path / "m.mlir"
+    file.write_text(_wrapping(kernel, body, "%r"))
+    ran = CliRunner().invoke(main, ["opt", str(file), "-p", "propagate,materialize"])
+    assert ran.exit_code == 2
+    assert f": {kernel}: {message}" in ran.stderr
+
+
 def test_statistics_of_arguments_survive_unfuse_whether_they_are_read_or_not(tmp_path: Path) -> None:
     file = tmp_path / "m.mlir"
     file.write_text(_wrapping("abs", "", "%a"))

@@ -1,28 +1,35 @@
-"""Whether the body of a region has the op that its kernel is about: a text can name any kernel.
+"""Whether the body of a region fits its kernel: a text can name any kernel.
 
 ```mlir
 %y = quant.region "convolution"(%a: tensor<4xf32> = %x) -> tensor<4xf32> { tanh of %a }
 ```
-is refused where its types are decided, and where a region with such types is lowered.
+is refused where its types are decided, and where a region with such types is lowered. A body needs the op that its
+kernel is about (`NEEDED`), has none of another kind of kernel (`FOREIGN`), and a kernel that moves elements computes
+none. Index arithmetic is no computation of elements, and normalizations may be composites of any ops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from zeropoint.ir.locations import named_kernel
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
+from zeropoint.ir.quant.statements import STATES
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     CompareOp,
     ConcatenateOp,
+    ConstantOp,
     ConvolutionOp,
     DivideOp,
     DotGeneralOp,
     GatherOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
     PadOp,
     ReduceOp,
@@ -34,13 +41,32 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
     TransposeOp,
 )
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import element_of
 from zeropoint.solve.errors import PropagationError
-from zeropoint.targets.logical_kernels import CONTRACTIONS, REDUCTIONS
+from zeropoint.targets.logical_kernels import BINARY, CONTRACTIONS, FUNCTIONS, MOVEMENTS, REDUCTIONS
 
 Kinds = tuple[type[Operation], ...]
+CONTRACTING: Kinds = (ConvolutionOp, DotGeneralOp)
+MOVING: Kinds = (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConstantOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SelectOp,
+    SliceOp,
+    TransposeOp,
+    *STATES,
+    DequantizeCastOp,
+    QuantizeCastOp,
+)
+"""Ops that compute no elements; annotations and simulated quantizations are dropped from bodies."""
 _ARITHMETIC: Kinds = (AddOp, DivideOp, MultiplyOp, SubtractOp)
 NEEDED: Mapping[str, Kinds] = {
-    **dict.fromkeys(CONTRACTIONS, (ConvolutionOp, DotGeneralOp)),
+    **dict.fromkeys(CONTRACTIONS, CONTRACTING),
     **dict.fromkeys(("add", "divide", "multiply", "subtract"), _ARITHMETIC),
     **dict.fromkeys(REDUCTIONS, (ReduceOp, ReduceWindowOp)),
     **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
@@ -49,6 +75,8 @@ NEEDED: Mapping[str, Kinds] = {
     "compare": (CompareOp,),
     "concatenate": (ConcatenateOp,),
     "gather": (GatherOp,),
+    "maximum": (MaximumOp,),
+    "minimum": (MinimumOp,),
     "pad": (PadOp,),
     "prelu": (MultiplyOp,),
     "reshape": (ReshapeOp,),
@@ -60,15 +88,50 @@ NEEDED: Mapping[str, Kinds] = {
 """Kernel -> ops of which its body has at least one. The rows of single reductions replace those of all."""
 
 
-def check_body(region: QuantizeRegionOp, kernels: Collection[str] = NEEDED) -> None:
-    """Raise PropagationError if a region of one of `kernels` has none of the ops that the kernel needs."""
+REDUCED_BY: Mapping[str, type[Operation]] = {
+    **dict.fromkeys(("average_pool", "mean", "sum"), AddOp),
+    **dict.fromkeys(("max_pool", "reduce_max"), MaximumOp),
+    "reduce_min": MinimumOp,
+}
+"""Kernel -> the op by which its reductions combine elements."""
+FOREIGN: Mapping[str, Kinds] = {
+    **dict.fromkeys((*BINARY, *FUNCTIONS, *MOVEMENTS, *REDUCTIONS), CONTRACTING),
+}
+"""Kernel -> ops of which its body has none."""
+
+
+def check_body(region: QuantizeRegionOp, kernels: Collection[str] = FOREIGN.keys() | NEEDED.keys()) -> None:
+    """Raise PropagationError if the body of a region of one of `kernels` does not fit the kernel."""
     kernel = region.logical_kernel.data
-    needed = NEEDED.get(kernel) if kernel in kernels else None
-    if needed is None or any(isinstance(op, needed) for op in region.body.block.ops):
+    if kernel not in kernels:
         return
-    expected = " or ".join(kind.name for kind in needed)
-    raise PropagationError(
-        f"{named_kernel(kernel, region.outputs[0])}: found no {expected} in the region, expected one; name the kernel "
-        f"that computes its ops, or unfuse it (pass 'unfuse')",
+    ops = list(region.body.block.ops)
+    needed = NEEDED.get(kernel)
+    if needed is not None and not any(isinstance(op, needed) for op in ops):
+        raise _misfit(region, f"found no {' or '.join(kind.name for kind in needed)} in the region, expected one")
+    for op in ops:
+        if reason := _foreign(kernel, op):
+            raise _misfit(region, reason)
+
+
+def _foreign(kernel: str, op: Operation) -> str | None:
+    """Why an op is not one of a kernel's; None if it may be."""
+    if isinstance(op, FOREIGN.get(kernel, ())):
+        return f"found {op.name} in the region, which the kernel does not compute"
+    if isinstance(op, ReduceOp | ReduceWindowOp) and kernel in REDUCED_BY:
+        found, expected = body_op(op.body), REDUCED_BY[kernel]
+        if found is not expected:
+            by = "several ops" if found is None else found.name
+            return f"found {op.name} by {by} in the region, expected it by {expected.name}"
+    computes = op.results and not isinstance(op, MOVING) and isinstance(element_of(op.results[0]), AnyFloat)
+    if kernel in MOVEMENTS and computes:
+        return f"found {op.name} in the region, which computes elements, expected ops that move them"
+    return None
+
+
+def _misfit(region: QuantizeRegionOp, reason: str) -> PropagationError:
+    return PropagationError(
+        f"{named_kernel(region.logical_kernel.data, region.outputs[0])}: {reason}; name the kernel that computes its "
+        f"ops, or unfuse it (pass 'unfuse')",
         region,
     )
