@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -140,8 +140,3 @@ def note_channel_dimension(program: Program, channel: int | None) -> None:
     """Record the channel dimension of images on the module: convolutions move into kernels."""
     if channel is not None:
         program.module.attributes[CHANNEL] = IntegerAttr(channel, i64)
-
-
-def owner_of(value: SSAValue) -> Operation | None:
-    """The op that computes a value; None for an argument."""
-    return value.op if isinstance(value, OpResult) else None

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     DequantizeCastOp,
@@ -53,7 +54,7 @@ GREATEST_WIDTH = 8
 
 def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQuantizedType] | None:
     """The stored integers and the type of a constant that a program dequantizes; None for other values."""
-    owner = _owner(value)
+    owner = defining_op(value)
     if isinstance(owner, ReshapeOp):
         return _product(program, owner)
     if not isinstance(owner, UniformDequantizeOp | DequantizeCastOp):
@@ -68,12 +69,12 @@ def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQu
 
 def _product(program: Program, op: ReshapeOp) -> tuple[Array, UniformQuantizedType] | None:
     """The integers in blocks, and their type, of a product that `op` reshapes; None if it is no such product."""
-    product = _owner(op.operand)
+    product = defining_op(op.operand)
     if not isinstance(product, MultiplyOp) or element_of(product.result) != f32:
         return None
-    parts, differences = _axes(shape_of(op.result), shape_of(product.result)), _owner(product.lhs)
+    parts, differences = _axes(shape_of(op.result), shape_of(product.result)), defining_op(product.lhs)
     points = differences.rhs if isinstance(differences, SubtractOp) else None
-    blocks = _owner(differences.lhs) if isinstance(differences, SubtractOp) else differences
+    blocks = defining_op(differences.lhs) if isinstance(differences, SubtractOp) else differences
     stored = _integers(program, blocks.operand) if isinstance(blocks, ReshapeOp) else None
     if parts is None or stored is None or stored[0].shape != shape_of(op.result):
         return None
@@ -91,7 +92,7 @@ def _product(program: Program, op: ReshapeOp) -> tuple[Array, UniformQuantizedTy
 
 def _integers(program: Program, value: SSAValue) -> tuple[Array, Storage] | None:
     """Constant integers of at most 8 bits that are converted to f32, and their storage."""
-    op = _owner(value)
+    op = defining_op(value)
     if not isinstance(op, ConvertOp) or element_of(op.result) != f32:
         return None
     array, element = constant_array(op.operand, program.weights), element_of(op.operand)
@@ -118,7 +119,7 @@ def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]])
 
     `parts` are the dimensions of the number of blocks and of the elements of a block, along each axis.
     """
-    op = _owner(value)
+    op = defining_op(value)
     if not isinstance(op, BroadcastInDimOp):
         return None
     read = _integers(program, op.operand)
@@ -134,9 +135,9 @@ def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]])
 
 def _profile(program: Program, value: SSAValue) -> str:
     """The profile that rounds floats; casts of the quant dialect are not those of StableHLO (`interp/quantized.py`)."""
-    op = _owner(value)
+    op = defining_op(value)
     while isinstance(op, BroadcastInDimOp | ReshapeOp | TransposeOp):
-        op = _owner(op.operand)
+        op = defining_op(op.operand)
     stated = (own_profile(op) if isinstance(op, Operation) else None) or program.profile
     return stated or (CAST_PROFILE if isinstance(op, QuantizeCastOp) else DEFAULT_PROFILE)
 
@@ -145,7 +146,3 @@ def dequantized_constant(program: Program, value: SSAValue) -> Array | None:
     """The reals of a constant that a program dequantizes; None for other values."""
     found = stored_constant(program, value)
     return None if found is None else dequantize(*found)
-
-
-def _owner(value: SSAValue) -> object:
-    return value.op if isinstance(value, OpResult) else None

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.kernel import MaterializedKernel
@@ -32,7 +33,7 @@ class FloatArithmetic:
     def made(self, op: Operation) -> SSAValue:
         """Insert an op; a float op gets the reason."""
         if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
-            self.excuse(op)
+            self.excuse(op.results[0])
         return self.kernel.insert(op, self.kernel.region).results[0]
 
     def to(self, value: SSAValue, element: Attribute) -> SSAValue:
@@ -43,11 +44,13 @@ class FloatArithmetic:
         """A number broadcast to the type of `like`."""
         made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
         if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
-            self.excuse(made.owner)
+            self.excuse(made)
         return made
 
-    def excuse(self, op: Operation) -> None:
-        """Record the reason why an op is float, and its kernel."""
+    def excuse(self, value: SSAValue) -> None:
+        """Record the reason why the op of a result is float, and its kernel."""
+        op = defining_op(value)
+        assert op is not None
         op.attributes[FLOAT_REASON] = StringAttr(self.reason)
         op.attributes[KERNEL] = self.kernel.region.logical_kernel
 

@@ -20,11 +20,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import Contraction, output_channel_axis
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
@@ -101,9 +102,9 @@ def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
             continue
         kernel.values[value] = kernel.constant(_real_constant(kernel, value, kind))
         if isinstance(made, hlo.BroadcastInDimOp):
-            run.excuse(_owner(kernel.retyped(made, f32)))
+            run.excuse(kernel.retyped(made, f32))
     result = kernel.retyped(add, f32)
-    run.excuse(_owner(result))
+    run.excuse(result)
     return result
 
 
@@ -112,11 +113,6 @@ def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQua
     stored = constant_array(kernel.values[value], kernel.weights)
     assert stored is not None  # `solve/operands.py`
     return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
-
-
-def _owner(value: SSAValue) -> Operation:
-    assert isinstance(value.owner, Operation)
-    return value.owner
 
 
 def _requantized(run: FloatArithmetic, real: SSAValue, by: RangeFactors) -> SSAValue:
@@ -190,7 +186,9 @@ def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
             outer, other = (
                 kernel.region.inputs[kernel.arguments.index(value)] for value in (operand, op.operands[1 - number])
             )
-            if len(list(outer.uses)) == 1 and other not in _owner(outer).operands:
+            maker = defining_op(outer)
+            assert maker is not None  # its result is not rounded yet
+            if len(list(outer.uses)) == 1 and other not in maker.operands:
                 return number
     return None
 

@@ -36,6 +36,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.element_parts import NO_PART
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
@@ -230,10 +231,12 @@ class _Mixed:
         region, weights = self.region, self.values.leaves.weights
         operand = plan.value(region)
         array = own_array(region.inputs[1], weights)
+        held = defining_op(region.inputs[1])
         first, *others, returned = region.body.block.ops
-        assert array is not None and isinstance(first, ConvolutionOp | DotGeneralOp) and isinstance(returned, ReturnOp)
+        assert array is not None and held is not None
+        assert isinstance(first, ConvolutionOp | DotGeneralOp) and isinstance(returned, ReturnOp)
         array = np.take(array, part, _contracted_axis(first))
-        constant = constant_op(array, weights, location=_owner(region.inputs[1]).location)
+        constant = constant_op(array, weights, location=held.location)
         assert region.parent is not None
         region.parent.insert_op_before(constant, region)
         biases = list(region.inputs[2:]) if with_bias else []
@@ -336,11 +339,6 @@ def _squares(region: QuantizeRegionOp, weights: Weights) -> tuple[Array, int]:
     moved = np.moveaxis(array, ends, (0, 1)).astype(np.float64)
     by_group = moved.reshape(_groups(region), -1, moved.shape[1], np.prod(moved.shape[2:], dtype=np.int64))
     return np.square(by_group).sum(axis=(1, 3)).reshape(-1), moved.shape[0]
-
-
-def _owner(value: SSAValue) -> Operation:
-    assert isinstance(value.owner, Operation)
-    return value.owner
 
 
 def _adds_bias(op: Operation, region: QuantizeRegionOp) -> bool:

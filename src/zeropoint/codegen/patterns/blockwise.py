@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.values import Values, owner_of
+from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.dimensions import DotDimensions
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -55,10 +56,10 @@ class Blockwise:
         if factors is None:
             return None
         product, corrections = _corrected(values, scaled.lhs, np.zeros_like(factors))
-        dot = owner_of(product)
+        dot = defining_op(product)
         if not isinstance(dot, hlo.DotGeneralOp) or element_dtype(element_of(dot.result)) != np.int32:
             return None
-        weights, parts = values.constant(dot.rhs), owner_of(dot.lhs)
+        weights, parts = values.constant(dot.rhs), defining_op(dot.lhs)
         if weights is None or weights.dtype != np.int8 or not isinstance(parts, hlo.ReshapeOp):
             return None
         if dot.dot_dimension_numbers.data != DotDimensions((1,), (0,), (2,), (1,)) or weights.shape[1] % 4:
@@ -73,22 +74,22 @@ class Blockwise:
 
 def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
     """The products whose sum over the blocks is rounded to a value of i32."""
-    narrowed = owner_of(value)
+    narrowed = defining_op(value)
     if isinstance(narrowed, hlo.ReshapeOp) and shape_of(value)[-1:] == shape_of(narrowed.operand)[-1:]:
-        narrowed = owner_of(narrowed.operand)
-    shifted = owner_of(narrowed.operand) if isinstance(narrowed, hlo.ConvertOp) else None
+        narrowed = defining_op(narrowed.operand)
+    shifted = defining_op(narrowed.operand) if isinstance(narrowed, hlo.ConvertOp) else None
     if not isinstance(shifted, hlo.ShiftRightArithmeticOp) or values.splat(shifted.rhs) != FRACTION:
         return None
-    rounded = owner_of(shifted.lhs)
+    rounded = defining_op(shifted.lhs)
     if not isinstance(rounded, hlo.AddOp) or values.splat(rounded.rhs) != 1 << (FRACTION - 1):
         return None
-    total = owner_of(rounded.lhs)
+    total = defining_op(rounded.lhs)
     if not isinstance(total, hlo.ReduceOp) or len(total.operands) != 2 or array_values(total.dimensions) != (0,):
         return None
     first = total.body.block.first_op
     if not isinstance(first, hlo.AddOp) or values.splat(total.operands[1]) != 0 or len(total.body.block.ops) != 2:
         return None
-    scaled = owner_of(total.operands[0])
+    scaled = defining_op(total.operands[0])
     if not isinstance(scaled, hlo.MultiplyOp) or element_dtype(element_of(scaled.result)) != np.int64:
         return None
     return scaled
@@ -96,7 +97,7 @@ def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
 
 def _by_block(values: Values, value: SSAValue) -> IntArray | None:
     """Constants of [blocks, channels] that are broadcast to [blocks, rows, channels]."""
-    op = owner_of(value)
+    op = defining_op(value)
     if not isinstance(op, hlo.BroadcastInDimOp) or array_values(op.broadcast_dimensions) != (0, 2):
         return None
     found = values.constant(op.operand)
@@ -106,8 +107,8 @@ def _by_block(values: Values, value: SSAValue) -> IntArray | None:
 
 def _corrected(values: Values, value: SSAValue, none: IntArray) -> tuple[SSAValue, IntArray]:
     """The sums of products before they are widened, and what is added to them: `none`, or constants by block."""
-    op, corrections = owner_of(value), none
+    op, corrections = defining_op(value), none
     if isinstance(op, hlo.AddOp) and (found := _by_block(values, op.rhs)) is not None:
         value, corrections = op.lhs, found
-    widened = owner_of(value)
+    widened = defining_op(value)
     return (widened.operand if isinstance(widened, hlo.ConvertOp) else value), corrections

@@ -22,8 +22,9 @@ from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import Declined, Found, Match, Rules, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
-from zeropoint.codegen.values import Values, owner_of
+from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
@@ -151,7 +152,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
     """A contraction of i8 or i16 whose accumulators only float ops read."""
-    cast, type_ = owner_of(op.operand), element_of(op.operand)
+    cast, type_ = defining_op(op.operand), element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.storage.type.width != 32:
         return Declined()
     if not isinstance(cast, StorageCastOp) or type_.zero_points.any():
@@ -239,7 +240,7 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
 
 def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, KernelWeights] | Declined:
     """The source and the weights of an accumulator."""
-    op = owner_of(value)
+    op = defining_op(value)
     if isinstance(op, hlo.ConvolutionOp):
         return Windows.of(values, op)
     if isinstance(op, hlo.DotGeneralOp):
@@ -283,7 +284,7 @@ def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Decli
 
 def _constant_weights(values: Values, value: SSAValue) -> Array | None:
     """The array of constant weights; of those that are stored in 8 bits and converted to 16, what is stored."""
-    op = owner_of(value)
+    op = defining_op(value)
     if isinstance(op, hlo.ConvertOp) and element_dtype(element_of(op.result)) == np.int16:
         stored = values.constant(op.operand)
         return stored if stored is not None and stored.dtype == np.int8 else None
@@ -313,12 +314,12 @@ def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | 
 
 def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | None:
     """A per-channel constant, and the value that it is added to; None otherwise."""
-    op = owner_of(value)
+    op = defining_op(value)
     if not isinstance(op, hlo.AddOp):
         return None
     axis = values.innermost(value)
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        broadcast = owner_of(other)
+        broadcast = defining_op(other)
         if isinstance(broadcast, hlo.BroadcastInDimOp):
             bias = values.constant(broadcast.operand)
             if bias is not None and (bias.size == 1 or array_values(broadcast.broadcast_dimensions) == (axis,)):
@@ -372,16 +373,16 @@ def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[Int
 
 def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
     """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, optionally reshaped."""
-    op = owner_of(value)
+    op = defining_op(value)
     if isinstance(op, hlo.ReshapeOp):
-        op = owner_of(op.operand)
+        op = defining_op(op.operand)
     if not isinstance(op, hlo.ReduceOp | hlo.ReduceWindowOp) or len(op.operands) != 2:
         return None
     adds = isinstance(op.body.block.first_op, hlo.AddOp)
-    centred = owner_of(op.operands[0])
+    centred = defining_op(op.operands[0])
     if not adds or values.splat(op.operands[1]) != 0 or not isinstance(centred, hlo.SubtractOp):
         return None
-    converted, zero = owner_of(centred.lhs), values.splat(centred.rhs)
+    converted, zero = defining_op(centred.lhs), values.splat(centred.rhs)
     if not isinstance(converted, hlo.ConvertOp) or zero is None or not values.is_image(converted.operand):
         return None
     image = converted.operand

@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.patterns.contraction import has_room, output_of
 from zeropoint.codegen.patterns.match import Declined, Found, Match, found_in
-from zeropoint.codegen.values import Values, owner_of
+from zeropoint.codegen.values import Values
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
@@ -88,7 +89,7 @@ def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch
 
 def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
     """A product of two i8 or two i16 activations that is requantized."""
-    product = owner_of(op.accumulator)
+    product = defining_op(op.accumulator)
     if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
         return Declined()
     left, right, dims = _centred(values, product.lhs), _centred(values, product.rhs), Dimensions.of(product)
@@ -139,12 +140,12 @@ def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:
     """(x, zero) of `convert(x) - zero` for a computed i8 or i16 x."""
-    op, zero = owner_of(value), 0
+    op, zero = defining_op(value), 0
     if isinstance(op, SubtractOp):
         number = values.splat(op.rhs)
         if number is None:
             return Declined("found a zero point that is computed, expected a constant")
-        op, zero = owner_of(op.lhs), int(number)
+        op, zero = defining_op(op.lhs), int(number)
     x = op.operand if isinstance(op, ConvertOp) else value
     dtype = element_dtype(element_of(x))
     if (dtype != np.int8 and dtype != np.int16) or values.constant(x) is not None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.values import Values, owner_of
+from zeropoint.codegen.values import Values
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -72,7 +73,7 @@ def _longer(values: Values, tail: Tail) -> Tail | None:
 
 
 def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | None:
-    broadcast = owner_of(other)
+    broadcast = defining_op(other)
     along = isinstance(broadcast, BroadcastInDimOp) and array_values(broadcast.broadcast_dimensions) == (
         values.innermost(other),
     )

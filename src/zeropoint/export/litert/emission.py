@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import ModelBuilder, Options
 from zeropoint.ir.constants import broadcast_array
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -44,7 +45,7 @@ class LitertEmission:
         if quantized is not None and not quantized.storage.is_full_range:
             raise ExportError(
                 f"found a value of storage {quantized.storage}, expected the whole range: LiteRT saturates at its ends",
-                _owner(value),
+                defining_op(value),
             )
         dtype = element_dtype(kind).name
         index = self.builder.tensor(name or self.name(value), shape_of(value), dtype, quantized)
@@ -63,7 +64,7 @@ class LitertEmission:
             return index
         made = self.made.get(value)
         if made is None:
-            raise ExportError("found a value that no exported op makes", _owner(value))
+            raise ExportError("found a value that no exported op makes", defining_op(value))
         source = self.tensors[value, made]
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         index = self.builder.tensor(self.name(value), shape_of(value), element_dtype(kind).name, quantized)
@@ -158,7 +159,3 @@ def _stored(array: Array, kind: Attribute) -> tuple[Array, UniformQuantizedType 
     if isinstance(kind, UniformQuantizedType):
         return stored_array(array, kind), kind
     return np.ascontiguousarray(array), None
-
-
-def _owner(value: SSAValue) -> Operation | None:
-    return value.owner if isinstance(value.owner, Operation) else None

@@ -13,6 +13,7 @@ from zeropoint.export.tosa.arithmetic import dequantized, quantized
 from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, TosaValue
 from zeropoint.export.tosa.moves import reshaped
 from zeropoint.ir.constants import broadcast_array
+from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
@@ -70,9 +71,9 @@ class TosaEmission:
             if array is not None:
                 found = self.constant(array, kind)
             elif made is not None:
-                found = self.cast(self.values[value, made], made, kind, _owner(value))
+                found = self.cast(self.values[value, made], made, kind, defining_op(value))
             else:
-                raise ExportError("found a value that no exported op makes", _owner(value))
+                raise ExportError("found a value that no exported op makes", defining_op(value))
             self.values[value, kind] = found
         return found
 
@@ -126,7 +127,3 @@ class TosaEmission:
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
         """Alias a value to another one, in float."""
         self.define(value, element_of(other), self.operand(other, element_of(other)))
-
-
-def _owner(value: SSAValue) -> Operation | None:
-    return value.owner if isinstance(value.owner, Operation) else None
