@@ -127,8 +127,8 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
         reach = step * (count - 1) + reach
     end = (offset + reach) * item
     if _space(value) == Space.ARENA.value and shape:
-        inner = _innermost(values, value)
-        if _is_image(values, value) and shape[inner] > 1 and strides[inner] != 1 and not _by_element(value):
+        inner = values.innermost(value)
+        if values.is_image(value) and shape[inner] > 1 and strides[inner] != 1 and not _by_element(value):
             return f"expected adjacent elements along dimension {inner}, the channels"
         if strides[inner] == 1 and offset * item % LINE == 0:
             # Kernels access the last pixel or row in whole vectors, up to the next one.
@@ -148,16 +148,6 @@ def _by_element(value: SSAValue) -> bool:
     return all(isinstance(op, KernelOp) and op.kind.data in ("copy", "nest", "rows") for op in users)
 
 
-def _is_image(values: Values, value: SSAValue) -> bool:
-    return values.channel is not None and memory_of(value).get_num_dims() == 4
-
-
-def _innermost(values: Values, value: SSAValue) -> int:
-    """As `Values.innermost`, for a memref."""
-    last = memory_of(value).get_num_dims() - 1
-    return values.channel if _is_image(values, value) and values.channel is not None else last
-
-
 def _kernel(values: Values, op: KernelOp) -> None:
     """Kernels that store whole vectors need results at multiples of them."""
     if op.kind.data not in VECTORS:
@@ -169,7 +159,7 @@ def _kernel(values: Values, op: KernelOp) -> None:
         (offset, strides), shape = known, tuple(type_.get_shape())
         if _space(value) != Space.ARENA.value or not shape:
             continue
-        inner = _innermost(values, value) if op.row is None else op.row.value.data
+        inner = values.innermost(value) if op.row is None else op.row.value.data
         if not 0 <= inner < len(shape):
             raise CodegenError(f"found rows along dimension {inner} of {type_}, expected one of its dimensions", op)
         is_byte = element_dtype(type_.element_type).itemsize == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -13,9 +13,10 @@ from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matri
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dequantized import dequantized_constant
+from zeropoint.ir.native import memory_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, tensor_of
 
 ISA = "native.isa"
 """Module attribute set by `group`: the instruction set that the kernels are for."""
@@ -54,7 +55,7 @@ class Values:
 
     def is_image(self, value: SSAValue) -> bool:
         """Whether a value is stored with its channels innermost: rank 4, in a program with convolutions."""
-        return self.channel is not None and len(shape_of(value)) == 4
+        return self.channel is not None and _rank(value) == 4
 
     @property
     def spatial(self) -> tuple[int, int]:
@@ -81,7 +82,7 @@ class Values:
     def innermost(self, value: SSAValue) -> int:
         """The dimension whose elements are adjacent in the arena; -1 for a scalar."""
         channel = self.channel if self.is_image(value) else None
-        return len(shape_of(value)) - 1 if channel is None else channel
+        return _rank(value) - 1 if channel is None else channel
 
     def fresh(
         self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16, halo: Halo | None = None
@@ -109,6 +110,11 @@ def dense(value: SSAValue, space: Space, index: int = 0) -> View:
     shape, dtype = shape_of(value), element_dtype(element_of(value))
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return View(Buffer(space, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
+
+
+def _rank(value: SSAValue) -> int:
+    """The rank of a tensor, or of the memref that `layout` makes of it."""
+    return len((memory_of(value) if isinstance(value.type, MemRefType) else tensor_of(value)).get_shape())
 
 
 def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, int]:
