@@ -111,6 +111,38 @@ def test_integers_of_rows_are_the_interpreters() -> None:
         assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 2))
 
 
+@pytest.mark.parametrize("size", [37, 400])
+def test_upper_halves_of_products_are_the_interpreters(size: int) -> None:
+    """Of i32 with a number of their row, over the whole range."""
+    whole, number, wide, narrow = (dense(5, size, of="i32"), dense(5, of="i32"), dense(5, size, of="i64"),
+                                   dense(5, size, of="i16"))  # fmt: skip
+    across = f"across dimensions = [1] : ({whole}, tensor<i32>) -> {number}"
+    program = main(
+        f"%x: {whole}, %q: {narrow}", whole,
+        "%start = stablehlo.constant dense<-2147483648> : tensor<i32>",
+        f"%n = stablehlo.constant dense<32> : {wide}",
+        f"%y32 = stablehlo.convert %q : ({narrow}) -> {whole}",
+        f"%m = stablehlo.reduce(%x init: %start) applies stablehlo.maximum {across}",
+        f"%a = stablehlo.reduce(%y32 init: %start) applies stablehlo.maximum {across}",
+        f"%mb = stablehlo.broadcast_in_dim %m, dims = [0] : ({number}) -> {whole}",
+        f"%ab = stablehlo.broadcast_in_dim %a, dims = [0] : ({number}) -> {whole}",
+        f"%d = stablehlo.add %y32, %ab : {whole}",
+        f"%e = stablehlo.multiply %d, %mb : {whole}",
+        f"%f = stablehlo.xor %e, %x : {whole}",
+        *(f"%{v}64 = stablehlo.convert %{v} : ({whole}) -> {wide}" for v in ("f", "mb")),
+        f"%p = stablehlo.multiply %f64, %mb64 : {wide}",
+        f"%h = stablehlo.shift_right_arithmetic %p, %n : {wide}",
+        f"%y = stablehlo.convert %h : ({wide}) -> {whole}",
+    )  # fmt: skip
+    assert kernels(program) == ["Rows"]
+    rng = np.random.default_rng(0)
+    x = rng.integers(-(2**31), 2**31, (5, size)).astype(np.int32)
+    x[1], x[2, 1::2], x[3, ::2], x[3, 1::2] = -(2**31), 2**31 - 1, -1, -(2**31)
+    y = rng.integers(-(2**15), 2**15, (5, size)).astype(np.int16)
+    for isa in HERE:
+        assert_native_is_exact(program, [{"arg0": x, "arg1": y}], isa, threads=(1, 2))
+
+
 def test_not_a_number_stays_in_its_row() -> None:
     shape = (6, 40)
     program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))

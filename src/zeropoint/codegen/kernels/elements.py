@@ -1,6 +1,7 @@
 """The computation of a loop nest for one element: a list of scalars, each computed from earlier ones by its `what`.
 
-`Elementwise` is the StableHLO op of that name, or `plus_product`: a b + c in f32 or f64, a step of a sum of products.
+`Elementwise` is the StableHLO op of that name, or one of two others: `plus_product`, a b + c in f32 or f64, a step of a
+sum of products; `multiply_high`, the upper half of a product of two i32 (`high_products.py`).
 The others have a class each. Unary float functions except sqrt, floor, ... are computed in f64 and rounded once.
 """
 
@@ -14,7 +15,7 @@ from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
 from zeropoint.codegen.kernels.half_precision import narrowed
-from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
+from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder, multiply_high
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
@@ -366,6 +367,7 @@ _SPECIAL: dict[str | type[What], Special] = {
     "convert": lambda f, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
     Dequantize: _dequantize,
     Division: _quotient,
+    "multiply_high": lambda f, i, _, values: multiply_high(f, *values),
     Narrow: _narrow,
     Quantize: _quantize,
     Requantize: _requantize,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from zeropoint.codegen.kernels.functions import power_of_two
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, i64, like, suffix
+from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, i64, lanes, like, suffix, vector
 
 Binary = Callable[[Function, Value, Value, bool], Value]
 """(f, left, right, whether they are signed)."""
@@ -45,6 +45,20 @@ def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
     zero, minus, divisor = _guarded(f, x, y, signed)
     rest = f.binary("srem" if signed else "urem", x, divisor)
     return f.select(f.binary("or", zero, minus), _zeros(x), rest)
+
+
+def multiply_high(f: Function, x: Value, y: Value) -> Value:
+    """The upper halves of the products of signed i32; even and odd elements apart (`high_products.py`)."""
+    count = lanes(x.type)
+    if count % 2:
+        product = f.binary("mul", *(f.cast("sext", value, like(value, "i64")) for value in (x, y)))
+        return f.cast("trunc", f.binary("ashr", product, 32), x.type)
+    pairs = [f.bits(value, vector(count // 2, "i64")) for value in (x, y)]
+    # The lower 32 bits with their sign: LLVM then takes the multiplication of 32 by 32 bits.
+    even = f.binary("mul", *(f.binary("ashr", f.binary("shl", pair, 32), 32) for pair in pairs))
+    odd = f.binary("mul", *(f.binary("ashr", pair, 32) for pair in pairs))
+    low, high = f.bits(f.binary("lshr", even, 32), x.type), f.bits(odd, x.type)
+    return f.shuffle(low, high, [n + n % 2 * count for n in range(count)])
 
 
 def power(f: Function, x: Value, y: Value, signed: bool) -> Value:

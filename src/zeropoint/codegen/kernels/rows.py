@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
 from zeropoint.codegen.kernels.elements import Gather, Number, Read, Reduce, Requantize, Scalar, Scalars, width_inside
+from zeropoint.codegen.kernels.high_products import has_form, with_high_products
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
@@ -85,11 +86,21 @@ class Rows:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
         f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
-        _Emitter(self, isa, f).kernel()
+        rows = replace(self, body=with_high_products(self.body)) if has_form(isa) else self
+        _Emitter(rows, isa, f).kernel()
 
 
 def _is_ordered(i: Scalar) -> bool:
     return isinstance(i.what, Reduce) and is_ordered(i.what.op, i.type)
+
+
+def _is_read(body: Scalars, n: int) -> bool:
+    """Whether a scalar is read, or an integer that is widened as it is read, which is one instruction too."""
+    i = body[n]
+    if i.name == "convert" and i.type in ("i16", "i32"):
+        n = i.arguments[0]
+        return isinstance(body[n].what, Read) and body[n].type in ("i8", "i16")
+    return isinstance(i.what, Read)
 
 
 def _of(i: Scalar) -> Reduce:
@@ -171,7 +182,7 @@ class Sweeps:
             if not self.wide[n] or n in found or n in there:
                 continue
             # To read again costs no more than to read what was kept.
-            if n in computed and not isinstance(body[n].what, Read):
+            if n in computed and not _is_read(body, n):
                 kept.add(n)
                 continue
             found.add(n)
