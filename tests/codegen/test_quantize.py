@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import StringAttr
 
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.loop_programs import main
+from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.tensors import Array
 
 ALL_ONES = float(np.float32(2 - 2**-23) / 64)
@@ -36,5 +38,18 @@ def test_computed_floats_are_quantized_exactly(stored: str, scale: float, zero: 
         f"%x: {real}", quantized, f"%n = stablehlo.negate %x : {real}",
         f"%y = stablehlo.uniform_quantize %n : ({real}) -> {quantized}",
     )  # fmt: skip
+    for isa in HERE:
+        assert_native_is_exact(program, [{"arg0": -x}], isa)
+
+
+@pytest.mark.parametrize("stored", ["i8", "i8<0:15>", "u8<0:15>", "i16<-100:100>"])
+def test_floats_are_quantized_by_the_range_of_the_type_under_openvino(stored: str) -> None:
+    x = reals(0.037, 3)
+    real, quantized = f"tensor<{x.size}xf32>", f"tensor<{x.size}x!quant.uniform<{stored}:f32, 0.037:3>>"
+    program = main(
+        f"%x: {real}", quantized, f"%n = stablehlo.negate %x : {real}",
+        f"%y = stablehlo.uniform_quantize %n : ({real}) -> {quantized}",
+    )  # fmt: skip
+    program.module.attributes[PROFILE] = StringAttr("openvino")
     for isa in HERE:
         assert_native_is_exact(program, [{"arg0": -x}], isa)

@@ -17,6 +17,7 @@ listed here are those of profile `onnxruntime`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i32
@@ -33,8 +34,9 @@ from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.numerics.affine import whole_range
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, rescaling
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.storage import dtype_range
 
 REASON = "OpenVINO's kernel computes in floats"
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
@@ -58,7 +60,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     for other in kernel.body:
         if isinstance(other, hlo.AddOp):
             real = _with_bias(run, other)
-    result = _requantized(run, real, RangeFactors.of(kernel.output_type.affine))
+    result = _requantized(run, real, RangeFactors.of(_of_dtype(kernel.output_type)))
     limited = bounded(kernel, result)
     if (
         limited is result
@@ -115,6 +117,12 @@ def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQua
     return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
 
 
+def _of_dtype(kind: UniformQuantizedType) -> AffineParameters:
+    """The parameters with the range of the dtype that holds the storage: OpenVINO does not know a part of it."""
+    first, last = dtype_range(kind.storage.dtype)
+    return replace(kind.affine, storage_min=first, storage_max=last)
+
+
 def _requantized(run: FloatArithmetic, real: SSAValue, by: RangeFactors) -> SSAValue:
     """Real numbers in the type of the result, clamped before they are rounded."""
     wanted = run.kernel.output_type
@@ -137,12 +145,12 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, REASON)
     values = [kernel.values[operand] for operand in op.operands]
     mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
-    by = SumTerm.of(mine.affine, theirs.affine)
+    by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs))
     real = _clamped(run, run.fused(kernel.unrounded[values[term]], by.factor, by.offset), by.low, by.high)
     stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
     total = run.made(hlo.AddOp(real, stored))
     return bounded(
-        kernel, _requantized(run, total, RangeFactors.of(kernel.output_type.affine, np.float32(theirs.scale)))
+        kernel, _requantized(run, total, RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale)))
     )
 
 
@@ -168,9 +176,9 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
         return value
-    run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, wanted.affine)
+    run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, _of_dtype(wanted))
     steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
-    first, last = whole_range(wanted.storage.minimum, wanted.storage.maximum)
+    first, last = dtype_range(wanted.storage.dtype)
     return run.rounded(_clamped(run, steps, 0, last - first), wanted.zero_point - first)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from zeropoint.numerics.arrays import AnyArray, BoolArray, IntArray, blocks, part
 from zeropoint.numerics.rounding import round_half_away, round_half_even, truncate
-from zeropoint.numerics.storage import smallest_dtype
+from zeropoint.numerics.storage import dtype_range, smallest_dtype
 
 
 class QuantizeBehaviour(StrEnum):
@@ -39,7 +39,7 @@ class QuantizeBehaviour(StrEnum):
     RNE_BY_RANGE = "rne-by-range"
     """clamp(rne(x * k - low * k) + min): OpenVINO. low = (min - zp) * s, k = (max - min) / ((max - zp) * s - low).
 
-    min and max are those of the whole 8- or 16-bit type, whose part the storage may be (`whole_range`). The steps are
+    min and max are those of the dtype that holds the storage, which may be a part of it (`dtype_range`). The steps are
     in f32 at least, because the ends of the range may overflow narrower types. The scale is rounded to the expressed
     type first.
     """
@@ -111,7 +111,7 @@ def quantize(
         for block in blocks(shape) if all(whole) else [(...,)]:
             offsets = part(zeros, block)
             if rule.by_range:
-                rounded = _rounded_in_range(reals[block], part(scales, block), offsets, storage_min, storage_max)
+                rounded = _rounded_in_range(reals[block], part(scales, block), offsets, result.dtype)
             else:
                 rounded = _rounded(rule, reals[block], part(scales, block), offsets)
             if rule.wraps and _is_full_range(storage_min, storage_max):
@@ -140,30 +140,18 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
     return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
 
 
-WHOLE = ((0, 255), (-128, 127), (0, 65535), (-32768, 32767))
-
-
-def whole_range(storage_min: int, storage_max: int) -> tuple[int, int]:
-    """The range of the least of u8, i8, u16, i16 that has these integers; wider ones are their own."""
-    return next(
-        ((low, high) for low, high in WHOLE if low <= storage_min <= storage_max <= high), (storage_min, storage_max)
-    )
-
-
-def range_factors(scales: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> tuple[AnyArray, AnyArray]:
-    """k and -low * k of `RNE_BY_RANGE`, each step in the type of the scales."""
-    first, last = whole_range(storage_min, storage_max)
+def range_factors(scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> tuple[AnyArray, AnyArray]:
+    """k and -low * k of `RNE_BY_RANGE`, each step in the type of the scales; `dtype` holds the stored integers."""
+    first, last = dtype_range(dtype)
     low, high = ((end - zeros).astype(scales.dtype) * scales for end in (first, last))
     k = np.asarray(last - first, scales.dtype) / (high - low)
     return np.asarray(k), np.asarray(-low * k)
 
 
-def _rounded_in_range(
-    reals: AnyArray, scales: AnyArray, zeros: IntArray, storage_min: int, storage_max: int
-) -> AnyArray:
+def _rounded_in_range(reals: AnyArray, scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> AnyArray:
     """The stored integers, not clamped yet, minus the zero point."""
-    k, shift = range_factors(scales, zeros, storage_min, storage_max)
-    first, _ = whole_range(storage_min, storage_max)
+    k, shift = range_factors(scales, zeros, dtype)
+    first, _ = dtype_range(dtype)
     return np.asarray(round_half_even(reals * k + shift) + (first - zeros).astype(reals.dtype))
 
 

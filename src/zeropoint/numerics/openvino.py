@@ -15,6 +15,8 @@ result is clamped to the range of its type, but not rounded, and expressed in th
 A value that is stored with other parameters, such as an operand of a concatenation, is multiplied and shifted in two
 roundings: `rescaling`.
 
+The plugin knows types, not the part of them that a storage uses: the parameters here have the whole range of i8 or u8.
+
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
 transformations of Add, Multiply and Subtract.
 """
@@ -25,7 +27,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.numerics.affine import whole_range
 from zeropoint.numerics.ranges import AffineParameters
 
 F32 = np.float32
@@ -50,7 +51,7 @@ class RangeFactors:
     def of(result: AffineParameters, unit: np.float32 | None = None) -> RangeFactors:
         """From real numbers to a type of 8 bits and one scale; from multiples of `unit`, if it is given."""
         scale, shift = _linear(result, unit)
-        shift = F32(shift + F32(_whole(result)[0]))
+        shift = F32(shift + F32(result.storage_min))
         if abs(shift) < STEPS * NEGLIGIBLE:
             return RangeFactors(F32(F32(1) / F32(F32(1) / scale)), F32(0))
         return RangeFactors(scale, shift)
@@ -81,19 +82,14 @@ def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.floa
     mine, theirs = F32(term.scale.item()), F32(other.scale.item())
     moved = F32(F32(other.zero_point.item()) * theirs) / mine
     zero, ratio = F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
-    low, high = (F32(F32(F32(end) - zero) * ratio) for end in _whole(term))
+    low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.storage_min, term.storage_max))
     return F32(F32(high - low) / STEPS), low
-
-
-def _whole(parameters: AffineParameters) -> tuple[int, int]:
-    """The range of the type of 8 bits, whose part the storage may be."""
-    return whole_range(parameters.storage_min, parameters.storage_max)
 
 
 def _ends(result: AffineParameters, unit: np.float32 | None) -> tuple[np.float32, np.float32]:
     """The least and the greatest number of a type, in multiples of `unit` if it is given."""
     scale, zero = F32(result.scale.item()), int(result.zero_point.item())
-    low, high = (F32(F32(end - zero) * scale) for end in _whole(result))
+    low, high = (F32(F32(end - zero) * scale) for end in (result.storage_min, result.storage_max))
     return (low, high) if unit is None else (F32(low / unit), F32(high / unit))
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 _SPELLING = re.compile(r"([iu])([1-9][0-9]*)")
 
@@ -77,6 +78,12 @@ class StorageType:
         """The smallest NumPy integer that holds every value: int8 for i4."""
         bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.width)
         return np.dtype(f"{'int' if self.signed else 'uint'}{bits}")
+
+
+def dtype_range(dtype: npt.DTypeLike) -> tuple[int, int]:
+    """The least and the greatest integer of a NumPy dtype; for storage, those of its container: int8 holds i4."""
+    limits = np.iinfo(np.dtype(dtype).name)
+    return int(limits.min), int(limits.max)
 
 
 def smallest_dtype(minimum: int, maximum: int) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:

@@ -30,7 +30,8 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.numerics.affine import QuantizeBehaviour, whole_range
+from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.storage import dtype_range
 from zeropoint.quant_passes.emitter import ElementwiseEmitter
 
 
@@ -154,7 +155,7 @@ def _quantized_by_range(
 ) -> SSAValue:
     """`RNE_BY_RANGE`: the steps above the least number of the range, in f32 or f64, clamped, plus the least integer."""
     emit, storage = ops.emitter, parameters.quantized.storage
-    whole = whole_range(storage.minimum, storage.maximum)
+    whole = dtype_range(storage.dtype)
     wide = parameters.expressed if parameters.expressed in (f32, f64) else f32
     value, scale = (x if x.type == wide else emit.value(ExtFOp(x, wide)) for x in (value, parameters.scale))
     ends = [emit.real(float(end), wide) for end in whole]

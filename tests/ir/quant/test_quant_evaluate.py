@@ -118,3 +118,16 @@ def test_a_shape_that_the_type_does_not_fit_is_refused(parse_type, text, shape, 
 def test_a_type_that_numpy_does_not_have_is_refused(parse_type):
     with pytest.raises(TypeError, match="found expressed type f80, which NumPy does not have"):
         quantize(0.0, parse_type("!quant.uniform<i8:f80, 1.0>"))
+
+
+@pytest.mark.parametrize(
+    ("part", "whole"), [("i8<0:15>", "i8"), ("i8<0:127>", "i8"), ("u8<0:15>", "u8"), ("i16<-100:100>", "i16")]
+)
+@pytest.mark.parametrize("scale", [0.1, 0.037])
+def test_profile_openvino_takes_the_range_of_the_type_for_a_part_of_it(part: str, whole: str, scale: float) -> None:
+    # Taken for u8, i8<0:15> had other integers at ties: the range of the type has a part in each rounding.
+    ties = ((np.arange(-20, 140) + 0.5) * scale).astype(np.float32)
+    near = np.concatenate([ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, np.float32(-np.inf))])
+    narrow, full = (UniformQuantizedType.per_layer(Storage.of(text), scale, 3) for text in (part, whole))
+    expected = np.clip(quantize(near, full, "openvino"), narrow.storage.minimum, narrow.storage.maximum)
+    np.testing.assert_array_equal(quantize(near, narrow, "openvino"), expected)

@@ -18,7 +18,7 @@ from zeropoint.codegen.kernels.scalars import bounded, converted
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, lanes, like
-from zeropoint.numerics.affine import QuantizeBehaviour, whole_range
+from zeropoint.numerics.affine import QuantizeBehaviour
 
 MAGIC = 3 * 2.0**22
 MAGIC_BITS = 0x4B400000
@@ -43,7 +43,8 @@ class Quantize:
     """Quantize a float; `scale` is 1 / scale if the behaviour multiplies.
 
     Per-channel scales and zero points are two more arguments, floats; the numbers here are then for channel 0.
-    With `rne-by-range`, `scale` and `shift` are its two factors, and there is one of each.
+    With `rne-by-range`, `scale` and `shift` are its two factors, one of each, and `first` is
+    the least integer of the dtype that holds the storage.
     """
 
     behaviour: QuantizeBehaviour
@@ -52,6 +53,7 @@ class Quantize:
     low: int
     high: int
     shift: float = 0.0
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
     if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
         steps = f.intrinsic("roundeven", f.binary("fadd", real, constant(x.type, by.shift)))
         rounded = _widened(f, steps, by)
-        first, _ = whole_range(by.low, by.high)
-        rounded = f.binary("fadd", rounded, constant(rounded.type, float(first)))
+        rounded = f.binary("fadd", rounded, constant(rounded.type, float(by.first)))
     elif by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = f.intrinsic("roundeven", f.binary("fadd", real, zero))
         # In f64 if f32 cannot hold the bounds: 2^31 - 1 would become 2^31, and its conversion to i32 is poison.

@@ -51,6 +51,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour, range_factors
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import dtype_range
 
 
 def _computed(e: Expression, op: Any, indices: Indices) -> int:
@@ -205,18 +206,19 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
             f"f32 and f64 to at most {most} bits and rounds to nearest"
         )
     scales = type_.scales.astype(element_dtype(element_of(op.operand)))
-    shift = 0.0
+    shift, first = 0.0, 0
     with np.errstate(all="ignore"):
         if behaviour is QuantizeBehaviour.RNE_RECIPROCAL:
             scales = np.ones((), scales.dtype) / scales
         elif behaviour is QuantizeBehaviour.RNE_BY_RANGE:
-            scales, shifts = range_factors(scales, type_.zero_points, storage.minimum, storage.maximum)
-            shift = float(shifts[0])
+            scales, shifts = range_factors(scales, type_.zero_points, storage.dtype)
+            shift, (first, _) = float(shifts[0]), dtype_range(storage.dtype)
     values = [e.value(op.operand, indices)]
     if type_.axis is not None:
         numbers = (scales, type_.zero_points.astype(scales.dtype))
         values += [e.read(e.scope.constant_view(array), (indices[type_.axis],), source) for array in numbers]
-    what = Quantize(behaviour, float(scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum, shift)
+    zero, bounds = int(type_.zero_points[0]), (storage.minimum, storage.maximum)
+    what = Quantize(behaviour, float(scales[0]), zero, *bounds, shift, first)
     return e.step(what, op.result, values)
 
 
