@@ -292,3 +292,31 @@ def test_scales_far_apart_still_add():
     inputs = [parameters(1.0, 0), parameters(2.0**-30, 0)]
     found = addition(AddBehaviour.COMMON_SCALE, inputs, parameters(1.0, 0))
     assert found.apply(np.int8(100), np.int8(127)) == 100
+
+
+STATED_ERRORS = {8: Fraction(1, 32), 16: Fraction(8)}
+
+
+@pytest.mark.parametrize("width", STATED_ERRORS)
+def test_sums_under_fixed16_are_as_near_as_the_docs_state(width: int) -> None:
+    """Of two operands, inside of the result's storage: 1/32 or 8 steps, or R (2 P + 1) / 2^32 where that is more."""
+    rng, half, errors = np.random.default_rng(0), 1 << (width - 1), [Fraction(0)]
+    for _ in range(60):
+        drawn = [float(2.0**e) for e in rng.uniform(-3, 3 if width == 8 else 0, 2)]
+        zeros = [int(z) for z in rng.integers(-half, half, 3)]
+        inputs = [parameters(s, z, -half, half - 1) for s, z in zip(drawn, zeros, strict=False)]
+        output, signs = parameters(1.0, zeros[2], -half, half - 1), [1, int(rng.choice([-1, 1]))]
+        found = addition(AddBehaviour.COMMON_SCALE_16, inputs, output, signs)
+        reach = [p.reach for p in inputs]
+        wide = Fraction(sum(reach)) * (2 * sum(r * Fraction(s) for r, s in zip(reach, drawn, strict=True)) + 1) / 2**32
+        stated = Fraction(1, 2) + max(STATED_ERRORS[width], wide)
+        qs = rng.integers(-half, half, (2, 150))
+        qs[:, :4] = [[-half, -half, half - 1, half - 1], [-half, half - 1, -half, half - 1]]
+        exact = [n + zeros[2] for n in exact_real_sum(inputs, output, signs, *qs.tolist())]
+        results = found.apply(*qs).tolist()
+
+        errors += [
+            abs(y - min(max(x, Fraction(-half)), Fraction(half - 1))) for y, x in zip(results, exact, strict=True)
+        ]
+        assert max(errors) <= stated
+    assert max(errors) > Fraction(1, 2)
