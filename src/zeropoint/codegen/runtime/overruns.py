@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from zeropoint.codegen.driver import block_bytes
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View, every_step
+from zeropoint.codegen.graph import Graph, Parameters, Step, View, every_step
 from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
 from zeropoint.codegen.parameters import ALIGNMENT
+from zeropoint.codegen.runtime.addresses import Addresses
 from zeropoint.ir.tensors import Array
 
 
@@ -27,7 +28,7 @@ class MemoryBounds:
 
     def __init__(self, graph: Graph, arena: int, weights: int):
         self._steps = list(every_step(graph.steps))
-        self._bases = {Space.ARENA: arena, Space.CARRIED: arena, Space.WEIGHTS: weights}
+        self._arena, self._weights = arena, weights
         self._table: Array = np.zeros((len(self._steps) + 1, block_bytes(graph) // 8), np.int64)
         self._record: Array = np.zeros(Layout.RECORD_WORDS, np.int64)
         self._table[:, Layout.STEP // 8] = np.arange(len(self._table))
@@ -42,9 +43,10 @@ class MemoryBounds:
     def set_addresses(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Set the addresses of the caller's arrays before a run."""
         self._record[:] = 0
+        addresses = Addresses(self._arena, self._weights, inputs, outputs)
         for number, step in enumerate(self._steps):
             entries = [
-                (*self._read(argument, inputs, outputs), *self._written(step, index, inputs, outputs))
+                (*self._read(argument, addresses), *self._written(step, index, addresses))
                 for index, argument in enumerate(step.arguments)
             ]
             flat = np.array(entries, np.int64).reshape(-1)
@@ -81,24 +83,16 @@ class MemoryBounds:
             return f"argument {pointer}, which is read only: {said}"
         return f"byte {address - low} of argument {pointer}, expected 0 to {high - low}: {said}"
 
-    def _read(self, argument: View | Parameters, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
+    def _read(self, argument: View | Parameters, addresses: Addresses) -> tuple[int, int]:
         if isinstance(argument, Parameters):
-            start = self._bases[Space.WEIGHTS] + argument.offset
+            start = addresses.of(argument)
             return start, start + argument.size
-        buffer = argument.buffer
-        if buffer.inside is not None or buffer.space in self._bases:
-            start = self._start(buffer)
-        else:
-            start = (inputs if buffer.space is Space.INPUT else outputs)[buffer.index]
-        return start, start + buffer.size
+        start = addresses.of_buffer(argument.buffer)
+        return start, start + argument.buffer.size
 
-    def _start(self, buffer: Buffer) -> int:
-        """The address of a buffer in the arena or in the weights."""
-        return buffer.offset + (self._bases[buffer.space] if buffer.inside is None else self._start(buffer.inside))
-
-    def _written(self, step: Step, index: int, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
+    def _written(self, step: Step, index: int, addresses: Addresses) -> tuple[int, int]:
         argument = step.arguments[index]
-        start, end = self._read(argument, inputs, outputs)
+        start, end = self._read(argument, addresses)
         if isinstance(argument, Parameters) or index < len(step.arguments) - len(step.writes):
             return start, start
         if step.halo:  # the padding around the view

@@ -14,8 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from zeropoint.codegen.graph import Buffer, Parameters, Space, View
+from zeropoint.codegen.graph import Buffer, Parameters
 from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.runtime.addresses import Addresses
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.runtime.slots import aligned
 from zeropoint.errors import OptionError
@@ -55,7 +56,8 @@ def profile(
     results = program.run_values(values)
     graph = program.graph
     memory, weights = aligned(max(1, program.arena.size)), graph.weights.array
-    calls = _calls(program, memory.ctypes.data, weights.ctypes.data, values, results)
+    arrays = [[array.ctypes.data for array in given] for given in (values, results)]
+    calls = _calls(program, Addresses(memory.ctypes.data, weights.ctypes.data, *arrays))
     times = np.full((rounds, len(calls), 2), np.inf)
     for measured in progress(times, "time"):
         for index, (call, tasks) in enumerate(calls):
@@ -78,26 +80,14 @@ def profile(
     ]
 
 
-def _calls(
-    program: NativeProgram, memory: int, weights: int, inputs: list[Array], outputs: list[Array]
-) -> list[tuple[Callable[[int], None], int]]:
+def _calls(program: NativeProgram, addresses: Addresses) -> list[tuple[Callable[[int], None], int]]:
     """For every step, a function that runs its kernel's tasks 0..n on one arena, and the number of its tasks."""
     graph = program.graph
-    bases = {Space.ARENA: memory, Space.CARRIED: memory, Space.WEIGHTS: weights}
-    tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
-
-    def address_of(argument: View | Parameters) -> int:
-        if isinstance(argument, Parameters):
-            return weights + argument.offset
-        if argument.buffer.space in bases:
-            return bases[argument.buffer.space] + argument.buffer.offset + argument.offset
-        return int(tables[argument.buffer.space][argument.buffer.index].ctypes.data) + argument.offset
-
     calls: list[tuple[Callable[[int], None], int]] = []
     for step, name in zip(graph.steps, kernels_of(graph).names, strict=True):
         pointers = [ctypes.c_void_p] * len(step.arguments)
         function = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(program.code.address(name))
-        calls.append((partial(function, *map(address_of, step.arguments), 0), step.kernel.tasks(graph.isa)))
+        calls.append((partial(function, *map(addresses.of, step.arguments), 0), step.kernel.tasks(graph.isa)))
     return calls
 
 
