@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -122,6 +122,11 @@ def test_steps_in_python_may_be_arrays_and_in_capitals() -> None:
     other = zp.Images("folder", resize=np.int64(20), layout="NHWC", channels="BGR", **given)
     assert other.preprocessing == plain.preprocessing
     assert zp.Images("folder", resize=None, crop=None, layout=None).preprocessing == Preprocessing()
+
+
+def test_images_that_are_no_path_are_refused_at_once() -> None:
+    with pytest.raises(zp.Error, match="images: found list, expected the path of a folder of images; for images in m"):
+        zp.Images(cast("str", [np.zeros((4, 4, 3), np.uint8)]), resize=4)
 
 
 def test_16_bits_a_channel_are_scaled_to_8_and_other_wide_images_are_refused(tmp_path: Path) -> None:

@@ -174,9 +174,16 @@ class Images:
     - `channels`: `rgb` or `bgr`
 
     They may be given as a text, as on the command line: `Images(folder, "resize=256 crop=224 mean=0.5 std=0.25")`.
+
+    Raises DataError for a step or a value that is not one of these, and for a folder that is not a path.
     """
 
     def __init__(self, folder: str | os.PathLike[str], preprocessing: Preprocessing | str | None = None, **steps: Any):
+        if not isinstance(cast("object", folder), str | os.PathLike):
+            raise DataError(
+                f"images: found {type(folder).__name__}, expected the path of a folder of images; for images in "
+                f"memory, pass their arrays, preprocessed, in place of zp.Images"
+            )
         self.folder = folder
         if isinstance(preprocessing, str):
             preprocessing = Preprocessing.parse(preprocessing)
