@@ -86,17 +86,13 @@ NEEDED: Mapping[str, Kinds] = {
     "transpose": (TransposeOp,),
 }
 """Kernel -> ops of which its body has at least one. The rows of single reductions replace those of all."""
-
-
 REDUCED_BY: Mapping[str, type[Operation]] = {
     **dict.fromkeys(("average_pool", "mean", "sum"), AddOp),
     **dict.fromkeys(("max_pool", "reduce_max"), MaximumOp),
     "reduce_min": MinimumOp,
 }
 """Kernel -> the op by which its reductions combine elements."""
-FOREIGN: Mapping[str, Kinds] = {
-    **dict.fromkeys((*BINARY, *FUNCTIONS, *MOVEMENTS, *REDUCTIONS), CONTRACTING),
-}
+FOREIGN: Mapping[str, Kinds] = dict.fromkeys((*BINARY, *FUNCTIONS, *MOVEMENTS, *REDUCTIONS), CONTRACTING)
 """Kernel -> ops of which its body has none."""
 
 

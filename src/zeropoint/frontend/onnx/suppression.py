@@ -2,7 +2,7 @@
 
 The number of selected boxes depends on values, and shapes are static. The result has a row for every box that may be
 selected; the rows after the selected ones are -1 in every column. Up to 512 trips are written out; more are a
-`stablehlo.while`, which ends when no box is left and has no native form.
+`stablehlo.while`, which ends when no box is left.
 
     %best = stablehlo.reduce(%left) applies stablehlo.maximum                 // [batches, classes]
     %box = stablehlo.reduce(select %left == %best, %index, boxes) applies stablehlo.minimum
