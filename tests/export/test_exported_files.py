@@ -37,28 +37,47 @@ def test_the_origin_of_a_file_is_in_its_metadata(folder: Path) -> None:
     assert origin_of(Path(MODEL)) is None
 
 
-def test_two_exported_files_are_compared_each_in_its_runtime(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from zeropoint.export.litert.runtime import LiteRTFile
-    from zeropoint.export.onnx.runtime import OnnxFile
-
+def counted(monkeypatch: pytest.MonkeyPatch, *kinds: type) -> list[str]:
+    """The names of the kinds of files that are run from now on, a name each time."""
     seen: list[str] = []
 
-    def counted(kind: type) -> None:
+    def count(kind: type) -> None:
         run = kind.__call__
 
-        def call(self, inputs, **more):  # pyright: ignore (a stand-in for an interpreter)
+        def call(self, inputs, **more):  # pyright: ignore (a stand-in for a runtime)
             seen.append(kind.__name__)
             return run(self, inputs, **more)
 
         monkeypatch.setattr(kind, "__call__", call)
 
+    for kind in kinds:
+        count(kind)
+    return seen
+
+
+def test_two_exported_files_are_compared_each_in_its_runtime(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from zeropoint.export.litert.runtime import LiteRTFile
+    from zeropoint.export.onnx.runtime import OnnxFile
+
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
-    counted(LiteRTFile)
-    counted(OnnxFile)
+    seen = counted(monkeypatch, LiteRTFile, OnnxFile)
     found = answer("compare", folder / "d.q.onnx", folder / "d.tflite", "--data", folder / "data.npz")
     assert found.exit_code == 0, found.output
     assert seen == ["OnnxFile", "LiteRTFile"] * 4
+
+
+def test_a_file_for_openvino_is_compared_in_openvino(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zeropoint.export.onnx.openvino import OpenVinoFile
+
+    pytest.importorskip("openvino")
+    export_program(quantized_digits("openvino").propagated, tmp_path / "d.q.onnx")
+    seen = counted(monkeypatch, OpenVinoFile)
+    found = answer("compare", MODEL, tmp_path / "d.q.onnx", "--data", folder / "data.npz")
+    assert found.exit_code == 0, found.output
+    assert seen == ["OpenVinoFile"] * 4
 
 
 def test_nan_in_an_integer_input_is_its_zero_point_as_in_the_program(tmp_path: Path) -> None:

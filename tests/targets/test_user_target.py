@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,26 @@ def test_a_table_says_what_a_function_has_to_keep_and_hands_on_what_it_extends(t
         target(str(path))
     path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nleast_sqnr = -3', 1))
     with pytest.raises(TargetError, match="found least_sqnr -3 dB, expected 0 or more and less than 100"):
+        target(str(path))
+
+
+def test_a_table_restricts_and_credits_the_rows_that_it_appends(tmp_path: Path) -> None:
+    path, base = tmp_path / "mine.toml", target("onnxruntime")
+    path.write_text('name = "mine"\nextends = "onnxruntime"\nbits = [16]\nchecked = "mine 1.0: test.py"\n')
+    found = target(str(path))
+    assert {row.checked for row in found.rows} == {"mine 1.0: test.py"}
+    assert {row.kernel for row in found.rows} > {"reshape", "gather", "convolution"}
+    assert "softmax" not in found.by_kernel, "its row is for 8 bits"
+    assert {rule.widths for row in found.rows for rule in row.inputs if rule.wildcard} == {(16,)}
+    assert [row for row in found.rows if row.kernel == "convolution"] == [
+        replace(row, checked="mine 1.0: test.py") for row in base.rows if row.kernel == "convolution"
+    ]
+    for bits in ("8", "[]", "[7]", '["8"]', "[true]", "[[8]]"):
+        path.write_text(f'name = "mine"\nextends = "onnxruntime"\nbits = {bits}\n')
+        with pytest.raises(TargetError, match=r"found bits = .*, expected a list of 8, 16 or 32"):
+            target(str(path))
+    path.write_text('name = "mine"\nextends = "onnxruntime"\nchecked = 3\n')
+    with pytest.raises(TargetError, match="found checked = 3, expected a string"):
         target(str(path))
 
 

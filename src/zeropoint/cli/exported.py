@@ -19,6 +19,7 @@ def runtime_of(model: Path, layers: bool) -> Any:
     if suffix not in (".onnx", ".tflite", ".tosa.mlir"):
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine
+    from zeropoint.export.onnx.openvino import OpenVinoEngine
     from zeropoint.export.onnx.runtime import OnnxEngine
     from zeropoint.export.tosa.runtime import TosaEngine
     from zeropoint.frontend import load_model
@@ -27,11 +28,12 @@ def runtime_of(model: Path, layers: bool) -> Any:
     origin = origin_of(model) if suffix != ".tosa.mlir" else None
     if suffix == ".onnx" and origin is None:
         return None
+    of_onnx = OpenVinoEngine if origin is not None and origin.target == "openvino" else OnnxEngine
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
     if origin is not None:
         load_model(model)  # refuses what a runtime would crash on
-    engines = {".onnx": OnnxEngine, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
+    engines = {".onnx": of_onnx, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
     return engines[suffix](model)
 
 

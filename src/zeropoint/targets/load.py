@@ -2,7 +2,8 @@
 
 A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 
-- `extends`: append the rows of another target.
+- `extends`: append the rows of another target. `checked` replaces their column of that name, and `bits = [8]` restricts
+  their wildcards (`*u8`) to storage of those widths.
 - `prefer = 16`: move rows whose output has that many bits to the front.
 - `real_results = true`: contractions can return floats.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -38,6 +39,8 @@ KEYS = (
     "least_sqnr",
     "scale_type",
     "bounds",
+    "bits",
+    "checked",
     "kernel",
 )
 COLUMNS = (
@@ -153,7 +156,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     tables = cast("list[Mapping[str, object]]", entries)
     rows = [row for number, entry in enumerate(tables, 1) for row in _rows(_Entry(entry, number, name, path))]
     if base is not None:
-        rows += base.rows
+        rows += _appended(base, table, path)
     if "prefer" in table:
         rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
     real = table.get("real_results", base is not None and base.real_results)
@@ -168,6 +171,36 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
     description = str(table.get("description", ""))
     return check_target(Target(name, profile, tuple(rows), description, real, float(least), kept, bounds))
+
+
+def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[KernelRow]:
+    """The rows of the target that a table extends, as its `bits` and `checked` change them."""
+    rows = list(base.rows)
+    if "checked" in table:
+        rows = [replace(row, checked=_text(table, "checked", path)) for row in rows]
+    if "bits" not in table:
+        return rows
+    found = table["bits"]
+    if (
+        not isinstance(found, list)
+        or not found
+        or any(width not in (8, 16, 32) for width in cast("list[object]", found))
+    ):
+        raise TargetError(f"{path}: found bits = {found!r}, expected a list of 8, 16 or 32")
+    widths = cast("list[int]", found)
+    return [kept for row in rows if (kept := _within(row, widths)) is not None]
+
+
+def _within(row: KernelRow, widths: Sequence[int]) -> KernelRow | None:
+    """The row with its wildcards restricted to some widths; None if a wildcard has none of them."""
+    rules = (*row.inputs, *row.outputs)
+    kept = [
+        replace(rule, bits=tuple(w for w in rule.widths if w in widths)) if rule.wildcard else rule for rule in rules
+    ]
+    if any(rule.wildcard and not rule.bits for rule in kept):
+        return None
+    split = len(row.inputs)
+    return replace(row, inputs=tuple(kept[:split]), output=kept[split], more_outputs=tuple(kept[split + 1 :]))
 
 
 def _bounds(found: object, path: Path) -> frozenset[tuple[float, float]] | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.ports import check_ports
+from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 SETTINGS = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
@@ -36,14 +39,27 @@ class OpenVinoFile:
         """The names of the outputs."""
         return tuple(port.get_any_name() for port in self.compiled.outputs)
 
-    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs for one sample, by name."""
+    def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
+        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
         found = self.compiled({name: inputs[name] for name in self.inputs})
         # OpenVINO may give the value of an output the names of other tensors, too.
         return {name: found[port] for port in self.compiled.outputs for name in port.get_names()}
+
+
+@dataclass(frozen=True)
+class OpenVinoEngine:
+    """An engine that runs a program from its exported file with OpenVINO."""
+
+    path: Path
+
+    def prepare(self, program: Program) -> OpenVinoFile:
+        """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
+        file = OpenVinoFile(self.path)
+        check_ports(self.path, file, program)
+        return file
 
 
 def _runtime() -> Any:

@@ -1,0 +1,57 @@
+"""Every row of `openvino.toml`, against OpenVINO: a QDQ model of one op is made from the row.
+
+OpenVINO must compute what our interpreter computes of the quantized program, which our own stages make of the same
+model, under the table's profile: every integer.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from targets.confirmation import confirming
+from targets.qdq_case import loaded, propagated
+from zeropoint.check_target.cases import CASES as SHARED
+from zeropoint.check_target.models import Built, built, row_id, signatures
+from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.interp import run
+from zeropoint.materialize import materialize
+from zeropoint.targets import KernelRow, target
+
+NAME, PACKAGE = "openvino", "openvino"
+pytestmark = pytest.mark.skipif(find_spec(PACKAGE) is None, reason="needs OpenVINO, an extra")
+
+CASES = {kernel: cases for kernel, cases in SHARED.items() if kernel in target(NAME).by_kernel}
+
+
+def variants() -> list[Any]:
+    """Every row, case and storage of 8 bits; weights per channel and per tensor."""
+    found: list[Any] = []
+    for row in target(NAME).rows:
+        for case in CASES.get(row.kernel, ()):
+            for storages in signatures(row):
+                for per_channel in (True, False) if case.weight else (True,):
+                    way = ("per-channel" if per_channel else "per-tensor",) if case.weight else ()
+                    label = "-".join([row_id(row), case.op, str(storages[-1]), *way])
+                    found.append(pytest.param(row, built(row, case, storages, per_channel), id=label))
+    return found
+
+
+@pytest.mark.parametrize(("row", "made"), variants())
+def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, made: Built, tmp_path: Path) -> None:
+    with confirming(NAME, row, PACKAGE):
+        expected = run(materialize(propagated(NAME, loaded(made.proto, tmp_path))), made.inputs)
+        onnx.save(made.proto, tmp_path / "row.onnx")
+        found = OpenVinoFile(tmp_path / "row.onnx")(made.inputs)
+        if not made.results:
+            for name, mine in expected.items():
+                np.testing.assert_array_equal(found[name], mine)
+        for port, (name, mine) in zip(made.results, expected.items(), strict=bool(made.results)):
+            steps = [np.rint(real / np.float32(port.scale)) for real in (found[name], mine)]
+            assert len(np.unique(steps[0])) > 10, "the result says nothing"
+            np.testing.assert_array_equal(steps[0], steps[1])
