@@ -1,5 +1,7 @@
 """Loops and branches: their regions as programs of their own, which group, layout and schedule take like any other.
 
+Values from around them are operands of the native op; constants are copied, because kernels pack them.
+
 ```mlir
 %r:2 = stablehlo.while(%i = %zero, %h = %x) : ... cond { ... } do { ... %w, %y ... }
 ```
@@ -24,11 +26,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from zeropoint.codegen.captured import captured, isolated
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.values import CHANNEL, ISA, channel_dimension, note_channel_dimension
 from zeropoint.ir import native
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.captured import captured, isolated_region
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.dequantized import dequantized_constant
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -50,12 +54,12 @@ def grouped(
     Raises CodegenError for a value that is no tensor of a static shape, and what `group` raises.
     """
     _check(op)
-    outside = captured(program, op.regions)
+    outside = [value for value in captured(op.regions) if not _is_constant(program, value)]
     attributes = {name: value for name, value in program.module.attributes.items() if name not in (ISA, CHANNEL)}
     regions: list[Region] = []
     channels: list[int | None] = []
     for region in op.regions:
-        function = isolated(region, len(region.block.args), outside)
+        function = isolated_region(region, outside)
         inner = group(Program(ModuleOp([function], dict(attributes)), program.weights))
         program.weights.take(inner.weights)
         channels.append(channel_dimension(inner))
@@ -70,6 +74,14 @@ def _check(op: Operation) -> None:
         found: Attribute = value.type
         if not isinstance(found, TensorType) or DYNAMIC_INDEX in shape_of(value):
             raise CodegenError(f"{describe(op)}: found {found}, expected tensors of static shapes", op)
+
+
+def _is_constant(program: Program, value: SSAValue) -> bool:
+    """Whether kernels read a value as a constant."""
+    if isinstance(value.owner, hlo.IotaOp):
+        return True
+    known = constant_array(value, program.weights) is not None or splat_value(value, program.weights) is not None
+    return known or dequantized_constant(program, value) is not None
 
 
 def _detached(program: Program) -> Region:

@@ -39,7 +39,7 @@ from zeropoint.codegen.patterns.products import match_float_product, match_requa
 from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_single, match_slice_update, match_sort
 from zeropoint.codegen.patterns.rows import match_rows
 from zeropoint.codegen.schedule.expression import scalar_type
-from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, pads
+from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.codegen.values import ISA, Values, channel_dimension, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
 from zeropoint.expand import ExpansionError, expand, with_one_row
@@ -56,6 +56,7 @@ from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.window_padding import padding_of, pads
 
 DEEPEST = 64
 """Maximum length of a chain of ops that wait for their user to be computed."""
@@ -288,7 +289,7 @@ class _Grouping:
             raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
         emit = Emission(Builder(InsertPoint.before(op)), self.program.weights, op.location)
         constant = emit.constant(np.array(number, element_dtype(element_of(source))))
-        op.operands[0] = made = padded(emit, source, constant, *padding_around(op))
+        op.operands[0] = made = padded(emit, source, constant, *padding_of(op))
         for n, new in enumerate((constant.owner, made.owner)):
             assert isinstance(new, Operation)
             # Between the op and the one before it, in order: constant, pad, op. Kernels sort their ops by these

@@ -36,9 +36,9 @@ from zeropoint.ir.stablehlo import (
     ReduceOp,
     ReduceWindowOp,
 )
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.bodies import body_op
-from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.window_padding import padding_of, pads
 
 ORDER_ONLY = (MaximumOp, MinimumOp)
 """Bodies that never round, so that the order of elements does not matter."""
@@ -66,10 +66,9 @@ def reduction(emit: Emission, op: ReduceOp) -> Sequence[SSAValue]:
 
 def window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue] | None:
     """The windows over padded operands, in the types of the body; None if a loop nest computes them as they are."""
-    pads = _padding(op) is not None
-    if is_single(op) and (not pads or is_constant(op.init_values[0])):
+    if is_single(op) and (not pads(op) or is_constant(op.init_values[0])):
         return None
-    return padded_window(emit, op) if pads or converts(op) else None
+    return padded_window(emit, op) if pads(op) or converts(op) else None
 
 
 def in_one_type(emit: Emission, op: ReduceOp | ReduceWindowOp) -> Sequence[SSAValue] | None:
@@ -81,19 +80,10 @@ def in_one_type(emit: Emission, op: ReduceOp | ReduceWindowOp) -> Sequence[SSAVa
 
 def padded_window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue]:
     """The windows over padded operands, in the types of the body."""
-    values, count, widths = inside(emit, op), len(op.inputs), _padding(op)
+    values, count = inside(emit, op), len(op.inputs)
     for n, (value, start) in enumerate(zip(values[:count], values[count:], strict=True)):
-        values[n] = value if widths is None else padded(emit, value, start, *widths)
+        values[n] = padded(emit, value, start, *padding_of(op)) if pads(op) else value
     return reduced(emit, op, values, ("padding", "base_dilations"))
-
-
-def _padding(op: ReduceWindowOp) -> tuple[Sequence[int], Sequence[int], Sequence[int]] | None:
-    """Elements before, after and between those of an operand; None if there are none."""
-    rank = len(shape_of(op.inputs[0]))
-    ends = padding_values(op.padding, rank) or ((0, 0),) * rank
-    interior = [dilation - 1 for dilation in array_values(op.base_dilations, (1,) * rank)]
-    pads = any(map(any, ends)) or any(interior)
-    return ([low for low, _ in ends], [high for _, high in ends], interior) if pads else None
 
 
 def converts(op: ReduceOp | ReduceWindowOp) -> bool:

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from zeropoint.ir.captured import captured
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
@@ -32,11 +33,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 
 def read_values(op: Operation) -> list[SSAValue]:
     """The values that an op and its regions use, each once."""
-    inside = {result for inner in op.walk() for result in inner.results}
-    inside |= {
-        argument for inner in op.walk() for region in inner.regions for b in region.blocks for argument in b.args
-    }
-    return list(dict.fromkeys(value for inner in op.walk() for value in inner.operands if value not in inside))
+    return list(dict.fromkeys((*op.operands, *captured(op.regions))))
 
 
 def activations(op: Operation) -> list[SSAValue]:

@@ -13,13 +13,14 @@ constants are copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.captured import captured
 from zeropoint.ir.stablehlo import CaseOp, ConstantOp, IfOp, WhileOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.lower.bodies import lowered_body
@@ -41,7 +42,8 @@ def lower_control(lowering: Lowering, op: Operation) -> Sequence[SSAValue]:
     check_storage(op)
     # Before the regions, which run any number of times.
     inputs = [value if quantized_element(value) is None else lowering.stored(value) for value in op.operands]
-    around = {value: None if isinstance(value.owner, ConstantOp) else lowering.stored(value) for value in _captured(op)}
+    quantized = [value for value in captured(op.regions) if stored_element(value) is not None]
+    around = {value: None if isinstance(value.owner, ConstantOp) else lowering.stored(value) for value in quantized}
     words = [_word(value) for value in op.results]
     made = type(op).create(
         operands=inputs,
@@ -59,23 +61,6 @@ def lower_control(lowering: Lowering, op: Operation) -> Sequence[SSAValue]:
 def _word(value: SSAValue) -> IntegerType | None:
     kind = quantized_element(value)
     return None if kind is None else storage_element(kind)
-
-
-def _captured(op: Operation) -> list[SSAValue]:
-    """The quantized values from around an op that its regions read, each once."""
-    read = [value for region in op.regions for inner in region.walk() for value in inner.operands]
-    quantized = [value for value in dict.fromkeys(read) if stored_element(value) is not None]
-    return [value for value in quantized if not any(block is _block_of(value) for block in _blocks(op))]
-
-
-def _blocks(op: Operation) -> Iterator[Block]:
-    for inner in op.walk():
-        for region in inner.regions:
-            yield from region.blocks
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
 def _reading(lowering: Lowering, region: Region, around: Mapping[SSAValue, SSAValue | None]) -> Region:

@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, PadOp, ReshapeOp
-from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element, with_shape
+from zeropoint.ir.window_padding import padding_of, pads
 from zeropoint.lower.context import Lowering
 
 
@@ -91,17 +91,9 @@ class PaddedConvolution:
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
     """The input padded with its zero point; also between elements if the input is dilated."""
-    spatial = op.dimension_numbers.data.input_spatial_dimensions
-    pairs = padding_values(op.padding, len(spatial))
-    dilation = op.lhs_dilation.get_values() if op.lhs_dilation is not None else (1,) * len(spatial)
     # Without padding there is nothing that would have to hold the zero point.
-    if not any(low or high for low, high in pairs) and all(step == 1 for step in dilation):
+    if not pads(op):
         return value
-    rank = len(shape_of(value))
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    for dimension, pair, step in zip(spatial, pairs, dilation, strict=True):
-        low[dimension], high[dimension] = pair
-        # StableHLO's dilation inserts zeros; an interior pad inserts the zero point, which is the real 0.
-        interior[dimension] = int(step) - 1
+    # StableHLO pads and dilates with zeros; the `pad` inserts the zero point, which is the real 0.
     fill = lowering.constant(np.array(zero_point, element_dtype(element_of(value))))
-    return lowering.insert(PadOp(value, fill, low, high, interior)).result
+    return lowering.insert(PadOp(value, fill, *padding_of(op))).result

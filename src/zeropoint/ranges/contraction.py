@@ -18,6 +18,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.ir.window_padding import pads
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import Interval, product
@@ -39,16 +40,15 @@ def contraction(ranges: Ranges, op: Contraction) -> Interval:
 def sums_of(ranges: Ranges, op: Contraction) -> Sums:
     """From the actual weights if one operand is constant; otherwise from the number of terms."""
     lhs, rhs = ranges.array(op.lhs), ranges.array(op.rhs)
-    pads = isinstance(op, hlo.ConvolutionOp) and _pads(op)
     rank = len(shape_of(op.result))
     if rhs is not None:
-        return _weighted(*_weights(op, rhs), rank, ranges.of(op.lhs).hull, pads=pads)
+        return _weighted(*_weights(op, rhs), rank, ranges.of(op.lhs).hull, pads=pads(op))
     if lhs is not None and isinstance(op, hlo.DotGeneralOp):
         return _weighted(*_left_weights(op, lhs), rank, ranges.of(op.rhs).hull, pads=False)
     each = ranges.of(op.lhs).hull * ranges.of(op.rhs).hull
     partial = each.any_of(terms(op))
     # At a padded border a sum has fewer terms, which is what a partial sum is.
-    return Sums(partial if pads else each.times(terms(op)), partial)
+    return Sums(partial if pads(op) else each.times(terms(op)), partial)
 
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
@@ -97,13 +97,6 @@ def _rows(array: Array, contracting: tuple[int, ...]) -> Array:
     """(channels, terms): one row for each index of the dimensions that are not contracted."""
     kept = [d for d in range(array.ndim) if d not in contracting]
     return array.transpose(*kept, *contracting).reshape(-1, prod(array.shape[d] for d in contracting))
-
-
-def _pads(op: hlo.ConvolutionOp) -> bool:
-    """Whether some sums have fewer terms, because of padding or a dilated input."""
-    rank = len(op.dimension_numbers.data.input_spatial_dimensions)
-    dilation = (1,) * rank if op.lhs_dilation is None else op.lhs_dilation.get_values()
-    return any(side for pair in padding_values(op.padding, rank) for side in pair) or any(d != 1 for d in dilation)
 
 
 def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:

@@ -16,9 +16,10 @@ from xdsl.ir import OpResult, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionLayout, ConvolutionOp, DotGeneralOp
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.standard.linalg import BatchMatmulOp, DepthwiseConv2DNchwChwOp, MatmulOp
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.window_padding import padding_of
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.lowering import Standard, product_body
 from zeropoint.standard.movement import padded, reshaped
@@ -124,7 +125,7 @@ def lower_convolution(std: Standard, op: ConvolutionOp) -> SSAValue:
     ):
         raise std.refuse(op, "found groups of batches or a reversed window, expected neither")
     strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.rhs_dilation))
-    given = _padded_input(std, op, layout)
+    given = _padded_input(std, op)
     # The bodies of the named convolutions extend both operands or none.
     weight = op.rhs if element_of(given) == scalar_type(op, op.result) else narrow(std, op.rhs)
     plain = layout == ConvolutionLayout.channels_first(rank)
@@ -168,18 +169,10 @@ def _reshaped_weight(std: Standard, weight: SSAValue, shape: Dims) -> SSAValue:
     return reshaped(std, std.value(weight), tuple(shape))
 
 
-def _padded_input(std: Standard, op: ConvolutionOp, layout: ConvolutionLayout) -> SSAValue:
+def _padded_input(std: Standard, op: ConvolutionOp) -> SSAValue:
     """The input with the op's padding of zeros, and with zeros between its elements if it is dilated."""
-    spatial = layout.input_spatial_dimensions
-    value = std.value(op.lhs)
-    rank = len(shape_of(value))
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    pairs = padding_values(op.padding, len(spatial)) or ((0, 0),) * len(spatial)
-    dilations = array_values(op.lhs_dilation, (1,) * len(spatial))
-    for dim, (before, after), dilation in zip(spatial, pairs, dilations, strict=True):
-        low[dim], high[dim], interior[dim] = before, after, dilation - 1
     zero = 0 if isinstance(scalar_type(op, op.lhs), IntegerType) else 0.0
-    return padded(std, value, lambda: std.number(zero, scalar_type(op, op.lhs)), (low, high, interior))
+    return padded(std, std.value(op.lhs), lambda: std.number(zero, scalar_type(op, op.lhs)), padding_of(op))
 
 
 def _general_convolution(

@@ -11,9 +11,10 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
 from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.window_padding import padding_of
 from zeropoint.standard.bodies import scalar_results
 from zeropoint.standard.contractions import pair
 from zeropoint.standard.element_types import is_unsigned, scalar_type
@@ -56,12 +57,9 @@ def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> Sequence[SSAVa
     rank = len(shape_of(op.inputs[0]))
     sizes = array_values(op.window_dimensions, ())
     strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.window_dilations))
-    between = [dilation - 1 for dilation in array_values(op.base_dilations, (1,) * rank)]
     inits = _inits(std, op)
-    pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
-    widths = [before for before, _ in pairs], [after for _, after in pairs], between
     values = [
-        padded(std, std.value(value), partial(std.scalar, init), widths)
+        padded(std, std.value(value), partial(std.scalar, init), padding_of(op))
         for value, init in zip(op.inputs, op.init_values, strict=True)
     ]
     element = scalar_type(op, op.results_[0])

@@ -19,9 +19,10 @@ from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rul
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.window_padding import pads
 
 ORDER_ONLY = frozenset(("maximum", "minimum"))
 """Bodies that never round, so that the order of elements does not matter."""
@@ -90,29 +91,6 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, indices: Indices) -> i
         return e.value(source, where)
 
     return _combined(e, op, window, inner, Order.LEFT_TO_RIGHT)
-
-
-def pads(op: Operation) -> bool:
-    """Whether an op pads or dilates its input."""
-    if type(op) is not hlo.ConvolutionOp and type(op) is not hlo.ReduceWindowOp:  # faster than isinstance
-        return False
-    return any(any(pair) for pair in padding_values(op.padding, 0)) or any(step != 1 for step in _dilation(op))
-
-
-def _dilation(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[int, ...]:
-    return array_values(op.lhs_dilation if isinstance(op, hlo.ConvolutionOp) else op.base_dilations, ())
-
-
-def padding_around(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[list[int], list[int], list[int]]:
-    """The (low, high, interior) padding of every dimension of an op's input, as attributes of a `pad`."""
-    rank = len(shape_of(op.operands[0]))
-    spatial = op.dimension_numbers.data.input_spatial_dimensions if isinstance(op, hlo.ConvolutionOp) else range(rank)
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    for d, pair in zip(spatial, padding_values(op.padding, len(spatial)), strict=True):
-        low[d], high[d] = pair
-    for d, step in zip(spatial, _dilation(op), strict=False):
-        interior[d] = step - 1
-    return low, high, interior
 
 
 def _weights(e: Expression, value: SSAValue, innermost: int) -> View | None:

@@ -152,7 +152,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def _window(op: ConvolutionOp, extents: Sequence[int], rank: int) -> dict[str, list[int]]:
-    pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
+    pairs = padding_values(op.padding, rank)
     return {
         "kernel_shape": list(extents),
         "strides": list(array_values(op.window_strides, (1,) * rank)),

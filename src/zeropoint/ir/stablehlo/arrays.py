@@ -39,11 +39,10 @@ def array_values(attribute: DenseArrayBase[Any] | None, default: Sequence[int] =
 
 
 def padding_values(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -> tuple[tuple[int, int], ...]:
-    """The (low, high) pairs of an optional padding attribute; zeros if it is absent."""
-    if attribute is None:
-        return ((0, 0),) * rank
-    pairs = np.frombuffer(attribute.data.data, dtype="<i8").reshape(-1, 2)
-    return tuple((int(low), int(high)) for low, high in pairs)
+    """The (low, high) pairs of an optional padding attribute; zeros if it is absent or has no entries."""
+    stored = b"" if attribute is None else attribute.data.data
+    pairs = np.frombuffer(stored, dtype="<i8").reshape(-1, 2)
+    return tuple((int(low), int(high)) for low, high in pairs) or ((0, 0),) * rank
 
 
 def check_not_negative(name: str, value: int) -> None:

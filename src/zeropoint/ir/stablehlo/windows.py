@@ -63,7 +63,7 @@ def _padding(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -> tupl
             raise VerifyException(f"expects the shape of padding-attribute to be {{N, 2}}, but got {{{text}}}.")
         if shape[0] not in (0, rank):
             raise VerifyException(_size_sentence("padding-entries", rank, shape[0]))
-    return padding_values(attribute, rank) or ((0, 0),) * rank
+    return padding_values(attribute, rank)
 
 
 _ENTRY_NAMES = {
