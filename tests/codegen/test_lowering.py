@@ -217,6 +217,23 @@ def test_an_update_of_a_whole_value_is_the_update_and_copies_nothing() -> None:
     np.testing.assert_array_equal(NativeProgram(program)(data)["result0"], Interpreter(program)(data)["result0"])
 
 
+def test_integers_that_are_returned_as_quantized_values_are_not_copied() -> None:
+    """The kernel writes to the caller's array, whatever the type under which the integers are returned."""
+    type_ = "tensor<4x6x!quant.uniform<i16:f32, 0.5>>"
+    program = parse_program(f"""
+    func.func @main(%x: {type_}) -> {type_} {{
+      %i = "quant.scast"(%x) : ({type_}) -> tensor<4x6xi16>
+      %n = stablehlo.negate %i : tensor<4x6xi16>
+      %y = "quant.scast"(%n) : (tensor<4x6xi16>) -> {type_}
+      return %y : {type_}
+    }}
+    """)
+    check(program)
+    assert [step.name for step in steps_of(program, AVX2).steps] == ["stablehlo.negate"]
+    data = {"arg0": np.arange(-12, 12, dtype=np.int16).reshape(4, 6)}
+    np.testing.assert_array_equal(NativeProgram(program)(data)["result0"], Interpreter(program)(data)["result0"])
+
+
 @pytest.mark.parametrize("storage", ["i8", "u8", "i4", "u4<1:15>", "i16"])
 def test_quantized_inputs_constants_and_results_are_integers_in_memory(storage: str) -> None:
     type_, stored = f"tensor<2x3x!quant.uniform<{storage}:f32, 0.5:3>>", storage.split("<")[0].replace("u", "i")

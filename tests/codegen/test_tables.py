@@ -49,6 +49,24 @@ def test_every_16_bit_integer_is_looked_up_in_a_table_of_bytes(isa: InstructionS
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 65535), (2000, 63000), (1024, 64511), (1023, 64512), (0, 8), (40000, 40001), (7, 7)]
+)
+def test_every_16_bit_integer_is_looked_up_in_a_table_with_equal_ends(
+    isa: InstructionSet, first: int, last: int
+) -> None:
+    """Native code reads no entries but one of those before `first`, and of those after `last`."""
+    entries = np.clip(np.arange(1 << 16), first, last) * 40503 % (1 << 16) - (1 << 15)
+    program = main(
+        "%x: tensor<5x13108xi16>", "tensor<5x13108xi16>",
+        f"%t = stablehlo.constant dense<{entries.tolist()}> : tensor<65536xi16>",
+        '%y = "fxpmath.table"(%x, %t) : (tensor<5x13108xi16>, tensor<65536xi16>) -> tensor<5x13108xi16>',
+    )  # fmt: skip
+    x = np.resize(np.arange(-(1 << 15), 1 << 15), (5, 13108)).astype(np.int16)
+    assert_native_is_exact(program, [{"arg0": x}], isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize(("entries", "width"), [(513, 16), (5, 16), (1025, 16), (513, 8)])
 def test_every_16_bit_integer_is_interpolated(isa: InstructionSet, entries: int, width: int) -> None:
     random, dtype = np.random.default_rng(entries), np.dtype(f"i{width // 8}")

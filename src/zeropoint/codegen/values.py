@@ -15,6 +15,7 @@ from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dequantized import dequantized_constant
 from zeropoint.ir.native import memory_of
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, tensor_of
 
@@ -98,8 +99,13 @@ class Values:
         return self.output(value) or self.fresh(shape_of(value), element_dtype(element_of(value)))
 
     def output(self, value: SSAValue) -> View | None:
-        """The caller's array, dense in the program's order, if a value is only returned; else None."""
+        """The caller's array, dense in the program's order, if a value is only returned; else None.
+
+        A cast between integers and a quantized type keeps them as they are, so what it makes may be returned instead.
+        """
         uses = list(value.uses)
+        while len(uses) == 1 and isinstance(cast := uses[0].operation, StorageCastOp):
+            uses = list(cast.result.uses)
         if len(uses) != 1 or not isinstance(uses[0].operation, ReturnOp):
             return None
         return dense(value, Space.OUTPUT, uses[0].index)

@@ -15,7 +15,7 @@ from zeropoint.codegen.kernels.interpolation import interpolated
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
-from zeropoint.codegen.kernels.table import looked_up, parts_of
+from zeropoint.codegen.kernels.table import indices_of, looked_up, parts_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, element, i64, lanes, splat, vector
@@ -238,7 +238,10 @@ class Elements:
             isa = self.isa.of_bytes(count)
             assert isa is not None
             return looked_up(f, isa, self._tables[operand, count], biased)
-        indices = (f.cast("zext", f.lane(biased, lane), "i64") for lane in range(count))
+        if bits == 16:
+            indices = indices_of(f, biased)
+        else:
+            indices = [f.cast("zext", f.lane(biased, lane), "i64") for lane in range(count)]
         entries = (f.load(access.type, sources[operand], f.mul(index, access.size)) for index in indices)
         return self._register(f.joined(vector(count, access.type), entries), access)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value
+from zeropoint.codegen.llvm.types import Value, lanes, vector
 
 
 def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
@@ -33,3 +33,22 @@ def looked_up(f: Function, isa: InstructionSet, parts: list[Value], x: Value) ->
     while len(found) > 1:
         found = [f.binary("xor", left, right) for left, right in zip(found[::2], found[1::2], strict=True)]
     return found[0]
+
+
+def indices_of(f: Function, x: Value) -> list[Value]:
+    """The elements of a vector of unsigned 16-bit indices, each as i64.
+
+    An instruction per element that moves it out of the vector limits how many entries are read. So four are moved at a
+    time and separated in scalar registers.
+    """
+    count = lanes(x.type)
+    if count % 4:
+        return [f.cast("zext", f.lane(x, lane), "i64") for lane in range(count)]
+    words = f.bits(x, vector(count // 4, "i64"))
+    found: list[Value] = []
+    for lane in range(0, count, 4):
+        four = f.lane(words, lane // 4)
+        # A shift by 48 leaves nothing to mask.
+        found += [f.binary("and", f.binary("lshr", four, 16 * n) if n else four, 0xFFFF) for n in range(3)]
+        found.append(f.binary("lshr", four, 48))
+    return found

@@ -18,8 +18,6 @@ from zeropoint.codegen.kernels.elements import (
     Compare,
     Gather,
     Index,
-    Interpolate,
-    LookUp,
     Narrow,
     Number,
     Requantize,
@@ -28,6 +26,7 @@ from zeropoint.codegen.kernels.quantize import QUANTIZES, Dequantize, Quantize
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
 from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rule, half_of, on_numbers, scalar_type
+from zeropoint.codegen.schedule.tables import interpolate, look_up
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import profile_of
@@ -99,24 +98,6 @@ def _selected(e: Expression, op: Any, indices: Indices) -> int:
 
 def _cast(e: Expression, op: StorageCastOp, indices: Indices) -> int:
     return e.value(op.input, indices)
-
-
-def _table(e: Expression, op: TableOp, indices: Indices) -> int:
-    index = e.value(op.operand, indices)
-    if element_dtype(element_of(op.operand)) not in (np.dtype(np.int8), np.dtype(np.int16)):
-        raise CodegenError(f"{describe(op)}: found an index of {element_of(op.operand)}, expected i8 or i16")
-    view = e.scope.view(op.table)
-    if view.activations:
-        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
-    return e.step(LookUp(e.operand(view, (Axis(),))), op.result, [index])
-
-
-def _interpolate(e: Expression, op: InterpolateOp, indices: Indices) -> int:
-    view = e.scope.view(op.table)
-    if view.activations:
-        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
-    what = Interpolate(e.operand(view, (Axis(),)), op.shift, view.dtype.itemsize)
-    return e.step(what, op.result, [e.value(op.operand, indices)])
 
 
 def _requantize(e: Expression, op: RequantizeOp, indices: Indices) -> int:
@@ -374,12 +355,12 @@ ELEMENTWISE: dict[type[Operation], Rule] = {
     hlo.GatherOp: _gather,
     hlo.UniformDequantizeOp: _dequantize,
     hlo.UniformQuantizeOp: _quantize,
-    InterpolateOp: _interpolate,
+    InterpolateOp: interpolate,
     QuotientOp: _quotient,
     RequantizeOp: _requantize,
     RoundingDivideByPotOp: _rounding_divide,
     SaturatingAddOp: _saturating_add,
     SaturatingRoundingDoublingHighMulOp: _high_product,
-    TableOp: _table,
+    TableOp: look_up,
     WeightedSumOp: _weighted_sum,
 }  # fmt: skip
