@@ -14,16 +14,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.empirical_bias import moved
+from zeropoint.correct.float_means import observed_float
 from zeropoint.correct.rows import rows_kept
 from zeropoint.interp import Engine, masks_of
-from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
@@ -58,7 +57,7 @@ def correct_biases(
         for kernel in readers[key]:
             sums[kernel] = sums.get(kernel, np.zeros(())) + _mean_row(kernel, array, shown)
 
-    run = engine.prepare(_asking(program, keys))
+    run = engine.prepare(observed_float(program, keys))
     for sample in progress(samples, "means of channels"):
         (shown,) = masks_of([sample], mask) or [None]
         run(sample, observe=partial(observe, shown))
@@ -77,27 +76,3 @@ def _correct(kernel: ContractionKernel, mean: Array) -> str:
     shift = ((kernel.float_weight - kernel.quantized_weight()) * mean).sum(axis=2).reshape(-1)
     kept = kernel.set_bias(kernel.quantized_bias() + shift)
     return moved(kernel, shift, kept)
-
-
-def _asking(program: Program, keys: Mapping[SSAValue, str]) -> Program:
-    """The float form of a propagated program, with a `quant.stats_ref` on the values in `keys`."""
-    values: dict[SSAValue, SSAValue] = {}
-    copy = Program(program.module.clone(), program.weights.copy())
-    block = copy.entry
-    for before, after in zip(_values(program), _values(copy), strict=True):
-        values[before] = after
-    for before, key in keys.items():
-        value = values[before]
-        reference = StatisticsRefOp(value, key)
-        behind = value.owner.next_op if isinstance(value.owner, Operation) else block.first_op
-        assert behind is not None
-        block.insert_op_before(reference, behind)
-        value.replace_uses_with_if(reference.res, lambda use, made=reference: use.operation is not made)
-    for region in [op for op in block.ops if isinstance(op, QuantizeRegionOp)]:
-        inline_region(region)
-    copy.module.attributes.clear()
-    return copy
-
-
-def _values(program: Program) -> list[SSAValue]:
-    return [*program.entry.args, *(result for op in program.entry.ops for result in op.results)]

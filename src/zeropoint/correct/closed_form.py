@@ -20,7 +20,7 @@ from zeropoint.correct.contractions import ContractionKernel, rounded
 from zeropoint.correct.empirical_bias import balanced_bias, correct_bias
 from zeropoint.correct.least_squares import EquationRows, best_ridge, mean_diagonal, moments, solved, with_diagonal
 from zeropoint.correct.rounding import error_aware_rounding
-from zeropoint.correct.rows import Chosen, exact_results, exact_rows, products, quantized_rows
+from zeropoint.correct.rows import Chosen, exact_mean, exact_rows, products, quantized_rows
 from zeropoint.correct.walk import WalkStep
 from zeropoint.ir.tensors import Array
 
@@ -32,7 +32,7 @@ corrected."""
 
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system is not solvable. Returns a description."""
-    chosen = Chosen.of(kernel, step)
+    chosen = Chosen.of(kernel, len(step.exact), step.masks)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
     mean = quantized.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
     quantized -= mean  # in place: rows are the largest arrays here
@@ -47,7 +47,7 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     sums = products(quantized, weight)
     del quantized
     sums += (weight * mean).sum(axis=2, dtype=np.float64).reshape(-1, 1).astype(np.float32)
-    kernel.set_bias(balanced_bias(kernel, exact_results(kernel, step, chosen), sums, kernel.quantized_bias()))
+    kernel.set_bias(balanced_bias(kernel, exact_mean(kernel, step.exact, chosen), sums, kernel.quantized_bias()))
     return f"{how}; rounding leaves {error:.2f} of the error of rounding to nearest"
 
 

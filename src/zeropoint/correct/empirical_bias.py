@@ -5,7 +5,8 @@ is most of the noise. The means must agree after the kernel's clamp (relu6), bec
 
     b += (mean(clamp(y)) - mean(clamp(z + b))) / (share of z + b inside the bounds)
 
-iterated a few times. y is the sum of the float kernel, z the sum of the quantized kernel on its quantized inputs.
+iterated a few times. y is the sum of the float kernel, z the sum of the quantized kernel on its quantized inputs. Only
+the means of the float kernels are needed, so the float network runs once, as a whole.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2 and appendix
 D (empirical correction); the iteration through the clamp is ours.
@@ -16,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.rows import Chosen, exact_results, quantized_sums
-from zeropoint.correct.walk import WalkStep
+from zeropoint.correct.rows import Chosen, exact_mean, quantized_sums
+from zeropoint.correct.walk import WalkStep, WalkValue
 from zeropoint.ir.tensors import Array
 
 ITERATIONS = 4
@@ -29,25 +30,31 @@ LEAST_SLOPE = 0.05
 
 
 def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
-    """Replace the bias of a kernel. Returns a description."""
-    chosen = Chosen.of(kernel, step)
-    sums = quantized_sums(kernel, step.inputs[0], chosen)
+    """Replace the bias of a kernel in a walk over both networks. Returns a description."""
+    chosen = Chosen.of(kernel, len(step.exact), step.masks)
+    return set_mean(kernel, step.inputs[0], chosen, exact_mean(kernel, step.exact, chosen))
+
+
+def set_mean(kernel: ContractionKernel, value: WalkValue, chosen: Chosen, mean: Array) -> str:
+    """Replace the bias of a kernel that reads `value` by the one with which it has the mean results (channels,), f64.
+
+    Returns a description.
+    """
     before = kernel.quantized_bias()
-    after = balanced_bias(kernel, exact_results(kernel, step, chosen), sums, before)
+    after = balanced_bias(kernel, mean, quantized_sums(kernel, value, chosen), before)
     kept = kernel.set_bias(after)
     return moved(kernel, after - before, kept)
 
 
-def balanced_bias(kernel: ContractionKernel, exact: Array, sums: Array, bias: Array) -> Array:
-    """The bias (channels,) with which `sums` (channels, positions) have the means of `exact` after the clamp.
+def balanced_bias(kernel: ContractionKernel, mean: Array, sums: Array, bias: Array) -> Array:
+    """The bias (channels,) with which `sums` (channels, positions) have the `mean` (channels,) after the clamp.
 
     Iterates from `bias`, until no channel moves by half a step of the bias. A channel whose results are nearly all
     outside the bounds is not updated.
     """
     low, high = kernel.bounds.low, kernel.bounds.high
-    target = exact.mean(axis=1, dtype=np.float64)
     if low == -np.inf and high == np.inf:
-        return target - sums.mean(axis=1, dtype=np.float64)
+        return mean - sums.mean(axis=1, dtype=np.float64)
     bias, count = bias.copy(), max(sums.shape[1], 1)
     steps = np.broadcast_to(kernel.bias_type.scales, bias.shape)
     size = max(BLOCK // count, 1)
@@ -56,7 +63,7 @@ def balanced_bias(kernel: ContractionKernel, exact: Array, sums: Array, bias: Ar
         for _ in range(ITERATIONS):
             results = sums[block] + bias[block, None].astype(np.float32)
             inside = ((results > low) & (results < high)).view(np.uint8).sum(axis=1, dtype=np.uint32) / count
-            gap = target[block] - np.clip(results, low, high, out=results).mean(axis=1, dtype=np.float64)
+            gap = mean[block] - np.clip(results, low, high, out=results).mean(axis=1, dtype=np.float64)
             change = np.where(inside > LEAST_INSIDE, gap / np.maximum(inside, LEAST_SLOPE), 0.0)
             bias[block] += change
             if np.all(np.abs(change) < 0.5 * steps[block]):

@@ -10,6 +10,7 @@ from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.float_means import float_means
 from zeropoint.correct.walk import WalkStep, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
@@ -72,12 +73,28 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
         def visit(step: WalkStep) -> None:
             kernel = contraction_kernel(step.region, program.weights, platform.target)
             if kernel is not None:
-                text = correction(kernel)(kernel, step)
-                state_facts(step.region, [*facts_of(step.region), Fact("corrected", text, "calibrated", name)])
+                _note(step.region, name, correction(kernel)(kernel, step))
 
         walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask)
 
     return run
+
+
+def _empirical(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
+    used = fitting(program, samples)
+    found = float_means(program, used, platform.whole, platform.target, progress, platform.mask)
+
+    def visit(step: WalkStep) -> None:
+        mean = found.get(step.region)
+        if mean is not None:
+            text = empirical_bias.set_mean(mean.kernel, step.inputs[0], mean.chosen, mean.mean)
+            _note(step.region, "empirical_bias", text)
+
+    walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask, paired=False)
+
+
+def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
+    state_facts(region, [*facts_of(region), Fact("corrected", text, "calibrated", method)])
 
 
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
@@ -86,8 +103,7 @@ def _analytic(program: Program, samples: Samples, platform: Platform, progress: 
         if isinstance(op, QuantizeRegionOp):
             kernel = contraction_kernel(op, program.weights, platform.target)
             if kernel is not None and kernel.name in done:
-                fact = Fact("corrected", done[kernel.name], "calibrated", "analytic_bias")
-                state_facts(op, [*facts_of(op), fact])
+                _note(op, "analytic_bias", done[kernel.name])
 
 
 def _reconstruct_blocks(
@@ -108,7 +124,7 @@ undone before the methods below are tried."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(_analytic, "biases less the mean that rounding weights adds, from means of channels"),
     "empirical_bias": Method(
-        in_lock_step("empirical_bias", lambda kernel: empirical_bias.correct_bias),
+        _empirical,
         "biases such that every quantized kernel has the mean of the float one, kernel by kernel",
     ),
     "closed_form": Method(

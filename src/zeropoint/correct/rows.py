@@ -6,15 +6,15 @@ positions, so that the difference of the two means is far more accurate than eit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.walk import WalkStep, WalkValue
+from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import kept_positions
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, shape_of
 
 POSITIONS = 16384
 """Number of output positions sampled per kernel, over all samples."""
@@ -33,19 +33,26 @@ class Chosen:
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(kernel: ContractionKernel, step: WalkStep) -> Chosen:
-        """About `POSITIONS` random positions that are not padding, fewer if rows are long. Seeded, so the same in every
-        run."""
-        count, matrix, shape = len(step.exact), kernel.float_weight, step.exact[0].shape
+    def of(kernel: ContractionKernel, count: int, masks: Sequence[Array] | None) -> Chosen:
+        """About `POSITIONS` random positions of `count` samples that are not padding, fewer if rows are long.
+
+        Seeded, so the same in every run.
+        """
+        matrix, shape = kernel.float_weight, tuple(shape_of(kernel.region.results[0]))
         every = kernel.geometry.positions(shape)
         most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
         share = min(every, -(-most // count))
         generator = np.random.default_rng([every, count])
-        given = [rows_kept(kernel, mask, shape) for mask in step.masks or [None] * count]
+        given = [rows_kept(kernel, mask, shape) for mask in masks or [None] * count]
         drawn = (
             rows if len(rows) <= share else np.sort(generator.choice(rows, share, replace=False)) for rows in given
         )
         return Chosen(tuple(drawn))
+
+    @property
+    def count(self) -> int:
+        """The number of positions of all samples."""
+        return sum(map(len, self.positions))
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
         return iter(enumerate(self.positions))
@@ -76,10 +83,15 @@ def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     return real
 
 
-def exact_results(kernel: ContractionKernel, step: WalkStep, chosen: Chosen) -> Array:
-    """The results of the float kernel, after its clamps, (channels, positions), f32."""
-    found = [kernel.geometry.results(step.exact[n], positions) for n, positions in chosen]
-    return np.concatenate([rows.T for rows in found], axis=1)
+def exact_mean(kernel: ContractionKernel, exact: Sequence[Array], chosen: Chosen) -> Array:
+    """The mean results of the float kernel, after its clamps, (channels,), f64; `exact` are its results by sample."""
+    sums = [sampled_sum(kernel, exact[n], positions) for n, positions in chosen]
+    return np.sum(sums, axis=0) / max(chosen.count, 1)
+
+
+def sampled_sum(kernel: ContractionKernel, result: Array, positions: Array) -> Array:
+    """The sum over positions of one sample's results, (channels,), f64."""
+    return kernel.geometry.results(result, positions).sum(axis=0, dtype=np.float64)
 
 
 def products(rows: Array, matrix: Array) -> Array:

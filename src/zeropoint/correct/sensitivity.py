@@ -97,6 +97,7 @@ def sensitivities(
     gains: dict[QuantizeRegionOp, float] = {}
 
     def follow(step: WalkStep, result: WalkValue) -> None:
+        assert step.alone is not None
         run, sums = engine.prepare(step.alone), _Sums()
         for sample, exact in enumerate(step.exact):
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}

@@ -34,7 +34,10 @@ FLOAT_BYTES = 4
 
 @dataclass(eq=False)
 class WalkValue:
-    """A value in both networks, by sample: `exact` in float; `stored` as integers of `kind`, or floats for None."""
+    """A value in both networks, by sample: `exact` in float; `stored` as integers of `kind`, or floats for None.
+
+    `exact` is empty if the float network does not run.
+    """
 
     exact: list[Array]
     stored: list[Array]
@@ -48,13 +51,14 @@ class WalkValue:
 
 @dataclass(eq=False)
 class WalkStep:
-    """A quantized kernel that is about to run: its inputs, and its float results by sample."""
+    """A quantized kernel that is about to run: its inputs, and its float results by sample (none if the float network
+    does not run)."""
 
     region: QuantizeRegionOp
     inputs: list[WalkValue]
     exact: list[Array]
-    alone: Program
-    """The float kernel as a program, with inputs named by their number."""
+    alone: Program | None
+    """The float kernel as a program, with inputs named by their number; None if the float network does not run."""
     masks: Sequence[Array] | None = None
     """Where each sample is not padded (bool); None if nothing is."""
 
@@ -88,6 +92,8 @@ class Walk:
     follower: Follower = ignore
     reference: Program | None = None
     mask: str | None = None
+    is_paired: bool = True
+    """Whether the float network runs, too."""
     masks: Sequence[Array] | None = None
     values: dict[SSAValue, WalkValue] = field(default_factory=dict[SSAValue, WalkValue])
 
@@ -108,11 +114,15 @@ class Walk:
 
     def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]
+        quantized = isinstance(op, QuantizeRegionOp) and is_quantized(op)
         # From the reference, because corrections of earlier kernels have changed constants, but float results must not
         # move.
-        alone = float_form(self.reference or self.program, exact_op)
-        exact = self._all(alone, [value.exact for value in inputs], count)
-        if isinstance(op, QuantizeRegionOp) and is_quantized(op):
+        alone = float_form(self.reference or self.program, exact_op) if self.is_paired or not quantized else None
+        exact: list[list[Array]] = [[] for _ in op.results]
+        if self.is_paired and alone is not None:
+            exact = self._all(alone, [value.exact for value in inputs], count)
+        if alone is None or quantized:
+            assert isinstance(op, QuantizeRegionOp)
             inputs = self._as_read(op, inputs)
             step = WalkStep(op, inputs, exact[0], alone, self.masks)
             self.visitor(step)
@@ -123,7 +133,7 @@ class Walk:
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
             # Float ops before the first quantized kernel have the same values in both networks, and run once.
-            same = all(value.exact is value.stored for value in inputs)
+            same = self.is_paired and all(value.exact is value.stored for value in inputs)
             stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
         for number, result in enumerate(op.results):
             self.values[result] = WalkValue(exact[number], stored[number], kinds[number])
@@ -213,10 +223,13 @@ def walk(
     visitor: Visitor,
     progress: Progress = silent,
     mask: str | None = None,
+    *,
+    paired: bool = True,
 ) -> None:
-    """Visit the quantized kernels of a propagated program in order, with both networks run up to each.
+    """Visit the quantized kernels of a propagated program in order, with both networks run up to each; only the
+    quantized one if not `paired`.
 
     `visitor` may change the constants of its kernel and their specs; later kernels read the changed results. Raises
     what the engine raises.
     """
-    Walk(program, engine, visitor, mask=mask).run(samples, progress)
+    Walk(program, engine, visitor, mask=mask, is_paired=paired).run(samples, progress)
