@@ -8,8 +8,9 @@ A softmax makes hidden scores 0, so their numbers may be bounded (`bound_masks.p
 no such bound, and no scale for both. So it stays float, and so does everything between the mask and it. The same holds
 for masked scores that float ops or the caller read. Hidden scores come from masks: constants of small and very
 negative numbers that are added, and very negative constants that are inserted. A sum with an infinite constant that
-could not be bounded stays float whatever reads it: no scale holds it. So does the operand of a function, such as an
-exponential, that is not the same for a hidden score and the least visible one; a clamp from above both is.
+could not be bounded stays float whatever reads it: no scale holds it. The same holds for rows of a constant table with
+-inf, and for what is computed from them until a kernel selects the greatest. So does the operand of a function, such as
+an exponential, that is not the same for a hidden score and the least visible one; a clamp from above both is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.element_parts import MOVES
 from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
@@ -45,6 +47,9 @@ from zeropoint.solve.masked_scores import INSERTS, combination, numbers
 from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"
+GATHERED = "because it holds -inf of a table, and no scale does"
+SELECTS = ("max_pool", "maximum", "reduce_max", "relu")
+"""Kernels whose results do not have -inf of an operand, because they select a greater number."""
 HANDS_ON = (*MOVEMENTS, *BINARY)
 """Kernels that pass hidden scores on."""
 LINEAR = AddOp | BroadcastInDimOp | ConstantOp | DivideOp | MultiplyOp | NegateOp | RegionReturnOp | SubtractOp
@@ -62,6 +67,7 @@ def keep_hidden_results(program: Program, constraints: Constraints) -> bool:
         handed_on = _hands_on(op) and any(value in hidden for value in op.operands)
         if handed_on or _masks(op, program.weights):
             hidden.update(op.results)
+    _keep_gathered(program, constraints)
     observed = {value for value, known in constraints.of_value.items() if (known.minimum or 0.0) <= HIDDEN}
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp) and _adds_infinity(op, program.weights):
@@ -75,6 +81,21 @@ def keep_hidden_results(program: Program, constraints: Constraints) -> bool:
             for value in op.operands:
                 _keep(value, hidden, constraints)
     return any(constraints.of(value).float_reason == WHY for value in hidden)
+
+
+def _keep_gathered(program: Program, constraints: Constraints) -> None:
+    """Keep rows of constant tables with -inf float, and what kernels compute from them."""
+    infinite: set[SSAValue] = set()
+    for op in program.entry.ops:
+        if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1 or op.logical_kernel.data in SELECTS:
+            continue
+        table = constant_array(op.inputs[0], program.weights) if op.logical_kernel.data == "gather" else None
+        if any(value in infinite for value in op.inputs) or (table is not None and np.isneginf(table).any()):
+            infinite.add(op.outputs[0])
+            known = constraints.of(op.outputs[0])
+            if known.pinned is None and known.float_reason is None:
+                known.float_reason = GATHERED
+                known.facts.append(Fact("quantize", "false", "default", GATHERED))
 
 
 def _shows(region: QuantizeRegionOp, weights: Weights, constraints: Constraints) -> bool:

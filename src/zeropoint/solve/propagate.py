@@ -40,6 +40,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, cuts_off
+from zeropoint.solve.constant_operands import bound_constant_operands
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
 from zeropoint.solve.errors import PropagationError
@@ -258,6 +259,7 @@ def propagate(
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)
     narrow_ranges(program, constraints)
+    bound_constant_operands(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
     # Constants were duplicated and ranges narrowed, so the program is numbered anew.
     positions = {op: position for position, op in enumerate(program.entry.ops)}

@@ -176,6 +176,8 @@ def reverse_sequence(node: OnnxNode, build: Builder) -> SSAValue:
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1}:
         raise NodeError(f"found batch_axis {batch} and time_axis {time}, expected 0 and 1")
+    if 0 in shape:
+        return value
     steps = build.iota(shape, time, i64)
     ends = build.broadcast(lengths, with_shape(lengths, shape), [batch])
     turned = build.apply(SubtractOp, build.apply(SubtractOp, ends, build.splat(1, ends)), steps)
