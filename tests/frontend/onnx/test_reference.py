@@ -114,6 +114,14 @@ def test_a_normalization_of_no_elements_is_empty(tmp_path: Path) -> None:
     assert run(load(proto, tmp_path), {"x": np.zeros((1, 2, 0), np.float32)})["y0"].shape == (1, 2, 0)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (4, 2, 0)])
+def test_reversed_sequences_of_no_elements_are_empty(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """They were refused by the text of a gather; onnxruntime and the reference give an empty tensor."""
+    lengths = np.zeros(shape[1], np.int64)
+    proto = one_op("ReverseSequence", {"x": shape}, {"n": lengths}, 17, 1, batch_axis=1, time_axis=0)
+    assert run(load(proto, tmp_path), {"x": np.zeros(shape, np.float32)})["y0"].shape == shape
+
+
 def test_nothing_can_be_selected_from_no_elements(tmp_path: Path) -> None:
     empty = one_op("Gather", {"x": (0, 3)}, {"i": np.zeros((2, 0), np.int64)}, 17, 1)
     assert run(load(empty, tmp_path), {"x": np.zeros((0, 3), np.float32)})["y0"].shape == (2, 0, 3)
