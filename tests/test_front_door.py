@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from operator import length_hint
 from pathlib import Path
 
@@ -406,13 +407,38 @@ def test_exporting_shows_how_many_kernels_there_are(target: str, name: str, tmp_
     assert (bar, total > 8) == ("export", True)
 
 
+class Timed:
+    """A progress display that adds up the processor time that nothing was shown in."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, int] = {}
+        self.open, self.hidden, self.latest = 0, 0.0, time.thread_time()
+
+    def __call__(self, items, description: str):
+        self.totals[description] = length_hint(items, -1)
+        self.hidden += 0.0 if self.open else time.thread_time() - self.latest
+        self.open += 1
+        yield from items
+        self.open -= 1
+        self.latest = time.thread_time()
+
+
+def test_a_quantization_shows_all_of_its_long_steps() -> None:
+    shown, begun = Timed(), time.thread_time()
+    zp.quantize(DIGITS / "digits.onnx", IMAGES, progress=shown)
+    took = time.thread_time() - begun
+    assert shown.hidden < 0.15 * took, f"{shown.hidden:.2f} of {took:.2f} s"
+    assert {"passes", "calibrate", "ranges", "choose ranges", "float outputs", "kernels", "lower"} <= {*shown.totals}
+    assert all(total >= 0 for total in shown.totals.values())
+
+
 def test_a_report_shows_all_of_its_long_steps(
     integers: zp.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shown = Shown()
     with caplog.at_level(logging.INFO, logger="zeropoint"):
         integers.report(tmp_path / "r.json", data=IMAGES[:2], trials=False, progress=shown)
-    assert [bar for bar, _ in shown.bars] == ["compare", "kernels", "compile", "time"]
+    assert [bar for bar, _ in shown.bars] == ["compare", "kernels", "passes", "compile", "time"]
     assert all(total >= 0 for _, total in shown.bars)
     said = [record.getMessage() for record in caplog.records]
     assert [line for line in said if line.endswith("...")] == [

@@ -79,7 +79,7 @@ def test_progress_sees_the_samples() -> None:
         return iter(items)
 
     quantize(small(), [SAMPLE], progress=progress)
-    assert seen == ["calibrate"]
+    assert seen.count("calibrate") == 1
 
 
 def test_no_samples_are_refused() -> None:

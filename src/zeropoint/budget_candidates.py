@@ -82,12 +82,12 @@ class Candidates(Generic[M]):
     @cached_property
     def engine(self) -> Engine:
         """The engine for runs of all held samples, without padding."""
-        return masked(QuickestEngine(len(self.held)), self.quantize.platform.mask)
+        return masked(QuickestEngine(len(self.held), self.progress), self.quantize.platform.mask)
 
     @cached_property
     def _expected(self) -> list[Mapping[str, Array]]:
         run: Runnable = self.engine.prepare(self.exact)
-        return [run(sample) for sample in self.held]
+        return [run(sample) for sample in self.progress(self.held, "float outputs")]
 
     def made(self, steps: Sequence[WideningStep]) -> M:
         """The quantization with these steps; only the latest one is kept."""
@@ -107,7 +107,8 @@ class Candidates(Generic[M]):
         """Quality, size and, if the budget has one, latency with these steps."""
         program = self.with_floats(self.made(steps))
         run = self.engine.prepare(program)
-        quality = least_output_sqnr(zip(self._expected, map(run, self.held), strict=True))
+        found = map(run, self.progress(self.held, "integer outputs"))
+        quality = least_output_sqnr(zip(self._expected, found, strict=True))
         took = None if self.limits.latency is None else milliseconds(program, self.held[0])
         return Figures(quality, constant_bytes(program), took)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from xdsl.dialects.builtin import FunctionType
@@ -20,6 +20,7 @@ from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 from zeropoint.report.counts import multiplications
 
 COMPILING = 1_500_000
@@ -83,12 +84,12 @@ class ObservedProgram:
     Raises CodegenError if an op has no native form.
     """
 
-    def __init__(self, program: Program, *, threads: int = 1, optimized: bool = True):
+    def __init__(self, program: Program, *, threads: int = 1, optimized: bool = True, progress: Progress = silent):
         from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, needed only here
 
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
-        self._native = NativeProgram(changed, threads=threads, optimized=optimized)
+        self._native = NativeProgram(changed, threads=threads, optimized=optimized, progress=progress)
 
     @property
     def operations(self) -> int:
@@ -107,12 +108,12 @@ class ObservedProgram:
         return dict(zip(self._outputs, results, strict=False))
 
 
-def _compiled(program: Program, *, optimized: bool) -> Runnable | None:
+def _compiled(program: Program, progress: Progress, *, optimized: bool) -> Runnable | None:
     """The program as native code; None if an op has no native form."""
     from zeropoint.codegen.llvm.machine import CodegenError
 
     try:
-        return ObservedProgram(program, optimized=optimized)
+        return ObservedProgram(program, optimized=optimized, progress=progress)
     except CodegenError:
         return None
 
@@ -122,12 +123,12 @@ class Warming:
 
     It is interpreted first; if `expected`, the number of multiplications and additions in all runs, already justifies
     compiling it, it is compiled from the start; so is a program with a loop, whose trips are not known. Calls are
-    thread-safe.
+    thread-safe. `progress` counts the modules to compile.
     """
 
-    def __init__(self, program: Program, operations: int, expected: int):
+    def __init__(self, program: Program, operations: int, expected: int, progress: Progress = silent):
         size = sum(not isinstance(op, ConstantOp) for op in program.module.walk())
-        self._program = program
+        self._program, self._progress = program, progress
         self._operations = operations
         self._done = 0
         self._lock = threading.Lock()
@@ -153,7 +154,7 @@ class Warming:
 
     def _compile(self, *, optimized: bool) -> None:
         """Compile the program; if that is not possible, it is not tried again."""
-        made = _compiled(self._program, optimized=optimized)
+        made = _compiled(self._program, self._progress, optimized=optimized)
         self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
         self.runnable = made or self.runnable
 
@@ -167,17 +168,22 @@ class QuickestEngine:
     """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
 
     Native code is optimized if its runs are expected to take longer than optimizing it. `runs` is the expected number
-    of runs, if known.
+    of runs, if known. `progress` counts the modules to compile; it stays in this process.
     """
 
     runs: int = 1
+    progress: Progress = field(default=silent, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[QuickestEngine], tuple[int]]:
+        # Workers have no terminal, and a user's display may not be picklable.
+        return QuickestEngine, (self.runs,)
 
     def prepare(self, program: Program) -> Runnable:
         """Prepare the program with the engine that is expected to finish first."""
         operations = 2 * multiplications(program)
         if not operations and not _has_loop(program):
             return ReferenceEngine().prepare(program)
-        return Warming(program, operations, operations * self.runs)
+        return Warming(program, operations, operations * self.runs, self.progress)
 
 
 def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:
@@ -197,4 +203,4 @@ def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:
 
 def for_runs(engine: Engine, runs: int) -> Engine:
     """The engine with the number of runs, if its choice depends on it."""
-    return QuickestEngine(max(runs, 1)) if isinstance(engine, QuickestEngine) else engine
+    return replace(engine, runs=max(runs, 1)) if isinstance(engine, QuickestEngine) else engine

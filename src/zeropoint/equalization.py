@@ -7,7 +7,7 @@ that were observed by channel, the others keep their ranges. If it clearly loses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from zeropoint.calibrate import Progress, Report, collect, state_ranges
@@ -22,7 +22,7 @@ from zeropoint.demands import demanded_observers
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
-from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, run_all
+from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, Pass, run_all
 
 HOPELESS = 10**0.05
 """Equalization is undone at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
@@ -58,12 +58,12 @@ class EqualizationTrial:
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form; None for the figures if no channels are uneven."""
-        observed = observe_channels(before.fused, some(self.parts.fitted), self.platform.programs)
+        observed = observe_channels(before.fused, some(self.parts.fitted), self.platform.programs, self.progress)
         equalized = equalize(observed)
         if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
             return before, None
-        narrow = run_all(DECIDING_PASSES, before.program, self.settings)
-        judged = judge_of(narrow, self.parts, self.platform).judged(narrow)
+        narrow = self._passed(DECIDING_PASSES, before.program)
+        judged = judge_of(narrow, self.parts, self.platform, self.progress).judged(narrow)
         before, least = replace(before, judged=judged), self._noise(judged)
         provisional = self._provisional(equalized, before.report)
         if provisional is not None:
@@ -71,10 +71,13 @@ class EqualizationTrial:
             if noise.mean > HOPELESS * least.mean and least.is_less(noise):
                 return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
         after = self._calibrated(without_statistics(equalized))
-        made = judged.judge.judged(run_all(DECIDING_PASSES, after.program, self.settings))
+        made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)
         kept = noise.is_less(least)
         return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept)
+
+    def _passed(self, passes: Sequence[Pass], program: Program) -> Program:
+        return run_all(passes, program, self.settings, self.progress)
 
     def _noise(self, judged: Judged) -> OutputNoise:
         """The noise on the samples held back, which are the first ones of the judge."""
@@ -82,14 +85,14 @@ class EqualizationTrial:
 
     def _provisional(self, equalized: Program, report: Report) -> Program | None:
         """The propagated program with the ranges that are known without running it; None if one is not known."""
-        asked = run_all(ASKING_PASSES, only_equalized(equalized), self.settings)
+        asked = self._passed(ASKING_PASSES, only_equalized(equalized))
         if not report.observations.keys() >= {*stats_keys(asked)}:
             return None
-        program = run_all(CALIBRATED_PASSES, state_ranges(asked, report), self.settings)
-        return None if has_bounded(program) else run_all(DECIDING_PASSES, program, self.settings)
+        program = self._passed(CALIBRATED_PASSES, state_ranges(asked, report))
+        return None if has_bounded(program) else self._passed(DECIDING_PASSES, program)
 
     def _calibrated(self, fused: Program) -> Calibrated:
-        asked = run_all(ASKING_PASSES, fused, self.settings)
+        asked = self._passed(ASKING_PASSES, fused)
         report = collect(
             asked,
             self.samples,
@@ -98,7 +101,7 @@ class EqualizationTrial:
             engine=self.platform.programs,
             progress=self.progress,
         )
-        program = run_all(CALIBRATED_PASSES, state_ranges(asked, report), self.settings)
+        program = self._passed(CALIBRATED_PASSES, state_ranges(asked, report))
         engine = self.platform.programs
         program, report = observe_bounded(program, report, self.samples, self.observer, engine, self.progress)
         return Calibrated(fused, report, program)

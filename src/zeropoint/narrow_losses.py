@@ -75,17 +75,18 @@ def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = sil
     Raises OptionError if there is no such kernel, and WorkerError.
     """
     steps = widening.steps()
-    best = widening.sqnr(list(steps.values()))
     # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
-    lists = {key: [other for other in steps.values() if other is not one] for key, one in steps.items()}
+    alone = {key: [other for other in steps.values() if other is not one] for key, one in steps.items()}
+    lists: dict[Key | None, list[WideningStep]] = {None: [*steps.values()], **alone}
     if workers == 1:
         found = {key: widening.sqnr(wide) for key, wide in progress(list(lists.items()), TITLE)}
     else:
         found = _by_workers(widening, lists, workers, progress)
-    return {key: best - found[key] for key in lists}
+    return {key: found[None] - found[key] for key in alone}
 
 
-_Task = tuple[Key, Sequence[WideningStep]]
+_Task = tuple[Key | None, Sequence[WideningStep]]
+"""The key of the only narrow kernel, None if all are wide, and the steps that widen the others."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,14 @@ def _work(job: _Job, task: _Task) -> float | None:
 
 
 def _by_workers(
-    widening: Widening, lists: Mapping[Key, Sequence[WideningStep]], workers: int, progress: Progress
-) -> dict[Key, float]:
+    widening: Widening, lists: Mapping[Key | None, Sequence[WideningStep]], workers: int, progress: Progress
+) -> dict[Key | None, float]:
     with folder_for_workers(None) as folder:
         path = folder / "calibrated.mlir"
         save_program(widening.program, path)
         job = _Job(path, widening.target, widening.samples, widening.decide, widening.engine, limits())
         done = completed(partial(_work, job), iter(lists.items()), workers, "kernels")
-        found: dict[Key, float] = {}
+        found: dict[Key | None, float] = {}
         for _ in progress(range(len(lists)), TITLE):
             (key, wide), sqnr = next(done)
             found[key] = widening.sqnr(wide) if sqnr is None else sqnr

@@ -59,7 +59,7 @@ def observe_ranges(
     kept: Kept,
     samples: Iterable[Sample],
     options: Options,
-    progress: Progress | None,
+    progress: Progress,
     engine: Engine | None,
     work: Work | None,
 ) -> Report:
@@ -70,7 +70,7 @@ def observe_ranges(
         kept.watch(samples),
         observer=options.observer,
         observers=demanded_observers(asked),
-        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1)), options.mask),
+        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1), progress), options.mask),
         progress=progress,
         work=work,
     )
@@ -87,12 +87,12 @@ def observe_parts(
     report: Report,
     samples: Iterable[Sample],
     options: Options,
-    progress: Progress | None,
+    progress: Progress,
     engine: Engine | None,
     work: Work | None,
 ) -> tuple[Program, Report]:
     """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
     if not has_bounded(calibrated) or not length_hint(samples):
         return calibrated, report
-    runs = masked(engine or QuickestEngine(length_hint(samples)), options.mask)
+    runs = masked(engine or QuickestEngine(length_hint(samples), progress), options.mask)
     return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)

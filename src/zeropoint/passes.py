@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -21,6 +21,7 @@ from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
 from zeropoint.materialize import express_accumulators, insert_casts, materialize, transform
+from zeropoint.progress import Progress, silent
 from zeropoint.quant_passes import (
     canonicalize_quant,
     convert_fake_quant,
@@ -138,9 +139,11 @@ class Pass:
         return self.run(program, **{name: self.options[name].value(value) for name, value in given.items()})
 
 
-def run_all(passes: Iterable[Pass], program: Program, settings: Mapping[str, object]) -> Program:
+def run_all(
+    passes: Sequence[Pass], program: Program, settings: Mapping[str, object], progress: Progress = silent
+) -> Program:
     """Run the passes in order, each with those settings that are its options; logs their times."""
-    for entry in passes:
+    for entry in progress(passes, "passes"):
         start = perf_counter()
         program = entry(program, settings)
         _LOG.info("%s: %.2f s", entry.name, perf_counter() - start)

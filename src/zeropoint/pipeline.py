@@ -42,6 +42,7 @@ from zeropoint.passes import (
     FLOAT_PASSES,
     INTEGER_PASSES,
     QUANTIZING_PASSES,
+    Pass,
     run_all,
 )
 from zeropoint.quantization import Quantization, check_used
@@ -63,12 +64,14 @@ def _settings(options: Options) -> dict[str, object]:
     return {**passed, "integer_io": options.integer_io}
 
 
-def _platform(target: Target, engine: Engine | None, samples: int, mask: str | None = None) -> Platform:
+def _platform(
+    target: Target, engine: Engine | None, samples: int, progress: Progress, mask: str | None = None
+) -> Platform:
     """The platform that corrections run on: the user's engine, or the fastest for this number of samples.
 
     Whole programs are judged where the input `mask` is not 0.
     """
-    programs = masked(engine or QuickestEngine(samples), mask)
+    programs = masked(engine or QuickestEngine(samples, progress), mask)
     return Platform(programs, QuickestEngine if engine is None else lambda runs: engine, target)
 
 
@@ -104,13 +107,13 @@ def quantize(
         )
     check_mask(program, options.mask)
     check_resumed(work)
-    settings = _settings(options)
-    fused = run_all(FLOAT_PASSES, program, settings)
+    settings, shown = _settings(options), progress or silent
+    fused = run_all(FLOAT_PASSES, program, settings, shown)
     if options.recipe is not None:
         check_scales(options.recipe, named_target(options.target))
         fused = apply_recipe(fused, options.recipe, program)
         check_demands(fused, named_target(options.target))
-    asked = run_all(ASKING_PASSES, fused, settings)
+    asked = run_all(ASKING_PASSES, fused, settings, shown)
     check_observers(asked)
     if samples is None:
         asked = DERIVE_RANGES(asked, settings)
@@ -122,15 +125,15 @@ def quantize(
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice
     kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
-    report = observe_ranges(asked, kept, samples, options, progress, engine, work)
-    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
+    report = observe_ranges(asked, kept, samples, options, shown, engine, work)
+    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
-    calibrated, report = observe_parts(calibrated, report, again, options, progress, engine, work)
+    calibrated, report = observe_parts(calibrated, report, again, options, shown, engine, work)
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
+    finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again)
     if options.budget is not None:
@@ -180,7 +183,7 @@ class _Finish:
             samples, self.parts, self.platform, self.options.observer, self.settings, self.progress
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
-        reference = None if best.program is calibrated else run_all(DECIDING_PASSES, calibrated, self.settings)
+        reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)
         if reference is not None and not _have_the_same_ops(best.program, calibrated):
             reference = None  # even channels are not split
         # A program that rounds by itself is compared with what it computes, which is not its propagated form.
@@ -198,7 +201,11 @@ class _Finish:
     @property
     def platform(self) -> Platform:
         """The target, and the engines for the kept samples."""
-        return _platform(named_target(self.options.target), self.engine, len(self.kept.entries), self.options.mask)
+        target, count = named_target(self.options.target), len(self.kept.entries)
+        return _platform(target, self.engine, count, self.progress, self.options.mask)
+
+    def _passed(self, passes: Sequence[Pass], program: Program) -> Program:
+        return run_all(passes, program, self.settings, self.progress)
 
     @property
     def refits(self) -> bool:
@@ -209,7 +216,7 @@ class _Finish:
     def __call__(self, calibrated: Program) -> Quantization:
         known = self.known is not None and self.known.program is calibrated
         judged = self.known.judged if known and self.known is not None else None
-        decided = run_all(DECIDING_PASSES, calibrated, self.settings) if judged is None else judged.program
+        decided = self._passed(DECIDING_PASSES, calibrated) if judged is None else judged.program
         start = perf_counter()
         propagated, corrections = correct(
             decided,
@@ -225,9 +232,9 @@ class _Finish:
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
-        quantized = run_all(QUANTIZING_PASSES, propagated, self.settings)
+        quantized = self._passed(QUANTIZING_PASSES, propagated)
         # The program carries its profile, and ops with a different one carry theirs.
-        integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": self.options.io})
+        integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": self.options.io}, self.progress)
         return Quantization(
             self.fused,
             calibrated,
@@ -327,8 +334,8 @@ def sensitivity(
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
     check_used(made, options)
-    platform = _platform(named_target(options.target), engine, len(kept.entries), options.mask)
     shown = progress or silent
+    platform = _platform(named_target(options.target), engine, len(kept.entries), shown, options.mask)
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)
     if not exact:
         return Sensitivities(found)

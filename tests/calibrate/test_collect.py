@@ -210,9 +210,9 @@ def test_progress_sees_every_sample(regions):
     seen: list[object] = []
 
     def progress(items, description):
-        assert description == "calibrate"
         for item in items:
-            seen.append(item)
+            if description == "calibrate":
+                seen.append(item)
             yield item
 
     collect(instrument(regions), SAMPLES, progress=progress)

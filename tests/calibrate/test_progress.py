@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 
 import pytest
 
@@ -32,3 +33,51 @@ def test_count_and_remaining_time_are_shown_on_terminals_of_any_width(
     assert lines
     assert all(len(line) <= width and re.search(r"/250 .*\d:\d\d:\d\d|/250 .*-:--:--", line) for line in lines)
     assert any("━" in line for line in lines) == (width == 100)
+
+
+def drawn(terminal: Terminal) -> list[str]:
+    """The lines that were drawn, without control sequences."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    return [line for line in re.split(r"[\r\n]+", plain) if line.strip()]
+
+
+def terminal_for(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error for the rest of a test. Not a fixture: pytest replaces the stream after its setup."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    return made
+
+
+def test_the_remaining_time_is_no_guess_from_the_first_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 items the first three are fast; nothing is said before the fourth."""
+    terminal = terminal_for(monkeypatch)
+    for number in bar(range(40), "calibrate"):
+        time.sleep(0.001 if number < 3 else 0.1)
+    early = [line for line in drawn(terminal) if re.search(r" [0-3]/40", line)]
+    late = [line for line in drawn(terminal) if re.search(r" (?:[5-9]|[123]\d)/40", line)]
+    assert early
+    assert all("-:--:--" in line for line in early)
+    assert late
+    assert not any("-:--:--" in line for line in late)
+
+
+def test_a_first_item_that_compiles_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    for number in bar(range(20), "calibrate"):
+        time.sleep(1.0 if number == 0 else 0.05)
+    times = [found[1] for line in drawn(terminal) if (found := re.search(r"/20 \S+ 0:00:(\d\d)", line))]
+    assert times
+    assert max(map(int, times)) <= 2  # 19 of the first one would be 19 s
+
+
+def test_a_bar_inside_of_a_bar_is_a_line_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    for _ in bar(range(2), "calibrate"):
+        assert list(bar(range(3), "at once")) == [0, 1, 2]
+        for _ in bar(range(2), "compile"):
+            time.sleep(0.7)
+    lines = drawn(terminal)
+    assert any("compile" in line and "/2" in line for line in lines)
+    assert not any("at once" in line for line in lines)

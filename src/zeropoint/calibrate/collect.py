@@ -105,8 +105,11 @@ def collect(
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
     requests = {op.stats_key.data: op for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
-    observations = {key: _observation(requests[key], state, count) for key, state in states.items()}
-    chosen = _judged(program, states, kept, engine or ReferenceEngine(), progress or silent)
+    shown = progress or silent
+    observations = {
+        key: _observation(requests[key], state, count) for key, state in shown(list(states.items()), "ranges")
+    }
+    chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown)
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
     spread_out = {key: found for key, state in states.items() if (found := Distribution.of(state)) is not None}
@@ -140,7 +143,8 @@ def _judged(
 ) -> dict[str, tuple[float, float]]:
     """The chosen ranges of values whose candidates are judged by the noise at their readers."""
     judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
-    ranges = {key: candidates for key, state in judged.items() if len(candidates := state.candidates()) > 1}
+    tried = ((key, state.candidates()) for key, state in progress(list(judged.items()), "candidate ranges"))
+    ranges = {key: candidates for key, candidates in tried if len(candidates) > 1}
     if not ranges:
         return {}
     noise = output_noise(program, ranges, kept.judged, engine, progress)

@@ -17,6 +17,7 @@ from zeropoint.codegen.schedule.steps import schedule
 from zeropoint.errors import reading
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
+from zeropoint.progress import Progress, silent
 
 
 def _group(program: Program, isa: InstructionSet, found: Found) -> Program:
@@ -33,7 +34,9 @@ PASSES: Mapping[str, Callable[[Program, InstructionSet, Found], Program]] = {"gr
 place. `zeropoint.passes.NATIVE_PASSES` lists them with their options."""
 
 
-def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | None = None) -> Graph:
+def steps_of(
+    program: Program, isa: InstructionSet, weights: ParameterBlock | None = None, progress: Progress = silent
+) -> Graph:
     """The steps of a program for one instruction set. A grouped or laid out program continues from there.
 
     Parameters are appended to `weights`, by default to a block of the graph's own.
@@ -47,7 +50,7 @@ def steps_of(program: Program, isa: InstructionSet, weights: ParameterBlock | No
     noted, found = noted_isa(program), Found()
     if noted is not None:
         return _resumed(program, isa, noted, weights)
-    for run in PASSES.values():
+    for run in progress([*PASSES.values()], "passes"):
         program = run(program, isa, found)
     return schedule(program, isa, found, weights)
 

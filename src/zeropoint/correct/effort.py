@@ -237,7 +237,7 @@ def correct(
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
     if judged is None:
-        judged = judge_of(reference or program, parts, platform).judged(program)
+        judged = judge_of(reference or program, parts, platform, progress).judged(program)
     judge = judged.judge
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     before = judged.noise()
@@ -249,14 +249,14 @@ def correct(
     return _recorded(made, Corrections(effort, parts.judges, *figures))
 
 
-def judge_of(reference: Program, parts: SampleParts, platform: Platform) -> Judge:
+def judge_of(reference: Program, parts: SampleParts, platform: Platform, progress: Progress = silent) -> Judge:
     """Compares programs with a propagated one in float, on some of the samples held back, then on all fitted ones.
 
     One judge for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
     samples take part in the figures, so that a hard one is not left out.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    return Judge(reference, samples, platform.programs)
+    return Judge(reference, samples, platform.programs, progress)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.numerics.noise import decibels, energies, is_counted
+from zeropoint.progress import Progress, silent
 
 MOST_RATIO = 1e3
 Energies = list[tuple[float, float]]
@@ -24,10 +26,12 @@ Energies = list[tuple[float, float]]
 class Judge:
     """Compares programs with the float outputs on some samples."""
 
-    def __init__(self, program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine):
-        self.samples, self._engine = samples, engine
+    def __init__(
+        self, program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress = silent
+    ):
+        self.samples, self._engine, self.progress = samples, engine, progress
         run = engine.prepare(without_specs(program))
-        self._expected = [run(sample) for sample in samples]
+        self._expected = [run(sample) for sample in progress(samples, "float outputs")]
 
     @property
     def counts(self) -> bool:
@@ -44,7 +48,10 @@ class Judge:
 
     def judged(self, program: Program) -> Judged:
         """A propagated program whose noise can be measured, on some of the samples first."""
-        return Judged(self, program, self._engine.prepare(integer_program(materialize(program))))
+        made, stages = program, cast("list[Callable[[Program], Program]]", [materialize, integer_program])
+        for stage in self.progress(stages, "lower"):
+            made = stage(made)
+        return Judged(self, program, self._engine.prepare(made))
 
     def energies(self, run: Runnable, number: int) -> Energies:
         """Signal and noise of each output of a prepared program on a sample, by its number."""
@@ -62,9 +69,8 @@ class Judged:
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples of the judge with these numbers, by default all."""
         wanted = list(range(len(self.judge.samples)) if numbers is None else numbers)
-        for number in wanted:
-            if number not in self._found:
-                self._found[number] = self.judge.energies(self._run, number)
+        for number in self.judge.progress([one for one in wanted if one not in self._found], "integer outputs"):
+            self._found[number] = self.judge.energies(self._run, number)
         pairs = np.array([self._found[number] for number in wanted]).reshape(len(wanted), len(self.program.outputs), 2)
         return OutputNoise(pairs[..., 0], pairs[..., 1])
 

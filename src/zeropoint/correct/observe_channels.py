@@ -15,6 +15,7 @@ from zeropoint.interp import Engine
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import Progress, silent
 
 
 def _is_stated(value: SSAValue) -> bool:
@@ -29,7 +30,9 @@ def _free_keys(program: Program) -> Iterator[str]:
     return (key for key in (f"equalize{number}" for number in count()) if key not in taken)
 
 
-def observe_channels(program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine) -> Program:
+def observe_channels(
+    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress = silent
+) -> Program:
     """A copy of a fused program with `quant.stats` per channel at every site, as observed on the samples.
 
     A site whose value has `quant.stats` keeps them and gets no others. Requests for statistics (`quant.stats_ref`) of
@@ -55,7 +58,7 @@ def observe_channels(program: Program, samples: Sequence[Mapping[str, Array]], e
         ranges[key] = np.stack([np.minimum(before[:, 0], seen[:, 0]), np.maximum(before[:, 1], seen[:, 1])], axis=1)
 
     run = engine.prepare(program)
-    for sample in samples:
+    for sample in progress(samples, "ranges of channels"):
         run(sample, observe=observe)
     for reference, site in zip(references, found, strict=True):
         made = StatisticsOp(reference.arg, (0.0, 0.0))

@@ -46,7 +46,8 @@ class NativeProgram:
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
     `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
-    bits. `progress` counts the modules to compile. `graph` has the program's steps for `isa`, if they are known.
+    bits. `progress` counts the passes, and the modules to compile. `graph` has the program's steps for `isa`, if
+    they are known.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -72,7 +73,7 @@ class NativeProgram:
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = steps_of(program, self.isa) if graph is None else graph
+        self.graph = steps_of(program, self.isa, progress=progress) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
