@@ -5,8 +5,6 @@ Source: the ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from onnx import TensorProto
 from xdsl.dialects.builtin import AnyFloat, f32, i32
@@ -14,13 +12,12 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
-Convert = Callable[[OnnxNode, Builder], SSAValue]
 _NARROW = 60000.0
 """An upper bound of the greatest number of every 8-bit float type."""
 

@@ -5,15 +5,13 @@ Source: the ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -27,8 +25,6 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
-
-Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def gather(node: OnnxNode, build: Builder) -> SSAValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -182,3 +182,7 @@ def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise NodeError(f"found axes {list(axes)}, expected each once")
     return tuple(found)
+
+
+Convert = Callable[[OnnxNode, Builder], SSAValue]
+"""Converts a node to the value of its one result."""

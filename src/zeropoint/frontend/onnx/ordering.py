@@ -5,15 +5,13 @@ Source: the ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.reductions import highest, lowest
 from zeropoint.ir.stablehlo import (
     AndOp,
@@ -28,8 +26,6 @@ from zeropoint.ir.stablehlo import (
     SortOp,
 )
 from zeropoint.ir.tensors import element_of, shape_of
-
-Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, build: Builder) -> SSAValue:

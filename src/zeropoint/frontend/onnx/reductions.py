@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of
+from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axes_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -31,8 +31,6 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
-
-Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def lowest(value: SSAValue) -> float:

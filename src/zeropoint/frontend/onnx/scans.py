@@ -11,11 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, PadOp, ReverseOp
 from zeropoint.ir.tensors import shape_of
-
-Convert = Callable[[OnnxNode, Builder], SSAValue]
 
 
 def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> Convert:
