@@ -22,7 +22,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 Body = Callable[[Function, list[Value]], Value]
-STEPS = ("pack_words", "pack_bytes", "multiply_high", "multiply_add", "look_up")
+STEPS = ("pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up")
 """The fields of a row that name an intrinsic."""
 
 
@@ -76,9 +76,9 @@ def _pairs(f: Function, acc: Value, activations: Value, weights: Value) -> Value
 
 def emulations(row: InstructionSet) -> dict[str, Emulation]:
     """The functions of a row and its narrower forms, by their names."""
-    plain = replace(row, pack_words=None, pack_bytes=None, multiply_high=None)
+    plain = replace(row, pack_shorts=None, pack_bytes=None, multiply_high=None)
     bodies: dict[str, tuple[str, str, Body]] = {
-        "pack_words": (row.i16, row.i32, lambda f, a: plain.words(f, *a)),
+        "pack_shorts": (row.i16, row.i32, lambda f, a: plain.shorts(f, *a)),
         "pack_bytes": (row.i8, row.i16, lambda f, a: plain.narrow(f, *a)),
         "multiply_high": (row.i16, row.i16, lambda f, a: plain.scaled(f, *a)),
         "multiply_add": (row.i32, row.i16, lambda f, a: _multiply_add(f, *a)),

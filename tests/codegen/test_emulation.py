@@ -73,7 +73,7 @@ def multiplied_and_added(a: Array, b: Array) -> Array:
 
 
 MODELS: dict[str, tuple[str, str, Callable[[InstructionSet, Array, Array], Array]]] = {
-    "pack_words": ("i32", "i16", lambda row, a, b: packed(a, b, (-(1 << 15), (1 << 15) - 1), np.int16)),
+    "pack_shorts": ("i32", "i16", lambda row, a, b: packed(a, b, (-(1 << 15), (1 << 15) - 1), np.int16)),
     "pack_bytes": ("i16", "i8", lambda row, a, b: packed(a, b, (0, 255) if row.unsigned else (-128, 127), np.int8)),
     "multiply_high": ("i16", "i16", lambda row, a, b: multiplied_high(a, b)),
     "multiply_add": ("i16", "i32", lambda row, a, b: multiplied_and_added(a, b)),

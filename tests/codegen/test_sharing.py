@@ -13,7 +13,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
 from zeropoint.codegen.runtime.native import NativeProgram, sources_of
-from zeropoint.codegen.sharing import supersteps_of, words_of
+from zeropoint.codegen.sharing import marks_of, supersteps_of
 from zeropoint.interp import Interpreter
 
 
@@ -44,8 +44,8 @@ def test_supersteps_are_the_steps_between_barriers() -> None:
     assert [superstep[0] for superstep in supersteps][1:] == [
         n for n, barrier in enumerate(needs_barrier(graph)) if barrier
     ]
-    assert words_of(graph, 1) == 0
-    assert words_of(graph, 2) % 8 == 0
+    assert marks_of(graph, 1) == 0
+    assert marks_of(graph, 2) % 8 == 0
 
 
 @pytest.mark.parametrize("threads", [1, 3])

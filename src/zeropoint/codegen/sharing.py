@@ -1,15 +1,15 @@
 """The function that runs every step in this process, by threads that do not wait for a thread without a processor.
 
-`void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr words, i64 call)`: `call` is
+`void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr marks, i64 call)`: `call` is
 the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *superstep*. A step has
 one share for each thread, or one for each task if there are fewer. A thread computes its own shares of a superstep and
 waits a moment for the others. Then it computes those that no thread has begun, and waits until every share is computed.
 So no thread waits long for a thread without a processor, unless that lost the processor in the middle of a share.
 Shares do not depend on who computes them: one thread or several give the same bits.
 
-`words` are i64, all equal to `call` when a call begins:
+`marks` are i64, all equal to `call` when a call begins:
 
-| words | |
+| marks | |
 |---|---|
 | p | the lower half counts the finished shares of superstep p |
 | supersteps (in whole cache lines) + t row + s | plus 1 if share t of step s has been begun |
@@ -31,7 +31,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 LINE = 8
-"""Words of a cache line."""
+"""Marks, which are i64, in a cache line."""
 SOON = 50
 """Turns of waiting for the end of a superstep, about two microseconds, before a thread looks for shares of others.
 
@@ -41,21 +41,21 @@ PIECE = 8
 """Supersteps in one function. LLVM's time grows faster than a function's length."""
 
 SHARING = """
-define internal i1 @begun(ptr %word, i64 %call) nounwind {
+define internal i1 @begun(ptr %mark, i64 %call) nounwind {
   ; Take a share that nobody has begun. Looking first leaves the cache line with its owner.
-  %seen = load atomic i64, ptr %word monotonic, align 8
+  %seen = load atomic i64, ptr %mark monotonic, align 8
   %free = icmp eq i64 %seen, %call
   br i1 %free, label %try, label %taken
 try:
   %more = add i64 %call, 1
-  %pair = cmpxchg ptr %word, i64 %call, i64 %more acq_rel monotonic
+  %pair = cmpxchg ptr %mark, i64 %call, i64 %more acq_rel monotonic
   %mine = extractvalue { i64, i1 } %pair, 1
   ret i1 %mine
 taken:
   ret i1 false
 }
 
-define internal i1 @ended(ptr %word, i64 %target, i32 %turns) nounwind noinline {
+define internal i1 @ended(ptr %mark, i64 %target, i32 %turns) nounwind noinline {
   ; Whether the superstep, or the whole call, ends within some turns. To read the counter takes no cache line from a
   ; thread that computes, but to look at its shares does.
 entry:
@@ -63,7 +63,7 @@ entry:
   br label %wait
 wait:
   %spins = phi i32 [ 0, %entry ], [ %more, %relax ]
-  %seen = load atomic i64, ptr %word acquire, align 8
+  %seen = load atomic i64, ptr %mark acquire, align 8
   %enough = icmp eq i64 %seen, %target
   br i1 %enough, label %yes, label %same
 same:
@@ -83,12 +83,12 @@ no:
   ret i1 false
 }
 
-define internal void @await(ptr %word, i64 %target) nounwind noinline {
+define internal void @await(ptr %mark, i64 %target) nounwind noinline {
 entry:
   br label %wait
 wait:
   %turns = phi i32 [ 2000, %entry ], [ 0, %yield ]
-  %over = call i1 @ended(ptr %word, i64 %target, i32 %turns)
+  %over = call i1 @ended(ptr %mark, i64 %target, i32 %turns)
   br i1 %over, label %done, label %yield
 yield:
   %ignored = call i32 @sched_yield()
@@ -111,14 +111,14 @@ def supersteps_of(graph: Graph) -> list[list[int]]:
     return supersteps
 
 
-def _whole_lines(words: int) -> int:
-    return -(-words // LINE) * LINE
+def _whole_lines(marks: int) -> int:
+    return -(-marks // LINE) * LINE
 
 
-def words_of(graph: Graph, threads: int) -> int:
-    """Words that the threads of a call share; none for a single thread."""
+def marks_of(graph: Graph, threads: int) -> int:
+    """Marks that the threads of a call share; none for a single thread."""
     each = _whole_lines(len(graph.steps))
-    # Each thread's words begin a cache line of their own: taking a share does not touch the lines of the others.
+    # Each thread's marks begin a cache line of their own: taking a share does not touch the lines of the others.
     return _whole_lines(len(supersteps_of(graph))) + threads * each if threads > 1 else 0
 
 
@@ -129,7 +129,7 @@ class SharedDriver(Driver):
     support: ClassVar[str] = SHARING
     arguments: ClassVar[Sequence[tuple[str, str]]] = (
         *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
-        *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "words"), ("i64", "call")),
+        *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "marks"), ("i64", "call")),
     )
 
     @cached_property
@@ -188,14 +188,14 @@ class _Shares:
     def __init__(self, driver: SharedDriver, f: Function):
         self.driver, self.f = driver, f
         self.thread, self.threads = f.arguments[:2]
-        self.words, self.call = f.arguments[6:]
+        self.marks, self.call = f.arguments[6:]
         self.bounds = driver.bounds(f)
         self.turns = Value("i32", str(SOON))
 
     def emit(self, superstep: int) -> None:
         """Compute the own shares of a superstep, then those that no thread has begun, and wait for the rest."""
         f, steps = self.f, self.driver.supersteps[superstep]
-        mine, done = self._shares(self.thread), f.at(self.words, 8 * superstep)
+        mine, done = self._shares(self.thread), f.at(self.marks, 8 * superstep)
         total = i64(0)
         for step in steps:
             # Shares, not tasks, are counted: a step with fewer tasks than threads has one for each task.
@@ -225,8 +225,8 @@ class _Shares:
         f.branch(f.compare("eq", ended, 0), rest)
 
     def _shares(self, thread: Value) -> Value:
-        """The words of a thread's shares."""
-        first = self.f.at(self.words, 8 * _whole_lines(len(self.driver.supersteps)))
+        """The marks of a thread's shares."""
+        first = self.f.at(self.marks, 8 * _whole_lines(len(self.driver.supersteps)))
         return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
 
     def _share(self, number: int, thread: Value, shares: Value, done: Value) -> None:

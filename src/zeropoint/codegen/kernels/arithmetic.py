@@ -153,7 +153,7 @@ class Integers(_IntegerSums):
     @property
     def channel_bytes(self) -> int:
         """Bytes of one output channel."""
-        return 2 if self.epilogue.words else 1
+        return self.epilogue.itemsize
 
     def order(self, isa: InstructionSet, count: int) -> IntArray:
         """(count, width): the channel, inside its group, of every element of `count` vectors."""

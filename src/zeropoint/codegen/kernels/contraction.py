@@ -75,7 +75,7 @@ class _Emitter:
         self.shape, self.isa, self.f = shape, isa, f
         self.source, *others, self.weights, self.out, self.begin, self.end = f.arguments
         self.other = others[0] if others else None
-        self.chunk = divisor(shape.groups, 4, 16) if shape.steps > UNROLLED else shape.steps
+        self.chunk = divisor(shape.groups) if shape.steps > UNROLLED else shape.steps
         self.starts = self._starts()
         self.lines = 0
         self.ahead = self.weights
@@ -107,13 +107,9 @@ class _Emitter:
             weights = f.at(f.at(self.weights, begin), f.mul(index, size))
             unit = self.isa.width * self.shape.arithmetic.channel_bytes
             channel = f.add(f.mul(index, part.size * unit), part.first * unit)
-            self._tiles(
-                part.size,
-                weights,
-                channel,
-                f.maximum(f.binary("sub", low, base), i64(0)),
-                f.minimum(f.binary("sub", high, base), i64(tiles)),
-            )
+            first = f.maximum(f.binary("sub", low, base), i64(0))
+            last = f.minimum(f.binary("sub", high, base), i64(tiles))
+            self._tiles(part.size, weights, channel, first, last)
 
         if part.count == 1:
             # A loop of one iteration would only hide its constants from LLVM.
@@ -205,7 +201,7 @@ class _Emitter:
         """Compute a tile, whose sums of each block are added to wide ones."""
         f, isa, shape = self.f, self.isa, self.shape
         parameters, steps = self._parameters(weights, count), shape.groups // arithmetic.count
-        each = steps if steps <= UNROLLED else divisor(steps, 4, 16)
+        each = steps if steps <= UNROLLED else divisor(steps)
         stride = each * shape.arithmetic.halves * count * isa.bytes
         zeros = arithmetic.starts(f, isa, parameters, count) * tile.pixels
 
@@ -237,7 +233,7 @@ class _Emitter:
                 held = [f.load(isa.i32, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
                 for term in range(packed):
                     vectors = [arithmetic.weights(f, isa, held[n], term, *scales[n]) for n in range(count)]
-                    sums = self._products(arithmetic, tile, source, 4 * term, vectors, sums)
+                    sums = self._products(count, source, 4 * term, vectors, sums)
                 return sums
 
             return f.loop(0, words, 1, word, sums, entered=True)
@@ -295,7 +291,7 @@ class _Emitter:
 
     def _continue_panel(self, count: int, panel: Value, first: Value, terms: int, tile: Tile) -> None:
         """Accumulate the terms of a panel, the first of which is `first`, in a tile."""
-        f, each = self.f, divisor(terms, 4, 16)
+        f, each = self.f, divisor(terms)
         base = f.at(tile.source, f.mul(first, 4))
 
         def chunk(index: Value, sums: list[Value]) -> list[Value]:
@@ -306,16 +302,15 @@ class _Emitter:
         self._hold(count, tile, f.loop(0, terms // each, 1, chunk, self._held(count, tile), entered=True))
 
     def _products(
-        self, arithmetic: PackedFloats, tile: Tile, source: Value, offset: int, vectors: list[Value], sums: list[Value]
+        self, count: int, source: Value, offset: int, vectors: Sequence[Value], sums: Sequence[Value]
     ) -> list[Value]:
-        """The accumulators of a tile, with one more term."""
-        f, made = self.f, list[Value]()
-        for pixel in range(tile.pixels):
+        """The accumulators of some pixels, `count` for each, with the products of the step at an input offset."""
+        f, made = self.f, list(sums)
+        for pixel, first in enumerate(range(0, len(sums), count)):
             word = f.broadcast(f.load("i32", source, pixel * self.shape.in_pixel + offset), self.isa.width)
-            made += [
-                arithmetic.step(f, self.isa, sums[pixel * len(vectors) + n], word, weight)
-                for n, weight in enumerate(vectors)
-            ]
+            for n, weight in enumerate(vectors):
+                number = first + n % count
+                made[number] = self.shape.arithmetic.step(f, self.isa, made[number], word, weight)
         return made
 
     # In blocks of steps, between which the output holds the accumulators.
@@ -386,21 +381,16 @@ class _Emitter:
     ) -> list[Value]:
         """Steps at the given input offsets, with consecutive weights. Two chains alternate."""
         f, isa, shape = self.f, self.isa, self.shape
-        sums = list(sums)
-        chains = len(sums) // (size * count)
+        chains = [list(sums[first : first + size * count]) for first in range(0, len(sums), size * count)]
         for step, offset in enumerate(offsets):
             # Neighbouring steps add to different registers, which hides the latency of the product.
-            base = (step % chains) * size * count
+            chain = step % len(chains)
             vectors = [
                 f.load(isa.i8, weights, (step * shape.arithmetic.halves * count + n) * isa.bytes, align=isa.bytes)
                 for n in range(shape.arithmetic.halves * count)
             ]
-            for pixel in range(size):
-                word = f.broadcast(f.load("i32", source, pixel * shape.in_pixel + offset), isa.width)
-                for n, weight in enumerate(vectors):
-                    number = base + pixel * count + n % count
-                    sums[number] = shape.arithmetic.step(f, isa, sums[number], word, weight)
-        return sums
+            chains[chain] = self._products(count, source, offset, vectors, chains[chain])
+        return [value for chain in chains for value in chain]
 
 
 def _by_pixel(sums: Sequence[Value], count: int) -> Sums:

@@ -129,7 +129,7 @@ class ContractionShape:
     def chunks(self) -> int:
         """Number of iterations of the loop over steps."""
         # A chunk does not cross a run: its size divides the groups of one.
-        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups, 4, 16)
+        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""

@@ -171,7 +171,7 @@ def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Val
     if element(x.type) != "float" or not exact:
         return quantized(f, by, type_, x)
     bits = quantized_bits(f, isa, x, by)
-    if type_ == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
+    if type_ == "i8" and isa.pack_shorts is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
         return _packed(f, isa, bits)
     return f.cast("trunc", bits, like(x, type_)) if WIDTHS[type_] < 32 else f.add(bits, -MAGIC_BITS)
 
@@ -183,8 +183,8 @@ def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
     for start in range(0, lanes(bits.type), isa.bytes):
         parts = [f.shuffle(bits, None, range(start + q * isa.width, start + (q + 1) * isa.width)) for q in range(4)]
         parts = [f.add(part, isa.offset - MAGIC_BITS) for part in parts]
-        words = [isa.words(f, *parts[:2]), isa.words(f, *parts[2:])]
-        packed = f.bits(isa.narrow(f, *words), isa.i32)
+        shorts = [isa.shorts(f, *parts[:2]), isa.shorts(f, *parts[2:])]
+        packed = f.bits(isa.narrow(f, *shorts), isa.i32)
         stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
     whole = f.concatenated(stored)
     return f.binary("xor", whole, -128) if isa.offset else whole

@@ -1,7 +1,7 @@
 """The epilogue of a kernel: requantize accumulators to 8 or 16 bits, as in `zeropoint.numerics.requantize`.
 
 Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
-+ i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in order,
++ i of the group of n vectors (`channel_order`): packing i16 and bytes lane by lane then puts the channels in order,
 and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
 
 Parameters of a group, each a vector of the instruction set:
@@ -47,15 +47,15 @@ def channel_order(count: int, width: int) -> IntArray:
 
 
 @functools.cache
-def word_order(count: int, width: int) -> IntArray:
-    """(ceil(count / 2), 2 * width): the channel of every word, after two vectors of accumulators are packed to one.
+def short_order(count: int, width: int) -> IntArray:
+    """(ceil(count / 2), 2 * width): the channel of every i16, after two vectors of accumulators are packed to one.
 
     A lone last vector is packed with itself.
     """
     order = channel_order(count, width)
     rows: list[IntArray] = []
     for q in range(0, count, 2):
-        # VPACKSSDW packs two vectors; the second of a lone one is itself, and its words are dropped.
+        # VPACKSSDW packs two vectors; the second of a lone one is itself, and its elements are dropped.
         low, high = order[q], order[min(q + 1, count - 1)]
         rows.append(np.stack([low.reshape(-1, 4), high.reshape(-1, 4)], axis=1).reshape(-1))
     return _constant(np.stack(rows))
@@ -93,20 +93,20 @@ class Epilogue:
     """The zero point with the instruction set's offset is not 0; after a ReLU it is 0."""
     lifted: int | None = None
     """The left shift of accumulators after which the high half of fixed32's products is enough, if there is one."""
-    words: bool = False
-    """Results have 16 bits."""
+    itemsize: int = 1
+    """Bytes of a result: 1 or 2."""
 
     @staticmethod
     def of(output: Requantization, reach: IntArray, isa: InstructionSet, bits: int = 8) -> Epilogue:
         """The epilogue for results of 8 or 16 bits and |acc| <= `reach` (per channel). `exact` (f64) has none."""
-        multiplier, words = output.multiplier, bits == 16
+        multiplier, size = output.multiplier, bits // 8
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
-            return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), words=words)
+            return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), itemsize=size)
         if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
-            return Epilogue(behaviour, clamped=clamped, words=words)
+            return Epilogue(behaviour, clamped=clamped, itemsize=size)
         left = bool((multiplier.shift < 0).any())
         limit = INT32_MAX >> np.maximum(-multiplier.shift, 0)
         saturated = left and bool((reach > limit).any())
@@ -133,15 +133,15 @@ class Epilogue:
         # Padding gets a shift that every behaviour allows.
         shift = None if multiplier.shift is None else of_channels(multiplier.shift, channels, np.int64, 2)
         order = channel_order(count, isa.width)
-        # Bytes are stored with 128 added where the dot product takes unsigned ones; words never are.
-        offset = 0 if self.words else isa.offset
+        # Bytes are stored with 128 added where the dot product takes unsigned ones; i16 never are.
+        offset = 0 if self.itemsize == 2 else isa.offset
         zero = output.zero_point + offset
         parts: list[AnyArray] = []
         if self.behaviour is RequantizeBehaviour.FIXED16 and shift is not None:
             parts.append(np.maximum(shift, 0)[:, order].astype(np.int32))
             if self.left:
                 parts.append(np.maximum(-shift, 0)[:, order].astype(np.int32))
-            parts.append(m[:, word_order(count, isa.width)].astype(np.int16))
+            parts.append(m[:, short_order(count, isa.width)].astype(np.int16))
             if self.offset:
                 parts.append(np.full((groups, 2 * isa.width), zero, np.int16))
         else:
@@ -156,7 +156,7 @@ class Epilogue:
             bounds = np.array([output.storage_min, output.storage_max]) + offset
             # Bounds are compared with the stored bytes, after the offset is added.
             narrow = np.uint8 if isa.unsigned else np.int8
-            row = np.repeat(bounds, isa.bytes // (1 + self.words)).astype(np.int16 if self.words else narrow)
+            row = np.repeat(bounds, isa.bytes // self.itemsize).astype(np.int16 if self.itemsize == 2 else narrow)
             parts.append(np.broadcast_to(row, (groups, len(row))))
         return side_by_side(*parts)
 
@@ -174,16 +174,16 @@ class Epilogue:
         """Requantize up to four vectors of accumulators to one vector: V results for each of them, in channel order."""
         reader = _Reader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
-            words = self._fixed16(f, isa, sums, reader)
+            shorts = self._fixed16(f, isa, sums, reader)
         elif self.behaviour is RequantizeBehaviour.FIXED32:
             scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
-            words = _packed_words(f, isa, scaled)
+            shorts = _packed_shorts(f, isa, scaled)
         else:
-            words = _packed_words(f, isa, self._others(f, isa, sums, reader))
-        if self.words:
-            return self._in_order(f, isa, words, len(sums), reader)
+            shorts = _packed_shorts(f, isa, self._others(f, isa, sums, reader))
+        if self.itemsize == 2:
+            return self._in_order(f, isa, shorts, len(sums), reader)
         # Packing saturates to 8 bits, which is the clamp to the full range.
-        packed = isa.narrow(f, words[0], words[-1])
+        packed = isa.narrow(f, shorts[0], shorts[-1])
         if self.clamped:
             packed = isa.bounded(f, packed, reader.take(isa.i8), reader.take(isa.i8))
         return _compressed(f, isa, packed, len(sums))
@@ -212,12 +212,14 @@ class Epilogue:
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
 
-    def _in_order(self, f: Function, isa: InstructionSet, words: Sequence[Value], count: int, reader: _Reader) -> Value:
-        """Clamp packed words of `count` vectors, and put the words of every lane side by side, in channel order."""
+    def _in_order(
+        self, f: Function, isa: InstructionSet, packed: Sequence[Value], count: int, reader: _Reader
+    ) -> Value:
+        """Clamp packed i16 of `count` vectors, and put those of every lane side by side, in channel order."""
         if self.clamped:
             low, high = reader.take(isa.i16), reader.take(isa.i16)
-            words = [f.intrinsic("smax", word, low) for word in words]
-            words = [f.intrinsic("smin", word, high) for word in words]
+            packed = [f.intrinsic("smax", short, low) for short in packed]
+            packed = [f.intrinsic("smin", short, high) for short in packed]
         each = 2 * isa.width
         order = [
             q // 2 * each + 8 * lane + 4 * (q % 2) + n
@@ -225,7 +227,7 @@ class Epilogue:
             for q in range(count)
             for n in range(4)
         ]
-        return f.shuffle(words[0], words[-1], order)
+        return f.shuffle(packed[0], packed[-1], order)
 
     def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
         right = [reader.take(isa.i32) for _ in sums]
@@ -238,14 +240,14 @@ class Epilogue:
                 ]
             sums = [f.binary("shl", acc, reader.take(isa.i32)) for acc in sums]
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
-        words = _packed_words(f, isa, shifted)
-        scaled = [isa.scaled(f, word, reader.take(isa.i16)) for word in words]
+        shorts = _packed_shorts(f, isa, shifted)
+        scaled = [isa.scaled(f, short, reader.take(isa.i16)) for short in shorts]
         # (p + 64 zp + 32) >> 6 = ((p + 32) >> 6) + zp, and (p + 32) >> 6 = (p * 2^9 + 2^14) >> 15: the multiply again.
-        rounded = [isa.scaled(f, word, constant(isa.i16, 1 << 9)) for word in scaled]
+        rounded = [isa.scaled(f, short, constant(isa.i16, 1 << 9)) for short in scaled]
         if not self.offset:
             return rounded
         offset = reader.take(isa.i16)
-        return [f.add(word, offset) for word in rounded]
+        return [f.add(short, offset) for short in rounded]
 
 
 class _Reader:
@@ -260,9 +262,9 @@ class _Reader:
         return value
 
 
-def _packed_words(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
+def _packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
     last = len(vectors) - 1
-    return [isa.words(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
+    return [isa.shorts(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
 
 
 def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
@@ -271,8 +273,8 @@ def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> 
         return packed
     order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]
     # Packing leaves a lane's groups of four bytes beside copies of the last vector's.
-    dwords = f.shuffle(f.bits(packed, isa.i32), None, order + [-1] * (isa.width - len(order)))
-    return f.bits(dwords, isa.i8)
+    words = f.shuffle(f.bits(packed, isa.i32), None, order + [-1] * (isa.width - len(order)))
+    return f.bits(words, isa.i8)
 
 
 def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:

@@ -31,7 +31,7 @@ def interleaved(f: Function, isa: InstructionSet, rows: list[Value]) -> list[Val
     return result
 
 
-def words_of(f: Function, isa: InstructionSet, value: Value) -> list[Value]:
+def shorts_of(f: Function, isa: InstructionSet, value: Value) -> list[Value]:
     """A vector of 8-bit activations as two of i16: the lower halves of its lanes, and the upper ones."""
     if isa.unsigned:
         zero = Value(isa.i8, "zeroinitializer")

@@ -43,7 +43,7 @@ class Layout:
     STRIDE = 16
     RANGES = 24
     ENTRY = 32
-    RECORD_WORDS = 6
+    RECORD_SIZE = 6
 
 
 LOAD, STORE, MISALIGNED = range(3)

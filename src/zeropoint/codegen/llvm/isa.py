@@ -30,7 +30,7 @@ class InstructionSet:
     """Whether the dot product takes activations as u8 (stored integers plus 128) or as i8."""
     dot: Dot
     """Per i32 element: acc plus the four products of adjacent 8-bit activations and i8 weights."""
-    pack_words: str | None
+    pack_shorts: str | None
     """Two vectors of i32 to one of i16, saturating, lane by lane."""
     pack_bytes: str | None
     """Two vectors of i16 to one of u8 (i8 if activations are signed), saturating, lane by lane."""
@@ -88,12 +88,12 @@ class InstructionSet:
         """The vector type of 8-bit elements."""
         return vector(4 * self.width, "i8")
 
-    def words(self, f: Function, low: Value, high: Value) -> Value:
+    def shorts(self, f: Function, low: Value, high: Value) -> Value:
         """Pack two vectors of i32 to one of i16, saturating. Lane l: four elements of low's lane l, then of high's."""
         width = lanes(low.type)
         result = vector(2 * width, "i16")
-        if self.pack_words is not None and width == self.width:
-            return f.call(result, self.pack_words, low, high)
+        if self.pack_shorts is not None and width == self.width:
+            return f.call(result, self.pack_shorts, low, high)
         # Machines without the x86 instruction use its order, too, so that packed data has one layout.
         joined = f.shuffle(low, high, _lane_order(width, 4))
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
@@ -160,7 +160,7 @@ def _vnni(bits: int) -> Dot:
 
 def _pairs(bits: int) -> Dot:
     """VPMADDUBSW, VPMADDWD with ones, VPADDD. Exact if two products of 255 * |w| fit i16."""
-    bytes_, words = {
+    bytes_, shorts = {
         256: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
         128: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
     }[bits]
@@ -169,7 +169,7 @@ def _pairs(bits: int) -> Dot:
         type_ = vector(bits // 16, "i16")
         pairs = f.call(type_, bytes_, activations, weights)
         # A product with ones adds adjacent i16 sums to i32.
-        return f.add(acc, f.call(acc.type, words, pairs, constant(type_, 1)))
+        return f.add(acc, f.call(acc.type, shorts, pairs, constant(type_, 1)))
 
     return dot
 
@@ -192,9 +192,9 @@ def portable_dot(unsigned: bool) -> Dot:
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
     """A row with its narrower forms. The pack and multiply instructions depend on the width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
-    words, bytes_, high, add, look_up = _X86_NAMES[width]
+    shorts, bytes_, high, add, look_up = _X86_NAMES[width]
     return InstructionSet(
-        name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), words, bytes_, high,
+        name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_, high,
         add, look_up, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ class MemoryBounds:
         self._steps = list(every_step(graph.steps))
         self._arena, self._weights = arena, weights
         self._table: Array = np.zeros((len(self._steps) + 1, block_bytes(graph) // 8), np.int64)
-        self._record: Array = np.zeros(Layout.RECORD_WORDS, np.int64)
+        self._record: Array = np.zeros(Layout.RECORD_SIZE, np.int64)
         self._table[:, Layout.STEP // 8] = np.arange(len(self._table))
         self._table[:, Layout.RECORD // 8] = self._record.ctypes.data
         self._table[:, Layout.STRIDE // 8] = block_bytes(graph)
@@ -54,7 +54,7 @@ class MemoryBounds:
 
     def check(self) -> None:
         """Raise OverrunError if the previous run had a violation."""
-        taken, number, pointer, address, size, kind = (int(word) for word in self._record)
+        taken, number, pointer, address, size, kind = (int(found) for found in self._record)
         if not taken:
             return
         step = self._steps[number]
@@ -69,7 +69,7 @@ class MemoryBounds:
         if pointer < 0:
             return {STACK: "an address on the stack", TABLE: "an address of a table"}[pointer] + " that is not its own"
         first = Layout.RANGES // 8 + Layout.ENTRY // 8 * pointer + 2 * (kind == STORE)
-        low, high = (int(word) for word in self._table[number, first : first + 2])
+        low, high = (int(found) for found in self._table[number, first : first + 2])
         argument = step.arguments[pointer]
         if isinstance(argument, Parameters):
             said = f"parameters of {argument.size} bytes at {argument.offset} of the weights"

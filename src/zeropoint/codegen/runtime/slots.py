@@ -10,7 +10,7 @@ from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.sharing import words_of
+from zeropoint.codegen.sharing import marks_of
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded
@@ -32,8 +32,8 @@ class Slot:
         self._graph = graph
         memory, weights = aligned(max(1, arena)), graph.weights.array
         self._memory = memory, weights
-        ports, words = (len(graph.inputs), len(graph.outputs)), words_of(graph, threads)
-        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, words)
+        ports, marks = (len(graph.inputs), len(graph.outputs)), marks_of(graph, threads)
+        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, marks)
 
     def run(self, values: list[Array]) -> list[Array]:
         """The outputs for valid inputs, which must be dense and aligned. Raises LimitExceeded after too many trips."""

@@ -7,11 +7,11 @@ control block, frequently written fields have their own cache lines:
 | bytes | |
 |---|---|
 | 0 | number of the last request (i32) |
-| 64 | threads (i64), pointers to arena, weights, inputs, outputs; bit mask of the workers to wake; words (i64) |
+| 64 | threads (i64), pointers to arena, weights, inputs, outputs; bit mask of the workers to wake; marks (i64) |
 | 128 + 64 t | worker t: the last request it served (i32), 1 if it is parked (i32), 1 if it has to end (i32) |
-| 128 + 64 threads | the words of the shares (`sharing.py`) |
+| 128 + 64 threads | the marks of the shares (`sharing.py`) |
 
-A call begins when the caller has written the number of its request into every word. It ends when all shares are
+A call begins when the caller has written the number of its request into every mark. It ends when all shares are
 computed, whichever threads took part.
 """
 
@@ -101,10 +101,10 @@ entry:
   %outputs = load ptr, ptr %p4, align 8
   %place = mul i64 %threads, 64
   %base = add i64 %place, 128
-  %words = getelementptr i8, ptr %control, i64 %base
+  %marks = getelementptr i8, ptr %control, i64 %base
   %wide = zext i32 %request to i64
   %call = shl i64 %wide, 32
-  call void @RUN(i64 %thread, i64 %threads, ptr %arena, ptr %weights, ptr %inputs, ptr %outputs, ptr %words, i64 %call)
+  call void @RUN(i64 %thread, i64 %threads, ptr %arena, ptr %weights, ptr %inputs, ptr %outputs, ptr %marks, i64 %call)
   ret void
 }
 
@@ -122,15 +122,15 @@ entry:
   %call = shl i64 %number, 32
   %rows = mul i64 %threads, 64
   %start = add i64 %rows, 128
-  %words = getelementptr i8, ptr %control, i64 %start
+  %marks = getelementptr i8, ptr %control, i64 %start
   br label %fill
 fill:
   %n = phi i64 [ 0, %entry ], [ %following, %filled ]
   %rest = icmp ult i64 %n, %count
   br i1 %rest, label %filled, label %publish
 filled:
-  %word = getelementptr i64, ptr %words, i64 %n
-  store atomic i64 %call, ptr %word monotonic, align 8
+  %mark = getelementptr i64, ptr %marks, i64 %n
+  store atomic i64 %call, ptr %mark monotonic, align 8
   %following = add i64 %n, 1
   br label %fill
 publish:
@@ -182,17 +182,17 @@ def serve_text(run: str) -> str:
 class Workers:
     """The threads of one execution slot. They end when the last reference to this object is dropped."""
 
-    def __init__(self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int, words: int):
+    def __init__(self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int, marks: int):
         if not 1 <= threads <= 64:
             raise OptionError(f"found {threads} threads, expected 1 to 64")
         self.threads = threads
-        self._control = np.zeros(128 + 64 * threads + 8 * words + 64, np.uint8)
+        self._control = np.zeros(128 + 64 * threads + 8 * marks + 64, np.uint8)
         start = -self._control.ctypes.data % 64
         self._address = self._control.ctypes.data + start
         self._inputs, self._outputs = (ctypes.c_void_p * max(1, inputs))(), (ctypes.c_void_p * max(1, outputs))()
-        self._words: Array = self._control[start + 64 : start + 120].view(np.int64)
+        self._fields: Array = self._control[start + 64 : start + 120].view(np.int64)
         pointers = arena, weights, ctypes.addressof(self._inputs), ctypes.addressof(self._outputs)
-        self._words[:] = [threads, *pointers, 0, words]
+        self._fields[:] = [threads, *pointers, 0, marks]
         self._held: list[object] = []
         self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
@@ -208,13 +208,13 @@ class Workers:
                 name=f"zeropoint-{thread}",
             )
             target.start()
-        self._share = _Share(self._words, self._bells, self._first, self._address)
+        self._share = _Share(self._fields, self._bells, self._first, self._address)
         self._finalizer = weakref.finalize(self, _end, self._share, self._endings, self._held)
 
     def use(self, arena: int, weights: int) -> None:
         """Use another arena and other weights from now on."""
         self._share.finish()
-        self._words[1:3] = [arena, weights]
+        self._fields[1:3] = [arena, weights]
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], held: object) -> None:
         """Run once, with the addresses of inputs and outputs; `held` keeps their memory alive while it is used.
@@ -239,13 +239,12 @@ class Workers:
 
 @dataclass
 class _Share:
-    """The caller's share of a call whose workers are parked; `words` are the words of the control block from byte 64
-    on.
+    """The caller's share of a call whose workers are parked; `fields` are the control block's i64 from byte 64 on.
 
     Bells are `SimpleQueue`s. Unlike semaphores, these stay consistent if an exception interrupts them.
     """
 
-    words: Array
+    fields: Array
     bells: Sequence[SimpleQueue[None]]
     first: Callable[[int], None]
     address: int
@@ -255,7 +254,7 @@ class _Share:
 
         May be interrupted at any point and repeated: a worker that is woken needlessly parks again.
         """
-        asleep = int(self.words[5])
+        asleep = int(self.fields[5])
         if asleep:
             for thread, bell in enumerate(self.bells):
                 if asleep >> thread & 1:
