@@ -143,19 +143,29 @@ def test_the_least_integer_of_a_width_is_computed_in_one_file() -> None:
     assert not found, f"use integer_range of numerics/storage.py in {found}"
 
 
-def _home(path: Path, found: ast.ClassDef) -> str:
-    """The module of a class; the folder of an op or attribute, whose name is one of its dialect."""
-    decorators = {ast.unparse(decorator) for decorator in found.decorator_list}
+def _home(path: Path, found: ast.ClassDef | ast.Assign) -> str:
+    """The module of a class or a type; the folder of an op or attribute, whose name is one of its dialect."""
+    decorators = {ast.unparse(decorator) for decorator in getattr(found, "decorator_list", ())}
     of_dialect = decorators & {"irdl_op_definition", "irdl_attr_definition"}
     return path.parent.name + " dialect" if of_dialect else path.relative_to(ROOT).as_posix()
 
 
-def test_a_class_name_has_one_home() -> None:
+def _type_name(node: ast.stmt) -> str | None:
+    """The name of a class, or of a type given by an assignment; None for private ones, and for values."""
+    name = node.name if isinstance(node, ast.ClassDef) else None
+    # A call makes a type variable or a dialect.
+    if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
+        name = ast.unparse(node.targets[0])
+    is_type = name is not None and name[0].isupper() and not name.isupper()
+    return name if is_type else None
+
+
+def test_the_name_of_a_class_or_type_has_one_home() -> None:
     homes: dict[str, list[str]] = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(_home(path, node))
+            if isinstance(node, ast.ClassDef | ast.Assign) and (name := _type_name(node)):
+                homes.setdefault(name, []).append(_home(path, node))
     shared = {
         name: found
         for name, found in homes.items()

@@ -11,7 +11,7 @@ from typing import Any
 from zeropoint.calibrate import Progress, samples, silent
 from zeropoint.calibrate.data import holds_items
 from zeropoint.engines import QuickestEngine, for_runs
-from zeropoint.frontend import Constants
+from zeropoint.frontend import ConstantInputs
 from zeropoint.frontend.sources import load_alike, load_source
 from zeropoint.frontend.torch import is_module
 from zeropoint.fuse import fuse
@@ -129,7 +129,7 @@ def compare_all(
 
 
 def paired(
-    reference: Any, models: Specializations, data: Any, constants: Constants | None = None, example: Any = None
+    reference: Any, models: Specializations, data: Any, constants: ConstantInputs | None = None, example: Any = None
 ) -> list[tuple[Model, Model, Iterable[Mapping[str, Array]]]]:
     """The models that the data needs, each with its reference and its samples.
 
@@ -152,7 +152,7 @@ def paired(
     return found
 
 
-def _reference_for(model: Model, reference: Any, constants: Constants | None, example: Any) -> Model:
+def _reference_for(model: Model, reference: Any, constants: ConstantInputs | None, example: Any) -> Model:
     """The reference for the shapes of a model's inputs."""
     if isinstance(reference, Model):
         return reference

@@ -17,7 +17,7 @@ from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
 from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
-from zeropoint.recipe import Recipe, RecipeError
+from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.recipe.rules import numbers_of
 from zeropoint.solve.blocks import unfit_blocks
 from zeropoint.targets import Role, Target
@@ -51,7 +51,7 @@ def check_observers(asked: Program) -> None:
             )
 
 
-def check_scales(recipe: Recipe, target: Target) -> None:
+def check_scales(recipe: RecipeRules, target: Target) -> None:
     """Raise RecipeError for a scale that is no power of two, for a target that has no others."""
     if target.scale_type != "power_of_two":
         return

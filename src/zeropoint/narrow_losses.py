@@ -27,7 +27,7 @@ from zeropoint.workers import completed
 
 Decide = Callable[[Program], Program]
 """Quantizes a fused program with statistics, under the options of the user."""
-Key = tuple[str, str]
+KernelPair = tuple[str, str]
 """A kernel's unique name and its kind."""
 TITLE = "each kernel in 8 bits"
 
@@ -53,9 +53,9 @@ class Widening:
         run = self.engine.prepare(self.decide(chosen))
         return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
 
-    def steps(self) -> dict[Key, WideningStep]:
+    def steps(self) -> dict[KernelPair, WideningStep]:
         """A step for every kernel that the target has in two widths. Raises OptionError if there is none."""
-        found: dict[Key, WideningStep] = {}
+        found: dict[KernelPair, WideningStep] = {}
         for index, (region, name) in enumerate(zip(regions_of(self.program), region_names(self.program), strict=True)):
             storage = wide_storage(region, named_target(self.target))
             if storage is not None:
@@ -69,7 +69,7 @@ class Widening:
         return found
 
 
-def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[Key, float]:
+def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[KernelPair, float]:
     """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
 
     Raises OptionError if there is no such kernel, and WorkerError.
@@ -77,7 +77,7 @@ def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = sil
     steps = widening.steps()
     # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
     alone = {key: [other for other in steps.values() if other is not one] for key, one in steps.items()}
-    lists: dict[Key | None, list[WideningStep]] = {None: [*steps.values()], **alone}
+    lists: dict[KernelPair | None, list[WideningStep]] = {None: [*steps.values()], **alone}
     if workers == 1:
         found = {key: widening.sqnr(wide) for key, wide in progress(list(lists.items()), TITLE)}
     else:
@@ -85,7 +85,7 @@ def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = sil
     return {key: found[None] - found[key] for key in alone}
 
 
-_Task = tuple[Key | None, Sequence[WideningStep]]
+_Task = tuple[KernelPair | None, Sequence[WideningStep]]
 """The key of the only narrow kernel, None if all are wide, and the steps that widen the others."""
 
 
@@ -122,14 +122,14 @@ def _work(job: _Job, task: _Task) -> float | None:
 
 
 def _by_workers(
-    widening: Widening, lists: Mapping[Key | None, Sequence[WideningStep]], workers: int, progress: Progress
-) -> dict[Key | None, float]:
+    widening: Widening, lists: Mapping[KernelPair | None, Sequence[WideningStep]], workers: int, progress: Progress
+) -> dict[KernelPair | None, float]:
     with folder_for_workers(None) as folder:
         path = folder / "calibrated.mlir"
         save_program(widening.program, path)
         job = _Job(path, widening.target, widening.samples, widening.decide, widening.engine, limits())
         done = completed(partial(_work, job), iter(lists.items()), workers, "kernels")
-        found: dict[Key | None, float] = {}
+        found: dict[KernelPair | None, float] = {}
         for _ in progress(range(len(lists)), TITLE):
             (key, wide), sqnr = next(done)
             found[key] = widening.sqnr(wide) if sqnr is None else sqnr

@@ -17,7 +17,7 @@ from zeropoint.interp.trips import LOOPS
 from zeropoint.ir.outputs import check_folder
 from zeropoint.ir.program import Program
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.recipe import Recipe, RecipeError
+from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.targets import target as named_target
 from zeropoint.workers import MOST_WORKERS
@@ -42,7 +42,7 @@ class Options:
     profile: str | None = None
     observer: str = DEFAULT_OBSERVER
     integer_io: bool = False
-    recipe: Recipe | None = None
+    recipe: RecipeRules | None = None
     ranges: str = DEFAULT_RANGES
     least_sqnr: float | None = None
     effort: str = "none"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codegen.machines import runs_here
-from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, Dot, InstructionSet, portable_dot
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, DotStep, InstructionSet, portable_dot
 from zeropoint.codegen.llvm.machine import compile_object, host
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
@@ -92,7 +92,7 @@ def emulations(row: InstructionSet) -> dict[str, Emulation]:
     return found if row.narrower is None else {**emulations(row.narrower), **found}
 
 
-def _called_dot(name: str) -> Dot:
+def _called_dot(name: str) -> DotStep:
     return lambda f, acc, activations, weights: f.call(acc.type, name, acc, activations, weights)
 
 

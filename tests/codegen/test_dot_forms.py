@@ -12,7 +12,7 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.contractions import ContractionOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram
@@ -45,7 +45,7 @@ def weights(greatest: int) -> np.ndarray:
 
 
 def named(program: Program) -> str:
-    return next(op.attributes[DOT_FORM].data for op in program.entry.ops if isinstance(op, Contraction))
+    return next(op.attributes[DOT_FORM].data for op in program.entry.ops if isinstance(op, ContractionOp))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_interpreter_and_native_code_obey_the_form_that_is_named(greatest: i
     for form in FORMS if greatest <= 64 else ("u8s8_pairs_split", "u8s8_quads", "s8s8_quads"):
         program = plain.clone()
         for op in program.entry.ops:
-            if isinstance(op, Contraction):
+            if isinstance(op, ContractionOp):
                 op.attributes[DOT_FORM] = StringAttr(form)
         np.testing.assert_array_equal(next(iter(Interpreter(program)(x).values())), expected)
         if form in forms_of(HERE[0]):
@@ -100,7 +100,7 @@ def test_the_interpreter_and_native_code_obey_the_form_that_is_named(greatest: i
 def test_the_proof_is_an_obligation_of_the_op() -> None:
     program = choose_dot_forms(product(weights(65)), "avx2")
     ranges = ranges_of(program)
-    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    (op,) = [op for op in program.entry.ops if isinstance(op, ContractionOp)]
     pair = obligations(ranges, op)[1]
     assert (pair.what, pair.bits, int(pair.range.high.max()), pair.holds) == (
         "sums of two products",
@@ -155,7 +155,7 @@ def test_products_of_two_activations_have_a_form(isa: str, form: str, zero: int)
     program = choose_dot_forms(of_activations(zero), isa)
     assert named(program) == form
     ranges = ranges_of(program)
-    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    (op,) = [op for op in program.entry.ops if isinstance(op, ContractionOp)]
     shown = obligations(ranges, op)
     assert [each.what for each in shown][1:] == ["sums of two products"] * form.startswith("u8s8_pairs")
     assert all(each.holds for each in shown)
@@ -173,7 +173,7 @@ def test_products_of_two_activations_obey_their_form(zero: int) -> None:
             continue
         program = plain.clone()
         for op in program.entry.ops:
-            if isinstance(op, Contraction):
+            if isinstance(op, ContractionOp):
                 op.attributes[DOT_FORM] = StringAttr(form)
         np.testing.assert_array_equal(Interpreter(program).run_values([x, w])[0], expected)
         if form in forms_of(HERE[0]):
@@ -184,7 +184,7 @@ def test_products_of_two_activations_obey_their_form(zero: int) -> None:
 def test_pairs_of_activations_saturate_in_the_interpreter_and_are_refused() -> None:
     """Two products of 255 by 127 do not fit i16."""
     program = of_activations(-128)
-    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    (op,) = [op for op in program.entry.ops if isinstance(op, ContractionOp)]
     x, w = np.full((2, 5, 8), 127, np.int8), np.full((2, 8, 6), 127, np.int8)
     w[:, 2:] = 0
     exact = Interpreter(program).run_values([x, w])[0]
@@ -201,5 +201,5 @@ def test_pairs_of_activations_saturate_in_the_interpreter_and_are_refused() -> N
 @pytest.mark.parametrize(("other", "terms"), [(1, 8), (0, 6)])
 def test_products_that_kernels_do_not_multiply_as_bytes_have_no_form(other: int, terms: int) -> None:
     program = choose_dot_forms(of_activations(0, other, terms), "avx2")
-    (op,) = [op for op in program.entry.ops if isinstance(op, Contraction)]
+    (op,) = [op for op in program.entry.ops if isinstance(op, ContractionOp)]
     assert DOT_FORM not in op.attributes

@@ -31,7 +31,7 @@ from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 from zeropoint.targets import OUTPUT, Custom, Target
 
 Type = UniformQuantizedType
@@ -167,7 +167,7 @@ class Search:
 
     def values(self) -> Iterator[ValueCost]:
         """Every value, with what its ports want."""
-        edges: dict[SSAValue, list[Port]] = {}
+        edges: dict[SSAValue, list[PortNumber]] = {}
         for edge in self.graph.edges:
             edges.setdefault(edge.value, []).append(edge.port)
         tied = self.graph._tied_uses()

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 
-Rows = Mapping[str, Array]
+SampleRows = Mapping[str, Array]
 """An array for each input by name, with the same number of rows along the leading axis."""
 
 
@@ -27,7 +27,7 @@ def batch_of(ports: Sequence[Port]) -> int:
     return 1 if size == DYNAMIC_INDEX else max(size, 1)
 
 
-def rows_of(arrays: Rows, ports: Sequence[Port]) -> dict[str, Array] | None:
+def rows_of(arrays: SampleRows, ports: Sequence[Port]) -> dict[str, Array] | None:
     """The arrays as rows, if each is a row of its input or has several along the leading axis; else None.
 
     All have the same number of rows, one or more. The dtype is not checked.
@@ -49,10 +49,10 @@ class Batches:
     """Rows that wait until there are `size` of them."""
 
     size: int
-    waiting: list[Rows] = field(default_factory=list[Rows])
+    waiting: list[SampleRows] = field(default_factory=list[SampleRows])
     rows: int = 0
 
-    def add(self, rows: Rows) -> Iterator[dict[str, Array]]:
+    def add(self, rows: SampleRows) -> Iterator[dict[str, Array]]:
         """The groups that are full with these rows."""
         self.waiting.append(rows)
         self.rows += _count(rows)
@@ -73,11 +73,11 @@ class Batches:
         return {name: array[: self.size] for name, array in joined.items()}
 
 
-def _count(rows: Rows) -> int:
+def _count(rows: SampleRows) -> int:
     return len(next(iter(rows.values())))
 
 
-def regrouped(groups: Iterable[Rows], size: int) -> Iterator[dict[str, Array]]:
+def regrouped(groups: Iterable[SampleRows], size: int) -> Iterator[dict[str, Array]]:
     """The rows of all groups, `size` at a time; the last ones are filled up."""
     batches = Batches(size)
     for rows in groups:

@@ -11,7 +11,7 @@ from operator import length_hint
 import numpy as np
 
 from zeropoint.calibrate.mse import MeanSquareObserver
-from zeropoint.calibrate.output_noise import Range, RangeNoise
+from zeropoint.calibrate.output_noise import RangeNoise, RealRange
 from zeropoint.interp import has_padding
 from zeropoint.ir.tensors import Array
 
@@ -35,14 +35,14 @@ class OutputObserver(MeanSquareObserver):
     `range` alone gives the range with the least squared error of the value. `collect` judges the candidates.
     """
 
-    def candidates(self) -> list[Range]:
+    def candidates(self) -> list[RealRange]:
         """The range of least squared error, and the observed range if that is clearly wider."""
         narrow, (low, high) = self.range(), self.seen.range()
         # A stored range contains 0 in any case, so this is the range without clipping.
         wide = min(low, 0.0), max(high, 0.0)
         return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
-    def choice(self, ranges: Sequence[Range], noise: RangeNoise) -> Range:
+    def choice(self, ranges: Sequence[RealRange], noise: RangeNoise) -> RealRange:
         """The range with the least noise at the readers.
 
         A few samples rarely contain the outliers that a narrow range clips. So the samples only tell how much of the
@@ -57,7 +57,7 @@ class OutputObserver(MeanSquareObserver):
         return ranges[best(noise.readers * (1 + lacking / own)[:, None])]
 
 
-def _is_close(first: Range, second: Range) -> bool:
+def _is_close(first: RealRange, second: RealRange) -> bool:
     width = max(first[1], second[1]) - min(first[0], second[0])
     return abs(first[0] - second[0]) <= CLOSE * width and abs(first[1] - second[1]) <= CLOSE * width
 

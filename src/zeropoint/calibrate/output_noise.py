@@ -33,6 +33,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
 from zeropoint.numerics.noise import energy
+from zeropoint.numerics.ranges import RealRange
 from zeropoint.progress import Progress, silent
 
 MEMORY = 480 << 20
@@ -41,8 +42,7 @@ used."""
 FORMS = 3
 """Forms of a value in memory: in float, and rounded to two ranges."""
 
-Range = tuple[float, float]
-Form = tuple[str, int]
+NoiseForm = tuple[str, int]
 """A value rounded to a candidate range: the key of its statistics and the index of the range."""
 MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
 """Kernels that only move data: the rounding of their operand is judged at the readers of the result."""
@@ -63,7 +63,7 @@ class RangeNoise:
     size: int = 0
 
 
-def rounded(array: Array, limits: Range) -> Array:
+def rounded(array: Array, limits: RealRange) -> Array:
     """An f32 array quantized to 8 bits over a range, and dequantized."""
     # The same map as the one that quantization will use, so that the zero point's rounding counts, too.
     chosen = asymmetric(*limits, -128, 127)
@@ -86,13 +86,15 @@ class _Walk:
     """
 
     program: Program
-    ranges: Mapping[str, Sequence[Range]]
+    ranges: Mapping[str, Sequence[RealRange]]
     keys: Mapping[SSAValue, str]
     engine: Engine
     count: int
     masks: Sequence[Array] | None = None
     values: dict[SSAValue, list[Array]] = field(default_factory=dict[SSAValue, list[Array]])
-    forms: dict[SSAValue, dict[Form, list[Array]]] = field(default_factory=dict[SSAValue, dict[Form, list[Array]]])
+    forms: dict[SSAValue, dict[NoiseForm, list[Array]]] = field(
+        default_factory=dict[SSAValue, dict[NoiseForm, list[Array]]]
+    )
     found: dict[str, RangeNoise] = field(default_factory=dict[str, RangeNoise])
 
     def __post_init__(self) -> None:
@@ -147,7 +149,7 @@ class _Walk:
         """The arrays of all samples without padding."""
         return arrays if self.masks is None else list(map(unpadded, arrays, self.masks))
 
-    def _add(self, form: Form, exact: list[Array], made: list[Array]) -> None:
+    def _add(self, form: NoiseForm, exact: list[Array], made: list[Array]) -> None:
         """Add the noise of a reader: `exact` are its results on the float value, `made` on the rounded form."""
         exact, made = self._shown(exact), self._shown(made)
         noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
@@ -194,7 +196,7 @@ def _without_statistics(program: Program) -> tuple[Program, dict[SSAValue, str]]
 
 def output_noise(
     program: Program,
-    ranges: Mapping[str, Sequence[Range]],
+    ranges: Mapping[str, Sequence[RealRange]],
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
     progress: Progress = silent,

@@ -73,12 +73,12 @@ class ModelPort:
         return (stored.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
 
 
-Operand = ModelPort | Array | tuple[int, ...]
+ModelOperand = ModelPort | Array | tuple[int, ...]
 """A quantized operand, a constant that is not quantized, or the shape of an input of booleans."""
 
 
 def qdq_model(
-    op: str, operands: Sequence[Operand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
+    op: str, operands: Sequence[ModelOperand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
 ) -> ModelProto:
     """A model of one op of floats, with QuantizeLinear and DequantizeLinear around it; its inputs are x0, x1, ...
 
@@ -155,7 +155,7 @@ class Built:
     """
 
     case: Case
-    operands: tuple[Operand, ...]
+    operands: tuple[ModelOperand, ...]
     results: tuple[ModelPort, ...]
     stored: dict[int, Array]
 
@@ -194,7 +194,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
     the scale of a free result is then an eighth (most of the result saturates) or eight times as large.
     """
     random = generator(row)
-    operands: list[Operand] = [case.shapes[0]] if case.condition else []
+    operands: list[ModelOperand] = [case.shapes[0]] if case.condition else []
     stored: dict[int, Array] = {0: random.random(case.shapes[0]) < 0.5} if case.condition else {}
     same = isinstance(row.relation, SameScale)
     first = None

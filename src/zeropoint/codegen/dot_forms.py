@@ -24,7 +24,7 @@ from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.constants import constant_array, splat_value
-from zeropoint.ir.contractions import Contraction, multiplies_bytes
+from zeropoint.ir.contractions import ContractionOp, multiplies_bytes
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -63,7 +63,7 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
             op.attributes[DOT_FORM] = StringAttr(next(fitting))
 
 
-def _greatest(op: Contraction, weights: Weights) -> int | None:
+def _greatest(op: ContractionOp, weights: Weights) -> int | None:
     """The greatest |weight| of a product of 8-bit integers; 128 for a product of two activations; None for others."""
     constant = constant_array(op.rhs, weights)
     if constant is None:
@@ -73,7 +73,7 @@ def _greatest(op: Contraction, weights: Weights) -> int | None:
     return max(int(constant.max(initial=0)), -int(constant.min(initial=0)))
 
 
-def _check(op: Contraction, name: str, isa: InstructionSet, greatest: int | None) -> None:
+def _check(op: ContractionOp, name: str, isa: InstructionSet, greatest: int | None) -> None:
     try:
         limit = dot_form(name).weight_limit
     except ValueError as error:

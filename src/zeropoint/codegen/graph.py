@@ -38,7 +38,7 @@ class Space(Enum):
         return self in (Space.ARENA, Space.CARRIED)
 
 
-class Kernel(Protocol):
+class EmittedKernel(Protocol):
     """A kernel: a frozen dataclass with everything that its code depends on, so that equal kernels share code."""
 
     def tasks(self, isa: InstructionSet) -> int:
@@ -50,7 +50,7 @@ class Kernel(Protocol):
         ...
 
 
-def name_of(kernel: Kernel) -> str:
+def name_of(kernel: EmittedKernel) -> str:
     """The name of a kernel's function."""
     return f"kernel_{hashlib.sha256(repr(kernel).encode()).hexdigest()[:16]}"
 
@@ -145,7 +145,7 @@ class Step:
     """One call of a kernel. `name` is the op's, for profiles and errors."""
 
     name: str
-    kernel: Kernel
+    kernel: EmittedKernel
     arguments: tuple[View | Parameters, ...]
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
@@ -200,7 +200,7 @@ class Graph:
     def call(
         self,
         name: str,
-        kernel: Kernel,
+        kernel: EmittedKernel,
         inputs: Sequence[View],
         outputs: Sequence[View],
         *parameters: Parameters,

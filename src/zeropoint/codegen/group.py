@@ -61,9 +61,9 @@ from zeropoint.ir.window_padding import padding_of, pads
 DEEPEST = 64
 """Maximum length of a chain of ops that wait for their user to be computed."""
 
-Pattern = Callable[[Values, Any], Match | Declined]
+KernelPattern = Callable[[Values, Any], Match | Declined]
 
-PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
+PATTERNS: Mapping[type[Operation], tuple[KernelPattern, ...]] = {
     fxp.RequantizeOp: (match_requantized_product, match_requantize),
     fxp.TableOp: (match_bytes,),
     fxp.WeightedSumOp: (match_bytes,),
@@ -80,7 +80,7 @@ PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
 FALLBACKS = ("fold", "rows", "nest")
 """Kinds of kernels for ops that no faster kernel takes. They keep the reasons why not; a nest always has one."""
 
-UPDATES: Mapping[type[Operation], Pattern] = {
+UPDATES: Mapping[type[Operation], KernelPattern] = {
     hlo.DynamicUpdateSliceOp: match_slice_update,
     hlo.ScatterOp: match_scatter,
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 import zeropoint.codegen
 import zeropoint.numerics
 from zeropoint.codegen.driver import Driver, waiting
-from zeropoint.codegen.graph import Graph, Kernel, name_of
+from zeropoint.codegen.graph import EmittedKernel, Graph, name_of
 from zeropoint.codegen.kernels.control import Control
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -34,7 +34,7 @@ class ModuleSource:
 
 
 @dataclass(frozen=True)
-class Kernels:
+class KernelModules:
     """`sources` of the distinct kernels by function name; `names` has the function name of every step."""
 
     sources: dict[str, ModuleSource]
@@ -46,18 +46,18 @@ class Kernels:
         return {name: source.text() for name, source in self.sources.items()}
 
 
-def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
+def kernels_of(graph: Graph, *, checked: bool = False) -> KernelModules:
     """The modules of the kernels of a graph; `checked` for the debug build, which checks every memory access."""
-    found: dict[Kernel, str] = {}
+    found: dict[EmittedKernel, str] = {}
     sources: dict[str, ModuleSource] = {}
     for kernel in _called(graph):
         if kernel not in found:
             found[kernel] = name = name_of(kernel)
             sources[name] = _source(kernel, name, graph.isa, checked)
-    return Kernels(sources, [found[step.kernel] for step in graph.steps])
+    return KernelModules(sources, [found[step.kernel] for step in graph.steps])
 
 
-def _called(graph: Graph) -> Iterator[Kernel]:
+def _called(graph: Graph) -> Iterator[EmittedKernel]:
     """The kernels of the steps, and those that loops and branches call."""
     for step in graph.steps:
         yield step.kernel
@@ -65,7 +65,7 @@ def _called(graph: Graph) -> Iterator[Kernel]:
             yield from step.kernel.kernels()
 
 
-def _source(kernel: Kernel, name: str, isa: InstructionSet, checked: bool) -> ModuleSource:
+def _source(kernel: EmittedKernel, name: str, isa: InstructionSet, checked: bool) -> ModuleSource:
     @functools.cache
     def text() -> str:
         module = CheckedModule() if checked else Module()
@@ -78,7 +78,7 @@ def _source(kernel: Kernel, name: str, isa: InstructionSet, checked: bool) -> Mo
 
 
 def driver_of(
-    graph: Graph, kernels: Kernels, run: str, entries: str, *, checked: bool = False, shared: bool = False
+    graph: Graph, kernels: KernelModules, run: str, entries: str, *, checked: bool = False, shared: bool = False
 ) -> dict[str, ModuleSource]:
     """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions.
 

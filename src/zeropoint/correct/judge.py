@@ -19,7 +19,7 @@ from zeropoint.numerics.noise import decibels, energies, is_counted
 from zeropoint.progress import Progress, silent
 
 MOST_RATIO = 1e3
-Energies = list[tuple[float, float]]
+SampleEnergies = list[tuple[float, float]]
 """Signal and noise of each output on one sample."""
 
 
@@ -53,7 +53,7 @@ class Judge:
             made = stage(made)
         return Judged(self, program, self._engine.prepare(made))
 
-    def energies(self, run: Runnable, number: int) -> Energies:
+    def energies(self, run: Runnable, number: int) -> SampleEnergies:
         """Signal and noise of each output of a prepared program on a sample, by its number."""
         found, expected = run(self.samples[number]), self._expected[number]
         return [energies(expected[name], array) for name, array in found.items()]
@@ -64,7 +64,7 @@ class Judged:
 
     def __init__(self, judge: Judge, program: Program, run: Runnable):
         self.judge, self.program, self._run = judge, program, run
-        self._found: dict[int, Energies] = {}
+        self._found: dict[int, SampleEnergies] = {}
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples of the judge with these numbers, by default all."""

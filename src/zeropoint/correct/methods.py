@@ -20,7 +20,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.targets import Target
 
 Samples = Sequence[Mapping[str, Array]]
-Correction = Callable[[ContractionKernel, WalkStep], str]
+CorrectionMethod = Callable[[ContractionKernel, WalkStep], str]
 """Changes the constants of a kernel in place and returns a description."""
 
 
@@ -64,7 +64,7 @@ class Refinement:
     summary: str
 
 
-def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
+def in_lock_step(name: str, correction: Callable[[ContractionKernel], CorrectionMethod]) -> Callable[..., None]:
     """A method that corrects kernels in order, each on the outputs of the corrected ones before it."""
 
     def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
@@ -114,7 +114,7 @@ def _reconstruct_blocks(
     return made.run(used, platform.kernels(len(used)), progress, platform.mask) > 0
 
 
-def _closed_form(kernel: ContractionKernel) -> Correction:
+def _closed_form(kernel: ContractionKernel) -> CorrectionMethod:
     return closed_form.reconstruct if closed_form.is_feasible(kernel) else empirical_bias.correct_bias
 
 

@@ -28,7 +28,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, shape_of
 
 Pullback = Callable[[Array], Sequence[Array]]
-Rule = Callable[[Any, Sequence[Array]], tuple[Array, Pullback]]
+GradientRule = Callable[[Any, Sequence[Array]], tuple[Array, Pullback]]
 
 
 def _add(op: AddOp, given: Sequence[Array]) -> tuple[Array, Pullback]:
@@ -107,7 +107,7 @@ def _sum(op: ReduceOp, given: Sequence[Array]) -> tuple[Array, Pullback]:
     return value.sum(axis=dims) + start, back
 
 
-RULES: Mapping[type[Operation], Rule] = {
+RULES: Mapping[type[Operation], GradientRule] = {
     AddOp: _add,
     SubtractOp: _subtract,
     MultiplyOp: _multiply,

@@ -1,13 +1,13 @@
 """Rare StableHLO ops in terms of frequent ones, with the same bits, for native code and for standard forms."""
 
 from zeropoint.expand.emission import ExpansionError
-from zeropoint.expand.expand import Expand, expand
+from zeropoint.expand.expand import Expansion, expand
 from zeropoint.expand.one_row import with_one_row
 from zeropoint.expand.reductions import in_one_type
 from zeropoint.expand.window_groups import grouped_features
 
 __all__ = [
-    "Expand",
+    "Expansion",
     "ExpansionError",
     "expand",
     "grouped_features",

@@ -26,10 +26,9 @@ from zeropoint.ir.stablehlo import (
     SqrtOp,
     SubtractOp,
 )
+from zeropoint.ir.stablehlo.batch_norm import BatchNormOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-
-BatchNormOp = BatchNormInferenceOp | BatchNormTrainingOp | BatchNormGradOp
 
 
 @dataclass(frozen=True)

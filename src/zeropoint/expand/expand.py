@@ -32,9 +32,9 @@ from zeropoint.expand.reductions import is_converting, reduction, window
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.program import Program
 
-Expand = Callable[[Emission, Any], Sequence[SSAValue] | None]
+Expansion = Callable[[Emission, Any], Sequence[SSAValue] | None]
 """Emits the results of an op; None if the op stays."""
-EXPANSIONS: Mapping[type[Operation], Expand] = {
+EXPANSIONS: Mapping[type[Operation], Expansion] = {
     hlo.AllGatherOp: alone,
     hlo.AllReduceOp: alone,
     hlo.AllToAllOp: alone,
@@ -56,7 +56,7 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
 }
 
 
-NO_RULES: Mapping[type[Operation], Expand] = {}
+NO_RULES: Mapping[type[Operation], Expansion] = {}
 APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
     hlo.ConvertOp: is_narrow,
     hlo.PadOp: is_padding_expanded,
@@ -81,7 +81,7 @@ def _ops(program: Program) -> Iterator[Operation]:
 
 
 def expand(
-    program: Program, kept: Collection[type[Operation]] = (), rules: Mapping[type[Operation], Expand] = NO_RULES
+    program: Program, kept: Collection[type[Operation]] = (), rules: Mapping[type[Operation], Expansion] = NO_RULES
 ) -> Program:
     """A copy without the ops of `EXPANSIONS`, but those `kept`; the program itself if there are none.
 

@@ -47,7 +47,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 MOST_PLACES = 64
 """The maximum number of elements of a window: each becomes about ten ops."""
-Tap = tuple[int, ...]
+WindowTap = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Windows:
         )
 
     @property
-    def taps(self) -> list[Tap]:
+    def taps(self) -> list[WindowTap]:
         """The positions in a window, in lexicographic order."""
         return list(itertools.product(*map(range, self.window)))
 
@@ -81,7 +81,7 @@ class _Windows:
         """The number of elements from the first window to the end of the last, per dimension."""
         return [(n - 1) * step + w for n, step, w in zip(self.sizes, self.strides, self.window, strict=True)]
 
-    def inside(self, tap: Tap) -> Array:
+    def inside(self, tap: WindowTap) -> Array:
         """A bool per window: whether the element at a position belongs to the operand."""
         along = [
             (start >= 0) & (start < size)
@@ -110,7 +110,7 @@ class _Selection:
     def zero(self, like: SSAValue) -> SSAValue:
         return self.emit.constant(np.zeros((), element_dtype(element_of(like))))
 
-    def candidate(self, padded: SSAValue, tap: Tap) -> SSAValue:
+    def candidate(self, padded: SSAValue, tap: WindowTap) -> SSAValue:
         """The element at a position, of each window."""
         sizes, strides = self.windows.sizes, self.windows.strides
         limit = [at + (n - 1) * step + 1 for at, n, step in zip(tap, sizes, strides, strict=True)]
@@ -137,7 +137,7 @@ class _Selection:
         nothing = emit.add(CompareOp(position, emit.splat(0, position), ComparisonDirection.LT))
         return emit.add(OrOp(nothing, emit.add(NotOp(keeps))))
 
-    def back(self, value: SSAValue, tap: Tap) -> SSAValue:
+    def back(self, value: SSAValue, tap: WindowTap) -> SSAValue:
         """Values of windows at the operand's elements that are at a position of them; 0 at the others."""
         windows = self.windows
         low = [at - lo for at, lo in zip(tap, windows.low, strict=True)]

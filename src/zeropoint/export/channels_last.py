@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.export.permute import (
-    Order,
+    DimensionOrder,
     Permuted,
     Rewriting,
     inverse,
@@ -50,7 +50,7 @@ SPATIAL = (ConvolutionOp, ReduceWindowOp)
 """Ops that require channels last."""
 
 
-def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
+def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
     """The channels-last order of a window's input: batch, spatial dimensions, channels."""
     if isinstance(op, ConvolutionOp):
         layout = op.dimension_numbers.data
@@ -61,7 +61,7 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
     return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
 
 
-def transpose_region(value: SSAValue, order: Order, spec: Attribute) -> QuantizeRegionOp:
+def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
     """A region that transposes a value; operand and result both have the type `spec`."""
     block = Block(arg_types=[value.type])
     moved = TransposeOp(block.args[0], order)
@@ -76,17 +76,19 @@ class _Pass:
     weights: Weights
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
-    given: dict[tuple[SSAValue, Order], SSAValue] = field(default_factory=dict[tuple[SSAValue, Order], SSAValue])
+    given: dict[tuple[SSAValue, DimensionOrder], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, DimensionOrder], SSAValue]
+    )
     back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
-    def transposed(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
+    def transposed(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
         """A transpose of a value; a region if its quantization parameters are known."""
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 
-    def forward(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
+    def forward(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
         """The value in a new order; transposed if it is produced in the old one."""
         found = self.natural.get(value)
         if found is not None and found.order == order:
@@ -108,7 +110,7 @@ class _Pass:
             self.back[value] = self.transposed(found.value, inverse(found.order), self.specs.get(value), point)
         return self.back[value]
 
-    def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> Order | None:
+    def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> DimensionOrder | None:
         """The new order for a kernel of these ops: from its window op, else from an input; None keeps the old one."""
         for op in ops:
             if isinstance(op, SPATIAL):
@@ -117,12 +119,12 @@ class _Pass:
         return next((self.natural[value].order for value in inputs if value in self.natural), None)
 
     def orders(
-        self, order: Order, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
-    ) -> list[Order | None]:
+        self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
+    ) -> list[DimensionOrder | None]:
         """The new order of every input; None for weights, biases and inputs of rank below 3."""
         # Weights have the layout of their kernel, which the exporter writes for itself.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
-        found: list[Order | None] = []
+        found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
             if argument in weights or rank < 3:
@@ -168,7 +170,7 @@ class _Pass:
             # The transpose and its inverse then cancel, and both disappear.
             self.given[op.results[0], inverse(order)] = op.operands[0]
 
-    def results(self, op: Operation, value: SSAValue, order: Order, spec: Attribute | None) -> None:
+    def results(self, op: Operation, value: SSAValue, order: DimensionOrder, spec: Attribute | None) -> None:
         """Record the value that now holds the result of `op`."""
         result = op.results[0]
         if is_identity(order):
@@ -182,7 +184,7 @@ class _Pass:
         self,
         ops: Sequence[Operation],
         arguments: Sequence[BlockArgument],
-        roles: Sequence[Order | None],
+        roles: Sequence[DimensionOrder | None],
         like: Operation,
     ) -> tuple[Region, Permuted] | None:
         types = [a.type if o is None else permuted_type(a, o) for a, o in zip(arguments, roles, strict=True)]
@@ -229,7 +231,7 @@ class _Pass:
                 op.operands[index] = self.original(value, op)
 
 
-def _order_of(op: Operation) -> Order | None:
+def _order_of(op: Operation) -> DimensionOrder | None:
     """The permutation of an op that only transposes; None for any other op."""
     if isinstance(op, TransposeOp):
         return array_values(op.permutation)
@@ -240,7 +242,7 @@ def _order_of(op: Operation) -> Order | None:
 
 
 def _with_orders(
-    attributes: ArrayAttr[DictionaryAttr] | None, orders: Sequence[Order | None]
+    attributes: ArrayAttr[DictionaryAttr] | None, orders: Sequence[DimensionOrder | None]
 ) -> ArrayAttr[DictionaryAttr]:
     known = [DictionaryAttr({})] * len(orders) if attributes is None else attributes.data
     return ArrayAttr(
@@ -254,7 +256,7 @@ def _with_orders(
 def _reorder_arguments(program: Program) -> None:
     """Reorder arguments whose only uses are transposes by one and the same permutation."""
     function, block = program.main, program.entry
-    orders: list[Order | None] = []
+    orders: list[DimensionOrder | None] = []
     for argument in block.args:
         users = [use.operation for use in argument.uses]
         found = {_order_of(user) for user in users}

@@ -40,7 +40,7 @@ from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
-Order = tuple[int, ...]
+DimensionOrder = tuple[int, ...]
 T = TypeVar("T")
 
 
@@ -49,30 +49,30 @@ class Permuted:
     """A value whose dimension i is dimension `order[i]` of the original value."""
 
     value: SSAValue
-    order: Order
+    order: DimensionOrder
 
 
-def last_order(rank: int) -> Order:
+def last_order(rank: int) -> DimensionOrder:
     """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
-def inverse(order: Order) -> Order:
+def inverse(order: DimensionOrder) -> DimensionOrder:
     """The inverse permutation."""
     return tuple(order.index(i) for i in range(len(order)))
 
 
-def is_identity(order: Order) -> bool:
+def is_identity(order: DimensionOrder) -> bool:
     """Whether nothing moves."""
     return order == tuple(range(len(order)))
 
 
-def reordered(values: Sequence[T], order: Order) -> list[T]:
+def reordered(values: Sequence[T], order: DimensionOrder) -> list[T]:
     """One entry per dimension, in the new order."""
     return [values[dimension] for dimension in order]
 
 
-def permuted_type(value: SSAValue | Attribute, order: Order) -> TensorType[Attribute]:
+def permuted_type(value: SSAValue | Attribute, order: DimensionOrder) -> TensorType[Attribute]:
     """The type of a value in a new order."""
     return TensorType(element_of(value), reordered(shape_of(value), order))
 
@@ -91,12 +91,12 @@ class Rewriting:
         """A value that keeps its order."""
         return self.mapping.get(value, value)
 
-    def order_of(self, value: SSAValue) -> Order | None:
+    def order_of(self, value: SSAValue) -> DimensionOrder | None:
         """The order of the value's new form; None if it has none."""
         found = self.values.get(value)
         return None if found is None else found.order
 
-    def in_order(self, value: SSAValue, order: Order) -> SSAValue | None:
+    def in_order(self, value: SSAValue, order: DimensionOrder) -> SSAValue | None:
         """The value in a given order, or None; constants and broadcasts are rebuilt in that order."""
         found = self.values.get(value)
         if found is not None and found.order == order:
@@ -128,7 +128,7 @@ class Rewriting:
         return self.builder.insert(made).results[0]
 
 
-def _leading(op: Operation, run: Rewriting) -> Order | None:
+def _leading(op: Operation, run: Rewriting) -> DimensionOrder | None:
     """The order of the first reordered operand."""
     return next((order for order in map(run.order_of, op.operands) if order is not None), None)
 
@@ -270,8 +270,8 @@ def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
     return Permuted(run.builder.insert(made).result, order)
 
 
-Rule = Callable[..., "Permuted | None"]
-RULES: Mapping[type[Operation], Rule] = {
+PermuteRule = Callable[..., "Permuted | None"]
+RULES: Mapping[type[Operation], PermuteRule] = {
     BroadcastInDimOp: _broadcast,
     ClampOp: _elementwise,
     CompareOp: _elementwise,

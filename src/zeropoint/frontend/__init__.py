@@ -13,47 +13,47 @@ from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.ir.masks import mark_masks
 from zeropoint.ir.program import Program
 
-__all__ = ["FORMATS", "Constants", "DynamicShapes", "ModelError", "Shapes", "load_model"]
+__all__ = ["FORMATS", "ConstantInputs", "DynamicShapes", "ModelError", "Shapes", "load_model"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Maps input names to the shapes that fix their dynamic dimensions."""
-Constants = Mapping[str, Constant]
+ConstantInputs = Mapping[str, Constant]
 """Maps input names to arrays or numbers. These inputs become constants of the program."""
 
 
-def _onnx(path: Path, shapes: Shapes, constants: Constants) -> Program:
+def _onnx(path: Path, shapes: Shapes, constants: ConstantInputs) -> Program:
     from zeropoint.frontend.onnx import load_onnx  # imports onnx, needed only here
 
     return load_onnx(path, shapes, constants)
 
 
-def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
+def _stablehlo(path: Path, shapes: Shapes, constants: ConstantInputs) -> Program:
     from zeropoint.frontend.stablehlo import load_stablehlo
 
     return load_stablehlo(path, shapes, constants)
 
 
-def _artifact(path: Path, shapes: Shapes, constants: Constants) -> Program:
+def _artifact(path: Path, shapes: Shapes, constants: ConstantInputs) -> Program:
     from zeropoint.frontend.artifact import load_artifact
 
     return load_artifact(path, shapes, constants)
 
 
-def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
+def _litert(path: Path, shapes: Shapes, constants: ConstantInputs) -> Program:
     from zeropoint.frontend.litert import load_litert  # imports the schema, needed only here
 
     _refuse(constants, path)
     return load_litert(path, shapes)
 
 
-def _refuse(constants: Constants, path: Path) -> None:
+def _refuse(constants: ConstantInputs, path: Path) -> None:
     if constants:
         raise ModelError(
             f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx or .mlir file only"
         )
 
 
-FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {
+FORMATS: Mapping[str, Callable[[Path, Shapes, ConstantInputs], Program]] = {
     ".mlir": _stablehlo,
     ".mlirbc": _artifact,
     ".onnx": _onnx,
@@ -62,7 +62,7 @@ FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {
 """Maps file suffixes to loaders."""
 
 
-def load_model(path: Path | str, shapes: Shapes | None = None, constants: Constants | None = None) -> Program:
+def load_model(path: Path | str, shapes: Shapes | None = None, constants: ConstantInputs | None = None) -> Program:
     """The program in a model file; inputs that are attention masks are marked (`mark_masks`).
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from zeropoint.frontend import Constants, ModelError, Shapes, load_model
+from zeropoint.frontend import ConstantInputs, ModelError, Shapes, load_model
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.jax import is_jax, jax_text
 from zeropoint.frontend.torch import is_module, is_torch, load_torch
@@ -24,7 +24,7 @@ FORMS = (
 
 
 def load_source(
-    source: Any, shapes: Shapes | None = None, constants: Constants | None = None, example: Any = None
+    source: Any, shapes: Shapes | None = None, constants: ConstantInputs | None = None, example: Any = None
 ) -> Program:
     """The program of a model in any form; inputs that are attention masks are marked (`mark_masks`).
 
@@ -34,7 +34,7 @@ def load_source(
     return mark_masks(_loaded(source, shapes, constants, example))
 
 
-def _loaded(source: Any, shapes: Shapes | None, constants: Constants | None, example: Any) -> Program:
+def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None, example: Any) -> Program:
     shapes, constants = _checked_shapes(shapes), _checked_constants(constants)
     if is_jax(source):
         source = jax_text(source)
@@ -74,7 +74,7 @@ def _by_name(found: object) -> dict[str, object] | None:
     return cast("dict[str, object]", given) if all(isinstance(name, str) for name in given) else None
 
 
-def _checked_constants(constants: object) -> Constants:
+def _checked_constants(constants: object) -> ConstantInputs:
     """The constants by name, numbers as they are, all else as arrays. Raises ModelError if they are anything else."""
     given = _by_name({} if constants is None else constants)
     found = {} if given is None else {name: _constant(value) for name, value in given.items()}
@@ -91,7 +91,7 @@ def load_alike(
     source: Any,
     ports: Sequence[Port],
     shapes: Shapes | None = None,
-    constants: Constants | None = None,
+    constants: ConstantInputs | None = None,
     example: Any = None,
 ) -> Program:
     """The program of a model for comparison with a model of inputs `ports`, whose shapes fix its dynamic dimensions.
@@ -111,7 +111,7 @@ def load_alike(
             raise error from None
 
 
-def _of_text(text: str, shapes: Shapes, constants: Constants) -> Program:
+def _of_text(text: str, shapes: Shapes, constants: ConstantInputs) -> Program:
     from zeropoint.frontend.stablehlo import stablehlo_of_text
 
     return stablehlo_of_text(text, shapes, constants)

@@ -27,7 +27,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.fuse.composites import composite_match, expand_composites
 from zeropoint.fuse.elementwise import GENERIC
 from zeropoint.fuse.lists import ROUNDS
-from zeropoint.fuse.match import FloatGraph, Pattern, RegionMatch
+from zeropoint.fuse.match import FloatGraph, RegionMatch, RegionPattern
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
 from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION
@@ -110,7 +110,7 @@ def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
     return region
 
 
-def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: FloatGraph) -> None:
+def _apply(patterns: Sequence[RegionPattern], ops: Sequence[Operation], graph: FloatGraph) -> None:
     for op in ops:
         if op in graph.covered:
             continue

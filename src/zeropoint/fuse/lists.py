@@ -8,10 +8,10 @@ uses a lookup table for any function. It also decides which clamps kernels absor
 from __future__ import annotations
 
 from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling, positions
-from zeropoint.fuse.match import Pattern
+from zeropoint.fuse.match import RegionPattern
 
 FORWARD, BACKWARD = 1, -1
-ROUNDS: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
+ROUNDS: tuple[tuple[int, tuple[RegionPattern, ...]], ...] = (
     # Whole idioms come before the kernels that would match their parts.
     (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS)),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),

@@ -116,4 +116,4 @@ class FloatGraph:
         return tuple(ops)
 
 
-Pattern = Callable[[Operation, FloatGraph], RegionMatch | None]
+RegionPattern = Callable[[Operation, FloatGraph], RegionMatch | None]

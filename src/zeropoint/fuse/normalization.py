@@ -26,13 +26,13 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import shape_of
 
-Way = list[Operation]
+OpChain = list[Operation]
 """The ops of a match on the path from one value to another."""
 
 
-def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way]:
+def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain]:
     """The source of `value` through broadcasts, reshapes and maximum(-inf, x), and the ops in between."""
-    way: Way = []
+    way: OpChain = []
     while True:
         owner = value.owner
         if isinstance(owner, BroadcastInDimOp | ReshapeOp):
@@ -46,7 +46,7 @@ def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way]:
             return value, way
 
 
-def _reduced(value: SSAValue, body: type[Operation], graph: FloatGraph) -> tuple[SSAValue, Way] | None:
+def _reduced(value: SSAValue, body: type[Operation], graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
     """The input of the reduction with `body` that `value` broadcasts, and the ops in between; None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -55,7 +55,7 @@ def _reduced(value: SSAValue, body: type[Operation], graph: FloatGraph) -> tuple
     return None
 
 
-def _exponentials(shifted: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way] | None:
+def _exponentials(shifted: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
     """The x of `shifted` = x - max(x), and its ops; None otherwise."""
     owner = shifted.owner
     if not isinstance(owner, SubtractOp):
@@ -89,7 +89,7 @@ def match_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     return _match("softmax", (op, *total[1], exponential, *source[1], *mask), ports, graph)
 
 
-def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[Way, tuple[SSAValue, ...]]:
+def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[OpChain, tuple[SSAValue, ...]]:
     """The addition of a computed, broadcast mask before a softmax, the scale before that, and the ports of the match.
 
     A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores. So
@@ -98,7 +98,7 @@ def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[Way, tuple[SSAValu
     """
     rows = graph.kernels.get("softmax", ())
     takes_mask = any(len(row.inputs) > 1 for row in rows)
-    way: Way = []
+    way: OpChain = []
     ports: tuple[SSAValue, ...] = (value,)
     add = value.owner
     if (takes_mask or not rows) and isinstance(add, AddOp):
@@ -117,7 +117,7 @@ def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[Way, tuple[SSAValu
     return way, ports
 
 
-def _unscaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way]:
+def _unscaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain]:
     """The x of `value` = x * c or x / c with a positive number c, and the op; else `value` and no ops."""
     op = value.owner
     if isinstance(op, MultiplyOp | DivideOp) and graph.only_user(value) is not None:
@@ -141,7 +141,7 @@ def match_log_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     return _match("log_softmax", (op, *source[1], *way, log, *total[1], exponential), (source[0],), graph)
 
 
-def _mean(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Way] | None:
+def _mean(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
     """The x of `value` = mean(x), or its broadcast: a sum divided by the count or multiplied by its reciprocal."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -167,7 +167,7 @@ def _square(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, Operation] | 
     return None
 
 
-def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> Way | None:
+def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> OpChain | None:
     """The ops of a variance of x: mean((x - mean)^2), or max(mean(x^2) - mean^2, 0); None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -195,7 +195,7 @@ def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> Way | 
     return [*way, *squares[1], square[1], again, *mean[1]] if mean is not None and mean[0] is centred.lhs else None
 
 
-def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: FloatGraph) -> Way | None:
+def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: FloatGraph) -> OpChain | None:
     """The ops of sqrt(variance + epsilon), or of its inverse."""
     value, way = _behind(value, graph)
     owner = value.owner
@@ -216,7 +216,7 @@ def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Float
     return None if variance is None else [*way, *variance]
 
 
-def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, Way]:
+def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain]:
     """For `value` = v * constant: v, the constant and the ops; otherwise `value` itself, None and no ops."""
     product, way = _behind(value, graph)
     if isinstance(owner := product.owner, MultiplyOp):
@@ -228,7 +228,7 @@ def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | No
     return value, None, []
 
 
-def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, Way] | None:
+def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain] | None:
     """The x of (x - mean(x)) / deviation(x), a scale if there is one, and the ops; None otherwise.
 
     The deviation is a divisor, or its inverse is a factor, which may be multiplied by the scale first.
@@ -252,7 +252,9 @@ def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | 
     return None
 
 
-def _affine_step(value: SSAValue, kind: type[Operation], graph: FloatGraph) -> tuple[Operation, SSAValue, Way] | None:
+def _affine_step(
+    value: SSAValue, kind: type[Operation], graph: FloatGraph
+) -> tuple[Operation, SSAValue, OpChain] | None:
     """The only user of `value` if it is a `kind` with a constant: that op, the constant, and the ops; else None."""
     user = graph.only_user(value)
     if not isinstance(user, kind):

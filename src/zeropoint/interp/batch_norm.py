@@ -15,11 +15,11 @@ from zeropoint.interp.affine import dequantization, is_quantized, quantization
 from zeropoint.interp.binding import Kernel, Scope, Unary
 from zeropoint.interp.reduction import sum_of
 from zeropoint.ir.stablehlo import BatchNormGradOp, BatchNormInferenceOp, BatchNormTrainingOp
+from zeropoint.ir.stablehlo.batch_norm import BatchNormOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.normalization import normalized
 
-BatchNormOp = BatchNormInferenceOp | BatchNormTrainingOp | BatchNormGradOp
-Spread = Callable[[Array], Array]
+SpreadFunction = Callable[[Array], Array]
 
 
 def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, ...]]) -> Kernel:
@@ -39,7 +39,7 @@ def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, 
     return run
 
 
-def _spread(op: BatchNormOp) -> Spread:
+def _spread(op: BatchNormOp) -> SpreadFunction:
     """Broadcasts per-feature values along the feature dimension."""
     rank, feature = len(shape_of(op.operands[0])), op.feature
     shape = [-1 if dim == feature else 1 for dim in range(rank)]
@@ -72,7 +72,7 @@ def inference(op: BatchNormInferenceOp, scope: Scope) -> Kernel:
 
 
 def _normalized(
-    op: BatchNormOp, operand: Array, scale: Array, offset: Array, mean: Array, variance: Array, spread: Spread
+    op: BatchNormOp, operand: Array, scale: Array, offset: Array, mean: Array, variance: Array, spread: SpreadFunction
 ) -> Array:
     features = (spread(array) for array in (scale, offset, mean, variance))
     return normalized(operand, *features, epsilon=op.epsilon.value.data)

@@ -16,12 +16,13 @@ from zeropoint.numerics import Profile
 
 Kernel = Callable[..., Array | tuple[Array, ...]]
 """Maps operand arrays to the result array, or to a tuple of arrays unless the op has exactly one result."""
-Function = Callable[..., Array]
+ArrayFunction = Callable[..., Array]
 """A kernel with one result, of any number of operands."""
+Arrays = tuple[Array, ...]
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
 Ternary = Callable[[Array, Array, Array], Array]
-Body = Callable[..., tuple[Array, ...]]
+BodyFunction = Callable[..., tuple[Array, ...]]
 Branch = Callable[[Sequence[Array], Sequence[Array]], tuple[Array, ...]]
 """A region as a function of its arguments and of the values that the op's regions capture."""
 
@@ -53,7 +54,7 @@ class Scope(Protocol):
         """The output function of `interpreter.print`."""
         ...
 
-    def function(self, name: str) -> Body:
+    def function(self, name: str) -> BodyFunction:
         """A function of the module as a process, on a sequence of its arguments."""
         ...
 
@@ -68,9 +69,9 @@ class Scope(Protocol):
         """
         ...
 
-    def body(self, block: Block) -> Body:
+    def body(self, block: Block) -> BodyFunction:
         """A block as a function of its arguments that returns a tuple; it works elementwise on arrays of any shape."""
         ...
 
 
-Rule = Callable[[Any, Scope], Kernel]
+BindingRule = Callable[[Any, Scope], Kernel]

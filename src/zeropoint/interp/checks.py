@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.interp.binding import ArrayFunction, Kernel, Scope
 from zeropoint.interp.errors import CheckFailed, UnsupportedError
 from zeropoint.ir.locations import describe, text_position
 from zeropoint.ir.stablehlo import ConstantOp, CustomCallOp
@@ -193,7 +193,7 @@ _CALLS: dict[str, Holds] = {
 """The relation that each custom call target checks between its two operands."""
 
 
-def custom_call(op: CustomCallOp, scope: Scope) -> Function:
+def custom_call(op: CustomCallOp, scope: Scope) -> ArrayFunction:
     """A check called by name. If it has a result, the result is true.
 
     Raises UnsupportedError for any other target.
@@ -210,4 +210,4 @@ def custom_call(op: CustomCallOp, scope: Scope) -> Function:
         check(*((second, first) if swapped else (first, second)))
         return (np.asarray(True),) * results
 
-    return cast("Function", run)
+    return cast("ArrayFunction", run)

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import FloatTF32Type, StringAttr, f32
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.interp.binding import Binary, Scope
-from zeropoint.interp.convolution import Convolution, Product
+from zeropoint.interp.convolution import Convolution, ProductFunction
 from zeropoint.interp.dot import Dot
 from zeropoint.interp.elementwise import wrapped
 from zeropoint.interp.exactness import (
@@ -49,7 +49,7 @@ class ContractionFunction(Protocol):
         """The right operand as w[groups, outputs, terms...]."""
         ...
 
-    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
+    def apply(self, lhs: Array, weights: Array, product: ProductFunction = np.matmul) -> Array:
         """The sum, in the dtype of the arrays; `product` is a matrix product that adds in the order of the terms."""
         ...
 

@@ -6,18 +6,17 @@ inlined before the program runs. `quant.stats`, `quant.stats_ref` and `quant.cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import CallOp
 from xdsl.ir import Block, Operation
 
 from zeropoint.interp.binding import Scope, Unary
 from zeropoint.interp.errors import UnsupportedError
+from zeropoint.ir.inline_calls import Functions
 from zeropoint.ir.quant import CoupledRefOp, QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import CompositeOp
-
-Functions = Mapping[str, FuncOp]
 
 
 def function_body(functions: Functions, name: str) -> Block:

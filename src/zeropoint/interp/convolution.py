@@ -26,7 +26,7 @@ BLOCK_BYTES = 4 << 20
 
 Sizes = tuple[int, ...]
 Run = tuple[Sizes, int]
-Product = Callable[[Array, Array], Array]
+ProductFunction = Callable[[Array, Array], Array]
 """A batched matrix product, as `np.matmul`."""
 
 
@@ -73,7 +73,7 @@ class Convolution:
         groups = self.feature_groups * self.batch_groups
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
-    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
+    def apply(self, lhs: Array, weights: Array, product: ProductFunction = np.matmul) -> Array:
         """The result, of the shape given by (C25), in the common dtype of the arrays."""
         layout = self.layout
         x = lhs.transpose(
@@ -92,7 +92,7 @@ class Convolution:
 
 
 def _windows_times_weights(
-    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], product: Product
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], product: ProductFunction
 ) -> Array:
     """y[n, g*o, p] = sum over i, k of x[n, g*i, p * strides + k * dilation] * w[g, o, i, k]."""
     groups, outputs, features, *kernel = w.shape
@@ -115,7 +115,7 @@ def _windows_times_weights(
 
 
 def _im2col(
-    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: ProductFunction
 ) -> Array:
     """im2col: copies the windows of a block of output rows into a matrix, features innermost, times the weights."""
     groups, outputs, features, *kernel = w.shape
@@ -148,7 +148,7 @@ def _im2col(
 
 
 def _depthwise(
-    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: ProductFunction
 ) -> Array:
     """One input feature per group: y[c*o, p] = sum over k of x[c, p * strides + k * dilation] * w[c, o, k].
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.interp.binding import Function, Scope
-from zeropoint.interp.convolution import Product
+from zeropoint.interp.binding import ArrayFunction, Scope
+from zeropoint.interp.convolution import ProductFunction
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import FLOAT32
 from zeropoint.ir.chlo import RaggedDotOp
@@ -37,7 +37,7 @@ class Dot:
         dims = self.dimensions
         return _three_dimensional(rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions)
 
-    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
+    def apply(self, lhs: Array, weights: Array, product: ProductFunction = np.matmul) -> Array:
         """result[batch, lhs free, rhs free] (C12), in the common dtype of the arrays."""
         dims = self.dimensions
         x = _three_dimensional(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
@@ -58,7 +58,7 @@ def _three_dimensional(operand: Array, batching: tuple[int, ...], contracting: t
     return operand.transpose(*batching, *free, *contracting).reshape(*shape)
 
 
-def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
+def ragged_dot(op: RaggedDotOp, scope: Scope) -> ArrayFunction:
     """result[rows of group g] = dot_general(lhs[rows of group g], rhs[g]); rows outside of all groups are zeros."""
     if not op.has_groups_of_rows():
         raise UnsupportedError(

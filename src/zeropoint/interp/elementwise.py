@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
-from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import DType
 from zeropoint.ir.chlo import MulhiOp
@@ -33,12 +33,12 @@ from zeropoint.numerics.storage import integer_range
 PREFIX = "stablehlo."
 
 
-def unary(op: UnaryOp, scope: Scope) -> Function:
+def unary(op: UnaryOp, scope: Scope) -> ArrayFunction:
     """result = f(operand), elementwise: `abs` to `tanh`, of one shape and element type (C1); `abs` is real (C2)."""
     return wrapped(functions.UNARY[function_name(op)], element_of(op.result))
 
 
-def binary(op: BinaryOp, scope: Scope) -> Function:
+def binary(op: BinaryOp, scope: Scope) -> ArrayFunction:
     """result = f(lhs, rhs), elementwise: `add` to `xor`, of one shape and element type (C1)."""
     name, element = function_name(op), element_of(op.result)
     if name in functions.REAL_ONLY and isinstance(element, ComplexType):
@@ -46,7 +46,7 @@ def binary(op: BinaryOp, scope: Scope) -> Function:
     return wrapped(functions.BINARY[name], element)
 
 
-def upper_product(op: MulhiOp, scope: Scope) -> Function:
+def upper_product(op: MulhiOp, scope: Scope) -> ArrayFunction:
     """result = (lhs * rhs) >> width, computed with Python integers, because NumPy has no 128-bit integers."""
     integer = cast("IntegerType", element_of(op.result))
     width, dtype = integer.width.data, element_dtype(integer)
@@ -118,7 +118,7 @@ def _integer_type(element_type: Attribute) -> IntegerType | None:
     return cast("IntegerType", element_type) if isinstance(element_type, IntegerType) else None
 
 
-def wrapped(function: Function, element_type: Attribute) -> Function:
+def wrapped(function: ArrayFunction, element_type: Attribute) -> ArrayFunction:
     """`function`, with results wrapped if the element type is narrower than its dtype (i4 in int8)."""
     integer = _integer_type(element_type)
     if integer is None:

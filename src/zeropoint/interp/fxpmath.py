@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zeropoint.interp.binding import Binary, Function, Scope, Unary
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Unary
 from zeropoint.interp.errors import ExecutionError
 from zeropoint.ir.fxpmath import (
     InterpolateOp,
@@ -29,7 +29,7 @@ from zeropoint.numerics.requantize import Requantization
 from zeropoint.numerics.rounding import rounding_divide_by_pot, saturating_rounding_doubling_high_mul
 
 
-def requantize(op: RequantizeOp, scope: Scope) -> Function:
+def requantize(op: RequantizeOp, scope: Scope) -> ArrayFunction:
     """clamp(round(acc * m) + zero_point, storage_min, storage_max); `behaviour` defines m and the rounding."""
     dtype = element_dtype(element_of(op.result))
     operands = [scope.constant(value) for value in op.operands[1:]]
@@ -51,7 +51,7 @@ def _computed(op: RequantizeOp, factors: Sequence[Array]) -> Requantization:
         raise ExecutionError(f"{describe(op)}: {error}") from error
 
 
-def weighted_sum(op: WeightedSumOp, scope: Scope) -> Function:
+def weighted_sum(op: WeightedSumOp, scope: Scope) -> ArrayFunction:
     """clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32."""
     total, dtype = op.sum, element_dtype(element_of(op.result))
     return lambda *inputs: total.apply(*inputs).astype(dtype, copy=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from zeropoint.interp import elementwise
 from zeropoint.interp.affine import quantization
-from zeropoint.interp.binding import Binary, Function, Scope
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import DynamicSliceOp, DynamicUpdateSliceOp, GatherDimensions, GatherOp, IotaOp
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -88,7 +88,7 @@ def _with_window(position: Array, windows: Sequence[int], dim: int, size: int) -
     return behind + counting([size if other == dim else 1 for other in windows], windows.index(dim))
 
 
-def dynamic_slice(op: DynamicSliceOp, scope: Scope) -> Function:
+def dynamic_slice(op: DynamicSliceOp, scope: Scope) -> ArrayFunction:
     """result = slice(operand, start, start + slice_sizes), start = clamp(0, start_indices, shape(operand) -
     slice_sizes); a view (C5).
     """
@@ -100,7 +100,7 @@ def dynamic_slice(op: DynamicSliceOp, scope: Scope) -> Function:
     return run
 
 
-def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> Function:
+def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> ArrayFunction:
     """result = the operand with update written at clamp(0, start_indices, shape(operand) - shape(update)) (C1)."""
 
     def run(operand: Array, update: Array, *start_indices: Array) -> Array:
@@ -118,7 +118,7 @@ def _region(starts: Sequence[Array], sizes: Sequence[int], slices: Sequence[int]
     return tuple(slice(start, start + extent) for start, extent in zip(first, slices, strict=True))
 
 
-def iota(op: IotaOp, scope: Scope) -> Function:
+def iota(op: IotaOp, scope: Scope) -> ArrayFunction:
     """output[output_index] = output_index[iota_dimension], quantized if the element type is; read-only."""
     shape, element, axis = shape_of(op.output), element_of(op.output), int(op.iota_dimension.value.data)
     counted = np.arange(shape[axis])

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import IndexType, IntegerType, i1
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.interp.binding import Binary, Kernel, Rule, Scope, Unary
+from zeropoint.interp.binding import Binary, BindingRule, Kernel, Scope, Unary
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.numerics import functions
@@ -27,7 +27,7 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
     return INDEX if isinstance(element, IndexType) else element_dtype(element)
 
 
-def of_arrays(function: Callable[..., Array]) -> Rule:
+def of_arrays(function: Callable[..., Array]) -> BindingRule:
     """The rule for a function of arrays; the result has the op's result dtype, and wraps around at its width."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
@@ -53,12 +53,12 @@ def extended(array: Array, spare: int) -> Array:
     return np.asarray((array << spare) >> spare) if spare else array
 
 
-def unary(function: Unary) -> Rule:
+def unary(function: Unary) -> BindingRule:
     """The rule for a function of one array."""
     return of_arrays(function)
 
 
-def binary(function: Binary) -> Rule:
+def binary(function: Binary) -> BindingRule:
     """The rule for a function of two arrays."""
     return of_arrays(function)
 
@@ -100,7 +100,7 @@ def _to_unsigned(op: Operation, scope: Scope) -> Kernel:
     return run
 
 
-def _of_unsigned(function: Binary) -> Rule:
+def _of_unsigned(function: Binary) -> BindingRule:
     """A function of unsigned integers, whose result is signless again."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
@@ -115,7 +115,7 @@ def _of_unsigned(function: Binary) -> Rule:
     return rule
 
 
-def _shift(function: Binary) -> Rule:
+def _shift(function: Binary) -> BindingRule:
     """A shift; amounts of the width or more are poison in MLIR, and 0 here."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
@@ -158,7 +158,7 @@ _INTEGER_PREDICATES: tuple[tuple[Binary, bool], ...] = (
 """The predicates of `arith.cmpi` from 0 on: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge; whether unsigned."""
 
 
-def _on_bits(function: Binary, of_booleans: np.ufunc) -> Rule:
+def _on_bits(function: Binary, of_booleans: np.ufunc) -> BindingRule:
     """A signed function of integers; for i1, whose bit is a sign (true is -1), the one of booleans."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
@@ -168,7 +168,7 @@ def _on_bits(function: Binary, of_booleans: np.ufunc) -> Rule:
     return rule
 
 
-def _bit_count(function: Callable[[Array, int], Array]) -> Rule:
+def _bit_count(function: Callable[[Array, int], Array]) -> BindingRule:
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
         width, dtype = _width(op.results[0]), dtype_of(op.results[0])
@@ -216,7 +216,7 @@ def _truncate_integer(op: Operation, scope: Scope) -> Kernel:
     return run
 
 
-INTEGERS: Mapping[str, Rule] = {
+INTEGERS: Mapping[str, BindingRule] = {
     "arith.addi": _on_bits(np.add, np.logical_xor),
     "arith.andi": binary(np.bitwise_and),
     "arith.cmpi": _compare_integers,

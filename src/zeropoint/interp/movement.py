@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.interp.binding import Binary, Function, Scope, Unary
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Unary
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
@@ -53,7 +53,7 @@ def reverse(op: ReverseOp, scope: Scope) -> Unary:
     return lambda operand: np.flip(operand, dimensions)
 
 
-def concatenate(op: ConcatenateOp, scope: Scope) -> Function:
+def concatenate(op: ConcatenateOp, scope: Scope) -> ArrayFunction:
     """result = the inputs concatenated along `dimension` (C6)."""
     dimension = int(op.dimension.value.data)
 

@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 
 from zeropoint.errors import Error
 from zeropoint.interp import standard
-from zeropoint.interp.binding import Body, Branch, Kernel
+from zeropoint.interp.binding import BodyFunction, Branch, Kernel
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import InputError, UnsupportedError
 from zeropoint.interp.table import rule_of
@@ -296,7 +296,7 @@ class _BoundScope:
     def argument_count(self, name: str) -> int:
         return len(function_body(self._builder.functions, name).args)
 
-    def function(self, name: str) -> Body:
+    def function(self, name: str) -> BodyFunction:
         block = function_body(self._builder.functions, name)
         if self._builder.is_process:
             raise UnsupportedError("found processes that start processes, expected one grid")
@@ -314,7 +314,7 @@ class _BoundScope:
         positions = [self.captured.setdefault(slot, len(self.captured)) for slot in reads]
         return lambda given, captured: plan.run_inside([*given, *(captured[position] for position in positions)])
 
-    def body(self, block: Block) -> Body:
+    def body(self, block: Block) -> BodyFunction:
         inner = PlanBuilder(self._builder.program, self._builder, self._values)
         arguments = inner.arguments(block)
         results = inner.lay(block, arguments)
@@ -323,7 +323,7 @@ class _BoundScope:
         return _function(plan)
 
 
-def _function(plan: Plan) -> Body:
+def _function(plan: Plan) -> BodyFunction:
     """A plan as a function. A plan of one op on the arguments (add, maximum) skips the bookkeeping."""
 
     def run(*operands: Array) -> tuple[Array, ...]:

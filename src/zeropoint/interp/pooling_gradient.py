@@ -13,9 +13,9 @@ import itertools
 
 import numpy as np
 
-from zeropoint.interp.binding import Body, Kernel, Scope
+from zeropoint.interp.binding import BodyFunction, Kernel, Scope
 from zeropoint.interp.quantized import implicit_conversion
-from zeropoint.interp.reduction import Combine, Reducer
+from zeropoint.interp.reduction import CombineArrays, Reducer
 from zeropoint.ir.stablehlo import SelectAndScatterOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
@@ -44,7 +44,7 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
 
 
 def _chosen(
-    operand: Array, window: tuple[int, ...], origins: list[Array], sizes: tuple[int, ...], select: Body
+    operand: Array, window: tuple[int, ...], origins: list[Array], sizes: tuple[int, ...], select: BodyFunction
 ) -> Array:
     """The flat index of the element that each window selects; -1 for a window that is all padding."""
     best = np.zeros(sizes, operand.dtype)
@@ -65,7 +65,7 @@ def _chosen(
     return positions.reshape(-1)
 
 
-def _add_up(total: Array, positions: Array, values: Array, scatter: Combine) -> None:
+def _add_up(total: Array, positions: Array, values: Array, scatter: CombineArrays) -> None:
     """Scatter values to their positions in order: first the first value of every position, then the second, ..."""
     order = np.argsort(positions, kind="stable")
     order = order[positions[order] >= 0]

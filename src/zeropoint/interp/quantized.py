@@ -29,7 +29,7 @@ from zeropoint.interp.affine import (
     quantization,
     requantization,
 )
-from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.element_types import OPEN
@@ -95,7 +95,7 @@ def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:
     return dequantization(element_or_self(op.input.type))
 
 
-def storage_cast(op: StorageCastOp, scope: Scope) -> Function:
+def storage_cast(op: StorageCastOp, scope: Scope) -> ArrayFunction:
     """quant.scast: the same bits, as a quantized value or a signless integer."""
     target = element_or_self(op.result.type)
     dtype = element_dtype(target)
@@ -118,7 +118,7 @@ def _one_type(op: Operation) -> bool:
     return all(other == first for other in others)
 
 
-def dequantize_op_quantize(op: Operation, scope: Scope, kernel: Function) -> Function:
+def dequantize_op_quantize(op: Operation, scope: Scope, kernel: ArrayFunction) -> ArrayFunction:
     """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results are unchanged."""
     edges = [dequantization(t) if is_quantized(t) else _identity for t in map(element_of, op.operands)]
     result = element_of(op.results[0])
@@ -159,7 +159,7 @@ def binary(op: BinaryOp, scope: Scope) -> Binary:
     return dequantize_op_quantize(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
 
 
-def _order_preserving(op: Operation, scope: Scope, function: Function) -> Function:
+def _order_preserving(op: Operation, scope: Scope, function: ArrayFunction) -> ArrayFunction:
     """A function that commutes with increasing maps, so it acts on storage if all types are equal."""
     return function if _one_type(op) else dequantize_op_quantize(op, scope, function)
 
@@ -316,7 +316,7 @@ def _is_narrow(parameters: list[Affine]) -> bool:
     return all(numbers.width <= NARROW_WIDTH and numbers.is_per_layer for numbers in parameters)
 
 
-def _stored(kernel: Function, numbers: Affine) -> Function:
+def _stored(kernel: ArrayFunction, numbers: Affine) -> ArrayFunction:
     def run(*operands: Array) -> Array:
         return kernel(*operands).astype(numbers.dtype, copy=False)
 

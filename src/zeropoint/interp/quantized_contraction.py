@@ -15,13 +15,12 @@ from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
 from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
 from zeropoint.ir.annotations import is_wide
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.contractions import ContractionOp
+from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Profile
 from zeropoint.numerics.requantize import requantize
 from zeropoint.numerics.rounding import INT32_MAX
-
-ContractionOp = ConvolutionOp | DotGeneralOp
 
 
 def contraction(op: ContractionOp, scope: Scope) -> Binary:

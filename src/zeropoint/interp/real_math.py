@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from zeropoint.interp import quantized
 from zeropoint.interp.affine import Affine, affine, is_quantized, quantization
-from zeropoint.interp.binding import Binary, Function, Scope, Unary
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Unary
 from zeropoint.ir.fxpmath import (
     ClampedRealOp,
     RealAddEwOp,
@@ -35,7 +35,7 @@ from zeropoint.numerics.requantize import requantize
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 
-def _clamped(op: ClampedRealOp, scope: Scope, function: Function) -> Function:
+def _clamped(op: ClampedRealOp, scope: Scope, function: ArrayFunction) -> ArrayFunction:
     """`function`, then the clamp: of floats in their type, of storage integers by the quantized bounds."""
     kind = element_of(op.results[0])
     low, high = (None if bound is None else np.asarray(bound) for bound in op.bounds)
@@ -58,17 +58,17 @@ def _kinds(op: Operation) -> list[Affine] | None:
     return [affine(element) for element in elements] if is_quantized(elements[0]) else None
 
 
-def add(op: RealAddEwOp, scope: Scope) -> Function:
+def add(op: RealAddEwOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs + rhs)."""
     return _sum(op, scope, 1)
 
 
-def subtract(op: RealSubEwOp, scope: Scope) -> Function:
+def subtract(op: RealSubEwOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs - rhs)."""
     return _sum(op, scope, -1)
 
 
-def _sum(op: ClampedRealOp, scope: Scope, sign: int) -> Function:
+def _sum(op: ClampedRealOp, scope: Scope, sign: int) -> ArrayFunction:
     kinds = _kinds(op)
     if kinds is None:
         return _clamped(op, scope, functions.BINARY["add" if sign > 0 else "subtract"])
@@ -79,7 +79,7 @@ def _sum(op: ClampedRealOp, scope: Scope, sign: int) -> Function:
     return _clamped(op, scope, lambda *stored: shifted.apply(*stored).astype(result.dtype))
 
 
-def multiply(op: RealMulEwOp, scope: Scope) -> Function:
+def multiply(op: RealMulEwOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs * rhs)."""
     kinds = _kinds(op)
     return _clamped(op, scope, functions.BINARY["multiply"] if kinds is None else _product(kinds, scope.profile))
@@ -92,13 +92,13 @@ def _product(kinds: list[Affine], profile: Profile) -> Binary:
     return quantized.product(kinds, profile, RequantizeBehaviour.POT if shifts else None)
 
 
-def divide(op: RealDivEwOp, scope: Scope) -> Function:
+def divide(op: RealDivEwOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs / rhs)."""
     kinds = _kinds(op)
     return _clamped(op, scope, functions.BINARY["divide"] if kinds is None else quantized.integer_quotient(kinds))
 
 
-def unary(op: RealUnaryEwOp, scope: Scope) -> Function:
+def unary(op: RealUnaryEwOp, scope: Scope) -> ArrayFunction:
     """clamp(fn(operand)), or whether the operand is zero, not zero, below or above it."""
     name = op.fn.data
     if name in COMPARISONS:
@@ -106,7 +106,7 @@ def unary(op: RealUnaryEwOp, scope: Scope) -> Function:
     return _clamped(op, scope, _function(op, scope, name, _kinds(op)))
 
 
-def _function(op: RealUnaryEwOp, scope: Scope, name: str, kinds: list[Affine] | None) -> Function:
+def _function(op: RealUnaryEwOp, scope: Scope, name: str, kinds: list[Affine] | None) -> ArrayFunction:
     if name == "SQUARE":
         return _square(functions.BINARY["multiply"] if kinds is None else _product([kinds[0], *kinds], scope.profile))
     if kinds is not None and name in ("IDENTITY", "NEG"):
@@ -150,7 +150,7 @@ def _rescaled(given: Affine, wanted: Affine, profile: Profile, sign: int) -> Una
     return lambda x: finish(sign * given.centred(x, np.dtype(np.int32)))
 
 
-def matmul(op: RealMatMulOp, scope: Scope) -> Function:
+def matmul(op: RealMatMulOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs x rhs)."""
     if not is_quantized(element_of(op.lhs)):
         return _clamped(op, scope, _float_product)
@@ -162,7 +162,7 @@ def matmul(op: RealMatMulOp, scope: Scope) -> Function:
     return _clamped(op, scope, run)
 
 
-def matmul_bias(op: RealMatMulBiasOp, scope: Scope) -> Function:
+def matmul_bias(op: RealMatMulBiasOp, scope: Scope) -> ArrayFunction:
     """clamp(lhs x rhs + bias)."""
     if not is_quantized(element_of(op.lhs)):
         return _clamped(op, scope, _biased_product)

@@ -31,7 +31,7 @@ import numpy as np
 from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.interp.affine import Affine, affine, is_quantized
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Arrays, Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
 from zeropoint.interp.exactness import FLOAT32, FLOAT64
 from zeropoint.interp.movement import padded
@@ -42,8 +42,7 @@ from zeropoint.ir.stablehlo.windows import Window
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics.sums import combined
 
-Arrays = tuple[Array, ...]
-Combine = Callable[[Arrays, Arrays], Arrays]
+CombineArrays = Callable[[Arrays, Arrays], Arrays]
 
 _EXACT: dict[str, np.ufunc] = {
     "add": np.add,
@@ -113,7 +112,7 @@ def extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
     return np.where(zero, of_zeros, found)
 
 
-def _tree(values: Arrays, combine: Combine) -> Arrays:
+def _tree(values: Arrays, combine: CombineArrays) -> Arrays:
     """Combine along axis 0, neighbours first; an odd last value moves to the next level."""
     while (length := len(values[0])) > 1:
         pairs = length // 2
@@ -201,7 +200,7 @@ class Reducer:
     into: Callable[[Sequence[Array]], Arrays]
     start: Callable[[Sequence[Array]], Arrays]
     out_of: Callable[[Arrays], Arrays]
-    combine: Combine
+    combine: CombineArrays
     total: Callable[[Arrays, Sequence[int]], Arrays]
 
     @staticmethod
@@ -260,7 +259,7 @@ def _each(
     return lambda arrays: tuple(kernel(array) for kernel, array in zip(kernels, arrays, strict=True))
 
 
-def _combiner(block: Block, scope: Scope) -> tuple[Combine, Callable[[Arrays, Sequence[int]], Arrays]]:
+def _combiner(block: Block, scope: Scope) -> tuple[CombineArrays, Callable[[Arrays, Sequence[int]], Arrays]]:
     """The body on tuples of arrays, and a function that reduces dimensions by the schedule of `reduce`."""
     body = scope.body(block)
 

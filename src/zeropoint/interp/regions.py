@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.interp.binding import ArrayFunction, Kernel, Scope
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.trips import trips
 from zeropoint.ir.chlo import ScanOp
@@ -102,7 +102,7 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
     return run
 
 
-def map_(op: MapOp, scope: Scope) -> Function:
+def map_(op: MapOp, scope: Scope) -> ArrayFunction:
     """result[index] = computation(inputs[0][index], ..., inputs[N-1][index])."""
     body = scope.body(op.computation.block)
     return lambda *inputs: np.broadcast_to(body(*inputs)[0], inputs[0].shape)
@@ -132,6 +132,6 @@ def optimization_barrier(op: OptimizationBarrierOp, scope: Scope) -> Kernel:
     return lambda *operands: operands
 
 
-def after_all(op: AfterAllOp, scope: Scope) -> Function:
+def after_all(op: AfterAllOp, scope: Scope) -> ArrayFunction:
     """A token."""
     return lambda *inputs: TOKEN

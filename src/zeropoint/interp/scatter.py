@@ -13,14 +13,12 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block
 
-from zeropoint.interp.binding import Body, Kernel, Scope
+from zeropoint.interp.binding import Arrays, BodyFunction, Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
 from zeropoint.interp.indexing import counting
 from zeropoint.interp.quantized import implicit_conversion
 from zeropoint.ir.stablehlo import BinaryOp, MaximumOp, MinimumOp, ScatterDimensions, ScatterOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
-
-Arrays = tuple[Array, ...]
 
 _UFUNCS: dict[str, np.ufunc] = {
     "add": np.add,
@@ -102,7 +100,7 @@ def _bounded(positions: Array, size: int) -> Array:
     return np.clip(positions.astype(np.int64, copy=False), -size - 1, size).astype(np.intp, copy=False)
 
 
-def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> Arrays:
+def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: BodyFunction) -> Arrays:
     """Apply the first update of every target at once, then the second, and so on."""
     # Stable, so that updates of one element are combined in their order.
     order = np.argsort(targets, kind="stable")

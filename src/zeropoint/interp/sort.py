@@ -9,13 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Arrays, Kernel, Scope
 from zeropoint.interp.elementwise import total_order
 from zeropoint.ir.stablehlo import SortOp
 from zeropoint.ir.stablehlo.sort import SortKey, sort_key
 from zeropoint.ir.tensors import Array
-
-Arrays = tuple[Array, ...]
 
 
 def sort(op: SortOp, scope: Scope) -> Kernel:

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from zeropoint.interp import integers, loops, structured, tensor_ops
-from zeropoint.interp.binding import Kernel, Rule, Scope
+from zeropoint.interp.binding import BindingRule, Kernel, Scope
 from zeropoint.interp.errors import InputError
 from zeropoint.interp.integers import INDEX, binary, dtype_of, of_arrays, unary
 from zeropoint.interp.structured import check_shape
@@ -196,7 +196,7 @@ _FUNCTIONS = {
 }
 """Functions of the math dialect by their names in `numerics.functions`."""
 
-STANDARD: Mapping[str, Rule] = {
+STANDARD: Mapping[str, BindingRule] = {
     "arith.addf": binary(np.add),
     "arith.bitcast": _bits,
     "arith.cmpf": _compare,

@@ -28,7 +28,6 @@ from zeropoint.interp.reduction import extreme
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.sums import combined
 
-Shape = tuple[int, ...]
 ArrayKernel = Callable[..., Array]
 """A kernel with one result."""
 _REDUCTIONS: dict[str, np.ufunc] = {
@@ -61,7 +60,7 @@ class Loops:
         """The loops that are not reductions."""
         return tuple(dim for dim in range(self.rank) if dim not in self.reduced)
 
-    def sizes(self, operands: Sequence[Array]) -> Shape:
+    def sizes(self, operands: Sequence[Array]) -> tuple[int, ...]:
         """The trip counts, from the operands that a loop indexes alone. Raises InputError if two operands disagree."""
         found: list[int | None] = [None] * self.rank
         for array, indexing in zip(operands, self.maps, strict=True):
@@ -87,7 +86,7 @@ def linear(expression: AffineExpr, rank: int) -> tuple[list[int], int] | None:
     return [expression.eval(unit, ()) - constant for unit in units], constant
 
 
-def view(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
+def view(array: Array, indexing: AffineMap, sizes: tuple[int, ...]) -> Array:
     """The elements that an operand has at every index of the loops: one axis a loop, of size 1 if it is not read.
 
     Raises InputError if the loops leave the array.
@@ -109,7 +108,7 @@ def view(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
     return np.lib.stride_tricks.as_strided(start, shape, strides, writeable=False)
 
 
-def _reach(line: tuple[list[int], int], sizes: Shape) -> tuple[int, int, bool]:
+def _reach(line: tuple[list[int], int], sizes: tuple[int, ...]) -> tuple[int, int, bool]:
     """The least and the greatest index, and whether a single loop runs over the dimension."""
     coefficients, constant = line
     ends = [coefficient * max(size - 1, 0) for coefficient, size in zip(coefficients, sizes, strict=True)]
@@ -117,14 +116,14 @@ def _reach(line: tuple[list[int], int], sizes: Shape) -> tuple[int, int, bool]:
     return least, greatest, sorted(coefficients)[-1:] == [1] and sum(coefficients) == 1 and constant == 0
 
 
-def _check_reach(array: Array, reaches: Sequence[tuple[int, int, bool]], sizes: Shape) -> None:
+def _check_reach(array: Array, reaches: Sequence[tuple[int, int, bool]], sizes: tuple[int, ...]) -> None:
     for (least, greatest, alone), size in zip(reaches, array.shape, strict=True):
         if least < 0 or greatest >= size or (alone and greatest + 1 != size):
             reach = [found[1] + 1 for found in reaches]
             raise InputError(f"found loops of sizes {[*sizes]} that read {reach} parameters, expected {[*array.shape]}")
 
 
-def _gathered(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
+def _gathered(array: Array, indexing: AffineMap, sizes: tuple[int, ...]) -> Array:
     """The elements at indices that are not linear: of parameters of blocks."""
     loops = cast("Any", np.indices(sizes, sparse=True))
     positions = [np.asarray(expression.eval(loops, ())) for expression in indexing.results]

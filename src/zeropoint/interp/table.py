@@ -36,14 +36,14 @@ from zeropoint.interp import (
     standard,
 )
 from zeropoint.interp.affine import is_quantized
-from zeropoint.interp.binding import Rule
+from zeropoint.interp.binding import BindingRule
 from zeropoint.ir import chlo, quant
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.testing import check_ops, interpreter_ops
 
-EITHER: dict[type[Operation], Rule] = {
+EITHER: dict[type[Operation], BindingRule] = {
     check_ops.ExpectAlmostEqConstOp: checks.expect_almost_eq_const,
     check_ops.ExpectAlmostEqOp: checks.expect_almost_eq,
     check_ops.ExpectCloseOp: checks.expect_close,
@@ -101,7 +101,7 @@ EITHER: dict[type[Operation], Rule] = {
     quant.StorageCastOp: quantized.storage_cast,
 }
 
-RULES: dict[type[Operation], Rule] = {
+RULES: dict[type[Operation], BindingRule] = {
     hlo.AbsOp: elementwise.unary,
     hlo.AddOp: elementwise.binary,
     hlo.AndOp: elementwise.binary,
@@ -198,7 +198,7 @@ RULES: dict[type[Operation], Rule] = {
     fxp.WeightedSumOp: fxpmath.weighted_sum,
 }
 
-QUANTIZED: dict[type[Operation], Rule] = {
+QUANTIZED: dict[type[Operation], BindingRule] = {
     hlo.AbsOp: quantized.unary,
     hlo.AddOp: quantized.add,
     hlo.Atan2Op: quantized.binary,
@@ -258,7 +258,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
 }
 
 
-def rule_of(op: Operation) -> Rule | None:
+def rule_of(op: Operation) -> BindingRule | None:
     """The rule of an op, by its class and by whether one of its values is quantized; None if there is none."""
     either = EITHER.get(type(op)) or standard.STANDARD.get(op.name)
     if either is not None:

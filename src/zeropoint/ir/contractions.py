@@ -14,17 +14,17 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 
-Contraction = ConvolutionOp | DotGeneralOp
+ContractionOp = ConvolutionOp | DotGeneralOp
 
 
-def output_channel_axis(op: Contraction) -> int:
+def output_channel_axis(op: ContractionOp) -> int:
     """The output channel dimension of the result: the feature dimension, or the last one of a matrix product."""
     if isinstance(op, ConvolutionOp):
         return op.dimension_numbers.data.output_feature_dimension
     return len(shape_of(op.result)) - 1
 
 
-def weight_channel_axis(op: Contraction) -> int | None:
+def weight_channel_axis(op: ContractionOp) -> int | None:
     """The output channel dimension of the weight; None for a product with several free dimensions."""
     if isinstance(op, ConvolutionOp):
         return op.dimension_numbers.data.kernel_output_feature_dimension
@@ -34,7 +34,7 @@ def weight_channel_axis(op: Contraction) -> int | None:
     return free[0] if len(free) == 1 and not dimensions.rhs_batching_dimensions else None
 
 
-def term_order(op: Contraction) -> list[int]:
+def term_order(op: ContractionOp) -> list[int]:
     """The permutation of a weight's dimensions to output channel, kernel positions, input channels.
 
     This is the order in which runtimes add the products of channels-last images, from adjacent terms to all. The
@@ -48,13 +48,13 @@ def term_order(op: Contraction) -> list[int]:
     return [*([] if axis is None else [axis]), *used]
 
 
-def terms_by_channel(op: Contraction, weights: Array) -> Array:
+def terms_by_channel(op: ContractionOp, weights: Array) -> Array:
     """A weight as a matrix of shape (channels, terms), its terms in the order of `term_order`."""
     made = weights.transpose(term_order(op))
     return made.reshape(len(made), -1)
 
 
-def adds_pairs(op: Contraction) -> bool:
+def adds_pairs(op: ContractionOp) -> bool:
     """Whether kernels add the products of adjacent terms: all but depthwise convolutions with one output each."""
     if not isinstance(op, ConvolutionOp):
         return True
@@ -107,7 +107,7 @@ def _is_bytes(element: Attribute) -> bool:
     return element == i8 or (isinstance(element, UniformQuantizedType) and element.storage.type.width == 8)
 
 
-def multiplies_bytes(op: Contraction, number: Callable[[SSAValue], float | None]) -> bool:
+def multiplies_bytes(op: ContractionOp, number: Callable[[SSAValue], float | None]) -> bool:
     """Whether it is a product of two computed values of i8 that kernels multiply as bytes.
 
     The right one has zero point 0, and one dimension of each is summed over and one stays, besides those of the batch.

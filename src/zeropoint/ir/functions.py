@@ -16,7 +16,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics import functions
 
-Elementwise = UnaryOp | BinaryOp | ClampOp | CompareOp | SelectOp
+ElementwiseOp = UnaryOp | BinaryOp | ClampOp | CompareOp | SelectOp
 
 
 def function_name(op: Operation) -> str:
@@ -24,9 +24,9 @@ def function_name(op: Operation) -> str:
     return op.name.partition(".")[2]
 
 
-def is_function(op: object) -> TypeIs[Elementwise]:
+def is_function(op: object) -> TypeIs[ElementwiseOp]:
     """Whether the op is elementwise and can be tabulated: conversions and bitwise ops cannot."""
-    return isinstance(op, Elementwise) and functions.is_known(function_name(op))
+    return isinstance(op, ElementwiseOp) and functions.is_known(function_name(op))
 
 
 def evaluate_chain(

@@ -23,12 +23,12 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
 _QUANTIZE, _REINTERPRET = (QuantizeCastOp, UniformQuantizeOp), (BitcastConvertOp, StorageCastOp)
-Quantize = Callable[[Array, UniformQuantizedType], Array]
+QuantizeArray = Callable[[Array, UniformQuantizedType], Array]
 """Quantizes the floats of a constant to storage integers."""
 
 
 def quantized_constant(
-    value: SSAValue, weights: Weights, quantize: Quantize
+    value: SSAValue, weights: Weights, quantize: QuantizeArray
 ) -> tuple[Array, UniformQuantizedType] | None:
     """The storage integers and the type of a quantized constant; None for other values."""
     element = element_of(value) if isinstance(value.type, TensorType) else None
@@ -47,7 +47,7 @@ def quantized_constant(
     return None if stored is None else (stored, element)
 
 
-def _made(op: Operation, kind: UniformQuantizedType, weights: Weights, quantize: Quantize) -> Array | None:
+def _made(op: Operation, kind: UniformQuantizedType, weights: Weights, quantize: QuantizeArray) -> Array | None:
     """The storage integers that an op makes of a constant of floats or integers."""
     given, source = _array(op.operands[0], weights), element_of(op.operands[0])
     if given is None:

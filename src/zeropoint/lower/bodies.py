@@ -34,7 +34,7 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.lower.arithmetic import requantized
 from zeropoint.lower.context import Lowering, quantized_element, storage_element
 
-Reduction = ReduceOp | ReduceWindowOp | SelectAndScatterOp | AllReduceOp | ReduceScatterOp
+ReductionOp = ReduceOp | ReduceWindowOp | SelectAndScatterOp | AllReduceOp | ReduceScatterOp
 
 PER_CHANNEL = "its result has a scale for each channel: only one with one scale has an integer form"
 
@@ -48,7 +48,7 @@ PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[
 """The values that each kind of reduction combines, and its regions; the last region is the combining body."""
 
 
-def lower_by_body(lowering: Lowering, op: Reduction) -> Sequence[SSAValue] | None:
+def lower_by_body(lowering: Lowering, op: ReductionOp) -> Sequence[SSAValue] | None:
     """The results; quantized ones are integers; None, with the reason on the op, for per-channel results."""
     values, regions = PARTS[type(op)](op)
     arguments, returned = regions[-1].block.args, _returned(regions[-1])
@@ -88,7 +88,7 @@ def _returned(region: Region) -> Sequence[SSAValue]:
     return terminator.operands
 
 
-def _word(op: Reduction, argument: SSAValue) -> IntegerType | None:
+def _word(op: ReductionOp, argument: SSAValue) -> IntegerType | None:
     """The type of a body's argument in integers, its storage; None if it is not quantized.
 
     `select_and_scatter` has one for both bodies, the wider one.
@@ -102,7 +102,7 @@ def _word(op: Reduction, argument: SSAValue) -> IntegerType | None:
 
 
 def _inside(
-    lowering: Lowering, op: Reduction, value: SSAValue, argument: SSAValue, word: IntegerType | None
+    lowering: Lowering, op: ReductionOp, value: SSAValue, argument: SSAValue, word: IntegerType | None
 ) -> SSAValue:
     """An operand as the integers of a body's argument. A value that is not quantized stays as it is."""
     source, body = quantized_element(value), quantized_element(argument)
@@ -111,7 +111,7 @@ def _inside(
     return lowering.converted(requantized(lowering, op, lowering.stored(value), source, body), word)
 
 
-def _outside(lowering: Lowering, op: Reduction, value: SSAValue, returned: SSAValue, result: SSAValue) -> SSAValue:
+def _outside(lowering: Lowering, op: ReductionOp, value: SSAValue, returned: SSAValue, result: SSAValue) -> SSAValue:
     """A result of the body as the integers of the op's result."""
     body, kind = quantized_element(returned), quantized_element(result)
     if body is None or kind is None:

@@ -20,7 +20,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import constant_op, is_constant
 from zeropoint.ir.quant import DequantizeCastOp, StorageCastOp, quantize
-from zeropoint.ir.quantized_constants import Quantize, quantized_constant
+from zeropoint.ir.quantized_constants import QuantizeArray, quantized_constant
 from zeropoint.ir.stablehlo import BitcastConvertOp, BroadcastInDimOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
@@ -49,7 +49,7 @@ def fold_quantized_constants(block: Block, weights: Weights, profile: Profile) -
         Rewriter.replace_op(op, made)
 
 
-def rounding(profile: str) -> Quantize:
+def rounding(profile: str) -> QuantizeArray:
     """Quantization of constants under a numerics profile, as `uniform_quantize` does at run time."""
     return lambda array, kind: quantize(array, kind, profile)
 

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr, i32, i6
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import ZERO_POINTS, is_wide
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe, location_of
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, with_element
@@ -43,7 +43,7 @@ from zeropoint.ranges.contraction import terms
 NIBBLE, BYTE = 4, 8
 
 
-def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
+def _centred_weights(lowering: Lowering, op: ContractionOp) -> Array | None:
     """The constant weights minus their zero points; None if not constant or if they do not fit the input's storage."""
     stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
@@ -57,7 +57,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
     return centred if fits else None
 
 
-def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
+def _weights(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
     """The weights without zero points, in the narrowest type that holds their storage, converted where used."""
     kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
@@ -94,7 +94,7 @@ def _fits(low: int, high: int, width: int) -> bool:
     return -half <= low <= high < half
 
 
-def _requantizes(op: Contraction) -> bool:
+def _requantizes(op: ContractionOp) -> bool:
     """Whether the result has another scale than the sum of products, so that it must be requantized."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
@@ -102,7 +102,7 @@ def _requantizes(op: Contraction) -> bool:
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
 
 
-def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
+def lower_contraction(lowering: Lowering, op: ContractionOp) -> SSAValue:
     """Lower `convolution | dot_general` to sum (q_x - z_x)(q_w - z_w), saturated to the storage of the result.
 
     A result whose scale is not that of the products is requantized. Raises LoweringError for a per-channel left
@@ -123,7 +123,7 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
     return _requantized(lowering, op, sums)
 
 
-def _corrected(lowering: Lowering, op: Contraction, weight: Array | None) -> SSAValue:
+def _corrected(lowering: Lowering, op: ContractionOp, weight: Array | None) -> SSAValue:
     """The sums of products less zero points, corrected in the form that is forced or cheapest (`zero_points.py`)."""
     sources = (widened_from(op.lhs), widened_from(op.rhs))
     before = len(lowering.made)
@@ -142,7 +142,7 @@ def _corrected(lowering: Lowering, op: Contraction, weight: Array | None) -> SSA
     return sums
 
 
-def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
+def _sums(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
     """Sums with constant weights without zero points: raw products, corrected afterwards."""
     lhs = quantized_element(op.lhs)
     assert lhs is not None
@@ -163,7 +163,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     return lowering.shifted(accumulator, -lhs.zero_point * sums, output_channel_axis(op))
 
 
-def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValue:
+def _requantized(lowering: Lowering, op: ContractionOp, sums: SSAValue) -> SSAValue:
     """The sums requantized to the per-layer result type; 16-bit operands use the 64-bit accumulator form."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
@@ -185,7 +185,7 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
     return lowering.rescaled(sums, multiplier, result.zero_point, result.storage, axis)
 
 
-def _product(lowering: Lowering, op: Contraction, operands: list[SSAValue], element: IntegerType) -> SSAValue:
+def _product(lowering: Lowering, op: ContractionOp, operands: list[SSAValue], element: IntegerType) -> SSAValue:
     made = type(op).create(
         operands=operands,
         result_types=[with_element(op.result, element)],
@@ -195,7 +195,7 @@ def _product(lowering: Lowering, op: Contraction, operands: list[SSAValue], elem
     return lowering.insert(made).results[0]
 
 
-def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
+def _two_activations(lowering: Lowering, op: ContractionOp) -> SSAValue:
     """Both zero points are subtracted first. For 8 bits |q - z| <= 255, so that 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]

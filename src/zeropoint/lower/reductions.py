@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import binary_body, body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.lower.arithmetic import change_multiplier, less_zero_point, requantized, rescaled_accumulator
-from zeropoint.lower.bodies import PARTS, Reduction, lower_by_body
+from zeropoint.lower.bodies import PARTS, ReductionOp, lower_by_body
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
@@ -76,7 +76,7 @@ class _Form:
     result: UniformQuantizedType
 
 
-def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
+def lower_reduction(lowering: Lowering, op: ReductionOp) -> SSAValue | None:
     """The result integers; None, with the reason on the op, for a result with a scale for each channel."""
     form = _form(op)
     # Bodies other than one add, maximum or minimum in one type have no single integer op.
@@ -101,7 +101,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
     return _finished(lowering, op, form, lowering.insert(made).results[0])
 
 
-def _check_sizes(op: Reduction, form: _Form) -> None:
+def _check_sizes(op: ReductionOp, form: _Form) -> None:
     """Raise LoweringError for a sum along a dimension of unknown size: nothing bounds it."""
     if isinstance(op, ReduceOp) and form.combine is AddOp:
         shape = shape_of(op.inputs[0])
@@ -122,7 +122,7 @@ def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue
     return lowering.constant(array.astype(element_dtype(word)))
 
 
-def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -> SSAValue:
+def _finished(lowering: Lowering, op: ReductionOp, form: _Form, total: SSAValue) -> SSAValue:
     """The result integers, from the body's total without zero point, which is first saturated to the body's storage."""
     body, point = form.body, form.body.zero_point
     low, high = body.affine.centred_range
@@ -169,7 +169,7 @@ def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body
     return centred.astype(np.int32 if fits else np.int64)
 
 
-def _form(op: Reduction) -> _Form | None:
+def _form(op: ReductionOp) -> _Form | None:
     """The parts of a sum, maximum or minimum in one type; None for any other reduction."""
     values, regions = PARTS[type(op)](op)
     block: Block = regions[-1].block
@@ -205,7 +205,7 @@ def _compares(block: Block) -> bool:
 
 
 def _made(
-    lowering: Lowering, op: Reduction, form: _Form, values: Sequence[SSAValue], element: IntegerType
+    lowering: Lowering, op: ReductionOp, form: _Form, values: Sequence[SSAValue], element: IntegerType
 ) -> Operation:
     """The reduction on integers, not yet inserted into the program."""
     regions = [binary_body(form.combine, element)]

@@ -26,7 +26,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
@@ -40,7 +40,7 @@ from zeropoint.ranges.contraction import terms
 
 
 def choose(
-    forced: Correction | None, op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool
+    forced: Correction | None, op: ContractionOp, sources: tuple[SSAValue, SSAValue], constant: bool
 ) -> Correction:
     """The forced form, otherwise the cheaper one.
 
@@ -63,7 +63,7 @@ def choose(
     return Correction.INSIDE
 
 
-def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
+def _fits_after(op: ContractionOp, sources: tuple[SSAValue, SSAValue]) -> bool:
     """Whether two 8-bit operands have corrections per layer or output channel whose four terms fit 32 bits together."""
     reach = terms(op)
     for source in sources:
@@ -86,11 +86,11 @@ def _magnitude(kind: UniformQuantizedType) -> int:
     return max(abs(bound) for bound in kind.storage.range)
 
 
-def _cost_inside(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
+def _cost_inside(op: ContractionOp, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
     return math.prod(shape_of(sources[0])) + math.prod(shape_of(op.result)) * terms(op) if constant else 0
 
 
-def _cost_after(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
+def _cost_after(op: ContractionOp, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
     if constant:
         return 0
     cost = 0
@@ -101,7 +101,7 @@ def _cost_after(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: b
     return cost
 
 
-def corrected_after(lowering: Lowering, op: Contraction, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
+def corrected_after(lowering: Lowering, op: ContractionOp, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
     """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The right operand may have a z_w per output channel."""
     stored = lowering.stored(sources[0]), lowering.stored(sources[1])
     kinds = [quantized_element(source) for source in sources]
@@ -122,7 +122,7 @@ def corrected_after(lowering: Lowering, op: Contraction, sources: tuple[SSAValue
     return lowering.shifted(total, amount, output_channel_axis(op))
 
 
-def _constant_sums(lowering: Lowering, op: Contraction, weight: SSAValue) -> IntArray | None:
+def _constant_sums(lowering: Lowering, op: ContractionOp, weight: SSAValue) -> IntArray | None:
     """The sum of the stored weights per output channel; None if they are computed, or differ within a batch."""
     known, axis = lowering.integers(weight), weight_channel_axis(op)
     return None if known is None or axis is None else weights_by_channel(known, axis).astype(np.int64).sum(axis=1)
@@ -169,7 +169,7 @@ def _product(
 
 def _less(
     lowering: Lowering,
-    op: Contraction,
+    op: ContractionOp,
     total: SSAValue,
     sums: SSAValue,
     points: IntArray,

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir import annotations
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.fxpmath import RealMatMulOp
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
@@ -34,7 +34,7 @@ ACCUMULATOR = Storage.of("i32")
 BYTE = 8
 
 
-def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
+def accumulator_type(op: ContractionOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
     """i32 with zero point 0 and the scale of the products; per output channel if the weight has several scales."""
     if not rhs.is_per_layer:
         axis, shape = weight_channel_axis(op), shape_of(op.rhs)
@@ -73,7 +73,7 @@ def _widened(kernel: MaterializedKernel, value: SSAValue) -> None:
     kernel.values[value] = kernel.insert(UniformQuantizeOp(narrow, with_element(narrow, wide)), kernel.region).result
 
 
-def _share_storage(kernel: MaterializedKernel, op: Contraction) -> bool:
+def _share_storage(kernel: MaterializedKernel, op: ContractionOp) -> bool:
     """Give both operands the same storage width and the right one zero point 0; False if that needs over 16 bits."""
     width = kernel.type_of(op.lhs).storage.type.width
     rhs = kernel.type_of(op.rhs)
@@ -90,7 +90,7 @@ def _share_storage(kernel: MaterializedKernel, op: Contraction) -> bool:
     return True
 
 
-def _passes_32_bits(kernel: MaterializedKernel, op: Contraction) -> bool:
+def _passes_32_bits(kernel: MaterializedKernel, op: ContractionOp) -> bool:
     """Whether a sum of products plus the bias can exceed 32 bits, given the stored weights."""
     stored, given = constant_array(kernel.values[op.rhs], kernel.weights), kernel.type_of(op.lhs)
     axis = weight_channel_axis(op)
@@ -115,7 +115,7 @@ def _greatest(kernel: MaterializedKernel, op: AddOp) -> int:
     return found
 
 
-def _in_blocks(kernel: MaterializedKernel, op: Contraction, accumulator: UniformQuantizedType) -> SSAValue:
+def _in_blocks(kernel: MaterializedKernel, op: ContractionOp, accumulator: UniformQuantizedType) -> SSAValue:
     """The sums of products with weights in blocks, as a `real_matmul` of the rows of all leading dimensions."""
     axis, given = weight_channel_axis(op), kernel.values[op.lhs]
     shape, result = shape_of(given), shape_of(op.result)
@@ -134,7 +134,7 @@ def _in_blocks(kernel: MaterializedKernel, op: Contraction, accumulator: Uniform
     return value
 
 
-def _turned(kernel: MaterializedKernel, op: Contraction) -> SSAValue:
+def _turned(kernel: MaterializedKernel, op: ContractionOp) -> SSAValue:
     """The weights in blocks with the terms first."""
     kind, value = kernel.type_of(op.rhs), kernel.values[op.rhs]
     cast = value.owner
@@ -162,7 +162,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     For 16-bit activations without constant weights, sums may exceed 32 bits, so the op itself requantizes them. With
     constant weights, sums that may exceed 32 bits are marked as 64-bit by `zeropoint.accumulator`.
     """
-    op = next(op for op in kernel.body if isinstance(op, Contraction))
+    op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
     direct = is_wide and constant_array(kernel.values[op.rhs], kernel.weights) is None
     blocks = kernel.type_of(op.rhs).is_sub_channel

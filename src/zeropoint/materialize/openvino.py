@@ -25,7 +25,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import Contraction, output_channel_axis
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
@@ -45,7 +45,7 @@ CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 
 def contraction(kernel: MaterializedKernel) -> SSAValue:
     """Sums of products times their scale, plus the bias, in f32, rounded once."""
-    op = next(op for op in kernel.body if isinstance(op, Contraction))
+    op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     if not _is_integer(kernel, op):
         return exact_contraction(kernel)
     run, accumulator = (
@@ -71,7 +71,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     return limited
 
 
-def _is_integer(kernel: MaterializedKernel, op: Contraction) -> bool:
+def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
     """Whether operands and result are of 8 bits, and the weights constants with zero point 0."""
     lhs, rhs, wanted = kernel.type_of(op.lhs), kernel.type_of(op.rhs), kernel.output_type
     return (
@@ -84,7 +84,7 @@ def _is_integer(kernel: MaterializedKernel, op: Contraction) -> bool:
     )
 
 
-def _scales(run: FloatArithmetic, sums: SSAValue, accumulator: UniformQuantizedType, op: Contraction) -> SSAValue:
+def _scales(run: FloatArithmetic, sums: SSAValue, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
     """The scales of the products in f32, in the shape of the sums."""
     scales = accumulator.scales.astype(np.float32)
     like = with_element(sums, f32)

@@ -113,11 +113,11 @@ def _once(op: StorageCastOp, stored: dict[SSAValue, SSAValue]) -> None:
         stored[op.input] = op.result
 
 
-Made = dict[tuple[SSAValue, Attribute], SSAValue]
+MadeValues = dict[tuple[SSAValue, Attribute], SSAValue]
 """Existing casts, by value and result type."""
 
 
-def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: Made) -> None:
+def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: MadeValues) -> None:
     """Replace a conversion between float and quantized by a cast of the quant dialect, shared by all users."""
     key = op.operands[0], op.results[0].type
     if key in made:
@@ -136,7 +136,7 @@ def transform(program: Program) -> Program:
     """A copy of a materialized program with `qcast` and `dcast` around float ops, and data movement on storage."""
     program = program.clone()
     stored: dict[SSAValue, SSAValue] = {}
-    made: Made = {}
+    made: MadeValues = {}
     for op in list(program.entry.ops):
         if _moves_storage(op):
             _on_storage(op, stored, program.weights)

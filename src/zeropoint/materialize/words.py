@@ -16,7 +16,7 @@ from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated
 from zeropoint.numerics.arrays import IntArray
 
-Number = SSAValue | int
+WordOperand = SSAValue | int
 
 
 @dataclass(frozen=True)
@@ -49,33 +49,33 @@ class Words:
             return value
         return self.insert(hlo.ConvertOp(value, with_element(value, element)))
 
-    def _binary(self, op: type[Operation], left: Number, right: Number) -> SSAValue:
+    def _binary(self, op: type[Operation], left: WordOperand, right: WordOperand) -> SSAValue:
         like = left if isinstance(left, SSAValue) else right
         assert isinstance(like, SSAValue)
         sides = [side if isinstance(side, SSAValue) else repeated(self.kernel, side, like) for side in (left, right)]
         return self.insert(op(*sides))  # pyright: ignore[reportCallIssue] (every binary op takes two operands)
 
-    def add(self, left: Number, right: Number) -> SSAValue:
+    def add(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """left + right."""
         return self._binary(hlo.AddOp, left, right)
 
-    def subtract(self, left: Number, right: Number) -> SSAValue:
+    def subtract(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """left - right."""
         return self._binary(hlo.SubtractOp, left, right)
 
-    def multiply(self, left: Number, right: Number) -> SSAValue:
+    def multiply(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """left * right."""
         return self._binary(hlo.MultiplyOp, left, right)
 
-    def divide(self, left: Number, right: Number) -> SSAValue:
+    def divide(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """left / right, rounded towards zero."""
         return self._binary(hlo.DivideOp, left, right)
 
-    def minimum(self, left: Number, right: Number) -> SSAValue:
+    def minimum(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """The lesser number."""
         return self._binary(hlo.MinimumOp, left, right)
 
-    def maximum(self, left: Number, right: Number) -> SSAValue:
+    def maximum(self, left: WordOperand, right: WordOperand) -> SSAValue:
         """The greater number."""
         return self._binary(hlo.MaximumOp, left, right)
 
@@ -83,15 +83,15 @@ class Words:
         """The low `bits` bits."""
         return self.both(value, (1 << bits) - 1)
 
-    def both(self, left: SSAValue, right: Number) -> SSAValue:
+    def both(self, left: SSAValue, right: WordOperand) -> SSAValue:
         """The bits that are set in both."""
         return self._binary(hlo.AndOp, left, right)
 
-    def shifted(self, value: SSAValue, amount: Number) -> SSAValue:
+    def shifted(self, value: SSAValue, amount: WordOperand) -> SSAValue:
         """value >> amount, filled with the sign."""
         return value if amount == 0 else self._binary(hlo.ShiftRightArithmeticOp, value, amount)
 
-    def raised(self, value: Number, amount: SSAValue) -> SSAValue:
+    def raised(self, value: WordOperand, amount: SSAValue) -> SSAValue:
         """value << amount."""
         return self._binary(hlo.ShiftLeftOp, value, amount)
 

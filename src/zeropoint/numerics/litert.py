@@ -66,7 +66,7 @@ def function_table(
     return np.clip(found + int(wanted.zero_point), wanted.storage_min, wanted.storage_max).astype(np.int64)
 
 
-Rule = Callable[[IntArray, np.float32, np.float32, Callable[[float], float]], AnyArray]
+TableRule = Callable[[IntArray, np.float32, np.float32, Callable[[float], float]], AnyArray]
 
 
 def _times(values: IntArray, real: float) -> IntArray:
@@ -121,7 +121,7 @@ def _hard_swish(values: IntArray, given: np.float32, wanted: np.float32, at: Cal
     return rounding_divide_by_pot(high, max(-exponent, 0))
 
 
-def _evaluated(function: Callable[[AnyArray], AnyArray]) -> Rule:
+def _evaluated(function: Callable[[AnyArray], AnyArray]) -> TableRule:
     """round(f(x) * (1 / s_out)), all in f32, ties away from zero."""
 
     def rule(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> AnyArray:
@@ -201,7 +201,7 @@ def _gelu_of_either_kind(
     return _evaluated(_tanh_gelu if is_tanh_gelu(at(2.0)) else _gelu)(values, given, wanted, at)
 
 
-TABLES: Mapping[str, Rule] = {
+TABLES: Mapping[str, TableRule] = {
     "abs": fixed_point_absolute,
     "elu": _evaluated(_elu),
     "exp": _evaluated(functions.UNARY["exponential"]),

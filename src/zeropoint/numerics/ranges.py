@@ -17,6 +17,8 @@ from zeropoint.numerics.fake_quantization import MOST_BITS, FakeQuantization
 from zeropoint.numerics.rounding import round_half_away
 from zeropoint.numerics.storage import StorageType, half_range
 
+RealRange = tuple[float, float]
+"""The least and the greatest number."""
 SCALE_FLOOR = 2.0**-60
 """The least scale that is ever chosen: the product of two such scales, 2^-120, is still a normal f32."""
 SCALE_TYPES = ("f32", "f64", "power_of_two")

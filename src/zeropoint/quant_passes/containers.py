@@ -35,7 +35,7 @@ from zeropoint.numerics.storage import half_range
 from zeropoint.quant_passes.affine import ScalarParameters
 from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 
-Convert = Callable[[ElementwiseEmitter, SSAValue, ScalarParameters], SSAValue]
+ConvertNumbers = Callable[[ElementwiseEmitter, SSAValue, ScalarParameters], SSAValue]
 """Emits ops that convert a value, given its scale and zero point."""
 
 
@@ -49,7 +49,7 @@ class Conversion:
 
     quantized: UniformQuantizedType
     result_element: Attribute
-    convert: Convert
+    convert: ConvertNumbers
     on_tensors: bool
     weights: Weights
 

@@ -38,7 +38,7 @@ from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import CAST_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.quant_passes.affine import dequantize, quantize_as_upstream, quantize_scalar
-from zeropoint.quant_passes.containers import Conversion, Convert, convert_value
+from zeropoint.quant_passes.containers import Conversion, ConvertNumbers, convert_value
 from zeropoint.quant_passes.emitter import Emitter
 from zeropoint.quant_passes.errors import LoweringError
 
@@ -67,7 +67,7 @@ def _storable(op: Operation, value: SSAValue) -> UniformQuantizedType:
     return found
 
 
-def _quantizer(behaviour: QuantizeBehaviour) -> Convert:
+def _quantizer(behaviour: QuantizeBehaviour) -> ConvertNumbers:
     if behaviour is QuantizeBehaviour.TRUNCATE_NO_CLAMP:
         return quantize_as_upstream
     return lambda ops, value, parameters: quantize_scalar(ops, value, parameters, behaviour)

@@ -21,7 +21,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.ranges.interval import Interval
 
-Rule = Callable[["Ranges", Any], Interval]
+IntervalRule = Callable[["Ranges", Any], Interval]
 
 
 def type_interval(element: Attribute) -> Interval:
@@ -47,7 +47,7 @@ class Ranges:
     """
 
     weights: Weights
-    rules: Mapping[type[Operation], Rule]
+    rules: Mapping[type[Operation], IntervalRule]
     known: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
     stated: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
 

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.window_padding import pads
@@ -32,12 +32,12 @@ class Sums:
     partial: Interval
 
 
-def contraction(ranges: Ranges, op: Contraction) -> Interval:
+def contraction(ranges: Ranges, op: ContractionOp) -> Interval:
     """The range of the complete sums."""
     return sums_of(ranges, op).whole
 
 
-def sums_of(ranges: Ranges, op: Contraction) -> Sums:
+def sums_of(ranges: Ranges, op: ContractionOp) -> Sums:
     """From the actual weights if one operand is constant; otherwise from the number of terms."""
     lhs, rhs = ranges.array(op.lhs), ranges.array(op.rhs)
     rank = len(shape_of(op.result))
@@ -77,7 +77,7 @@ def _total(weights: Array) -> IntArray:
     return np.broadcast_to(product(np.asarray(greatest, np.int64), np.asarray(count, np.int64)), (rows,))
 
 
-def _weights(op: Contraction, array: Array) -> tuple[Array, int | None]:
+def _weights(op: ContractionOp, array: Array) -> tuple[Array, int | None]:
     """The weights as (channels, terms), and the channel dimension of the result, or None."""
     axis = weight_channel_axis(op)
     if axis is not None:
@@ -99,7 +99,7 @@ def _rows(array: Array, contracting: tuple[int, ...]) -> Array:
     return array.transpose(*kept, *contracting).reshape(-1, prod(array.shape[d] for d in contracting))
 
 
-def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
+def terms(op: ContractionOp | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
     """The number of terms of one sum."""
     if isinstance(op, hlo.ConvolutionOp):
         kernel = shape_of(op.rhs)

@@ -36,8 +36,8 @@ from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.interval import Interval
 
 PARTS = 4096
-Key = tuple[object, ...]
-Number = SSAValue | int
+ScalarKey = tuple[object, ...]
+RowNumber = SSAValue | int
 
 
 class NotFoundError(Exception):
@@ -49,13 +49,13 @@ class RowOps:
 
     def __init__(self, block: Block, weights: Weights):
         self.weights = weights
-        self.found: dict[Key, SSAValue] = {}
+        self.found: dict[ScalarKey, SSAValue] = {}
         for op in block.ops:
             if len(op.results) == 1:
                 self.found.setdefault(self._key(op), op.results[0])
 
-    def _key(self, op: Operation) -> Key:
-        extra: Key = ()
+    def _key(self, op: Operation) -> ScalarKey:
+        extra: ScalarKey = ()
         if isinstance(op, hlo.ReduceOp):
             first = op.body.block.first_op
             alone = len(op.body.block.ops) == 2 and self.number(op.operands[-1]) == 0
@@ -73,14 +73,14 @@ class RowOps:
         found = splat_value(value, self.weights)
         return int(found) if found is not None and found.is_integer() else None
 
-    def named(self, value: Number) -> object:
+    def named(self, value: RowNumber) -> object:
         """A number, or the value itself."""
         if isinstance(value, int):
             return value
         number = self.number(value)
         return value if number is None else number
 
-    def op(self, kind: type[Operation], *operands: Number, extra: Key = ()) -> SSAValue:
+    def op(self, kind: type[Operation], *operands: RowNumber, extra: ScalarKey = ()) -> SSAValue:
         """The result of the op of that kind with those operands. Raises NotFoundError."""
         key = (kind, *(self.named(operand) for operand in operands), *extra)
         if key not in self.found:

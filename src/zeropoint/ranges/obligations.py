@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.contractions import Contraction, stored_zero
+from zeropoint.ir.contractions import ContractionOp, stored_zero
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_dtype, element_of
@@ -103,12 +103,12 @@ def _none(ranges: Ranges, op: Operation) -> list[Obligation]:
     return []
 
 
-def _contraction(ranges: Ranges, op: Contraction) -> list[Obligation]:
+def _contraction(ranges: Ranges, op: ContractionOp) -> list[Obligation]:
     pairs = pair_sums(ranges, op)
     return [_in_type(op, "sums of products", sums_of(ranges, op).partial), *([] if pairs is None else [pairs])]
 
 
-def pair_sums(ranges: Ranges, op: Contraction) -> Obligation | None:
+def pair_sums(ranges: Ranges, op: ContractionOp) -> Obligation | None:
     """The sums of two products of a contraction whose dot form adds them in 16 bits; None for other forms."""
     name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
     form = dot_form(name.data) if isinstance(name, StringAttr) else None

@@ -21,11 +21,11 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.weights import Weights
 from zeropoint.ranges import contraction, elementwise, fixed_point, movement, scattered
-from zeropoint.ranges.analysis import Ranges, Rule
+from zeropoint.ranges.analysis import IntervalRule, Ranges
 from zeropoint.ranges.control import control_ranges
 from zeropoint.ranges.normalized_rows import row_bounds
 
-RULES: Mapping[type[Operation], Rule] = {
+RULES: Mapping[type[Operation], IntervalRule] = {
     hlo.AbsOp: elementwise.absolute,
     hlo.AddOp: elementwise.add,
     hlo.AllReduceOp: scattered.over_processes,

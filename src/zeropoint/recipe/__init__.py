@@ -2,6 +2,6 @@
 
 from zeropoint.recipe.apply import apply_recipe
 from zeropoint.recipe.load import load_recipe, recipe_of
-from zeropoint.recipe.rules import Recipe, RecipeError, Rule, Subgraph
+from zeropoint.recipe.rules import RecipeError, RecipeRules, Rule, Subgraph
 
-__all__ = ["Recipe", "RecipeError", "Rule", "Subgraph", "apply_recipe", "load_recipe", "recipe_of"]
+__all__ = ["RecipeError", "RecipeRules", "Rule", "Subgraph", "apply_recipe", "load_recipe", "recipe_of"]

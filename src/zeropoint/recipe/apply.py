@@ -42,7 +42,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.recipe.rules import OF_TENSORS, Recipe, RecipeError, Rule, Subgraph, numbers_of
+from zeropoint.recipe.rules import OF_TENSORS, RecipeError, RecipeRules, Rule, Subgraph, numbers_of
 from zeropoint.recipe.weights import demand_constants, selected_constants
 
 
@@ -229,7 +229,7 @@ _FLOAT = (
 _EITHER = {key for key, _, _ in _FLOAT}
 
 
-def apply_recipe(program: Program, recipe: Recipe, original: Program | None = None) -> Program:
+def apply_recipe(program: Program, recipe: RecipeRules, original: Program | None = None) -> Program:
     """A copy of a fused program with the demands of a recipe on its regions.
 
     `original` is the program as imported; with it, messages can tell a name that was folded away from an unknown one.

@@ -19,10 +19,10 @@ import yaml
 
 from zeropoint.errors import check_regular, reading
 from zeropoint.recipe.nodes import read_nodes
-from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, RecipeError, Rule
+from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, RecipeError, RecipeRules, Rule
 
 
-def load_recipe(path: Path | str) -> Recipe:
+def load_recipe(path: Path | str) -> RecipeRules:
     """The recipe in a YAML file.
 
     Raises RecipeError, which names the file, the line, the rule and the key; OSError if the file cannot be read.
@@ -34,7 +34,7 @@ def load_recipe(path: Path | str) -> Recipe:
         return _read_file(Path(path))
 
 
-def _read_file(path: Path) -> Recipe:
+def _read_file(path: Path) -> RecipeRules:
     try:
         loader, root = read_nodes(path)
     except UnicodeDecodeError as error:
@@ -53,10 +53,10 @@ def _read_file(path: Path) -> Recipe:
     for number, node in enumerate(listed.value, start=1):
         where = f"{path}:{node.start_mark.line + 1}: rule {number}"
         rules.append(_rule(where, _entries(where, node, loader)))
-    return Recipe(str(path), tuple(rules))
+    return RecipeRules(str(path), tuple(rules))
 
 
-def recipe_of(rules: Any, name: str = "recipe") -> Recipe:
+def recipe_of(rules: Any, name: str = "recipe") -> RecipeRules:
     """The recipe from Python dicts, one per rule, with the same keys as in a file. Raises RecipeError.
 
     The path of a YAML file and the whole of a file as a dict, `{"rules": [...]}`, are accepted, too.
@@ -71,7 +71,7 @@ def recipe_of(rules: Any, name: str = "recipe") -> Recipe:
     if not listed:
         raise RecipeError(f"{name}: found no rules, expected one or more")
     made = (_rule(f"{name}: rule {number}", list(rule.items())) for number, rule in enumerate(listed, start=1))
-    return Recipe(name, tuple(made))
+    return RecipeRules(name, tuple(made))
 
 
 def _entries(where: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:

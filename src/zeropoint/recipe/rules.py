@@ -59,7 +59,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RecipeRules:
     """Rules in order; later rules override earlier ones."""
 
     name: str

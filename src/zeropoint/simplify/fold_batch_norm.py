@@ -20,7 +20,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
+from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import fused_location, location_of
 from zeropoint.ir.program import Program
@@ -43,7 +43,7 @@ def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:
     return array.astype(np.float64)
 
 
-def _contraction(value: SSAValue, weights: Weights) -> Contraction | None:
+def _contraction(value: SSAValue, weights: Weights) -> ContractionOp | None:
     """The contraction with constant weights that defines `value`, if `value` has only one user."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConvolutionOp | DotGeneralOp):
         return None
@@ -93,7 +93,7 @@ class FoldScale(RewritePattern):
             value = added.result
         rewriter.replace(op, [], [value])
 
-    def _scaled(self, contraction: Contraction, scale: Array, builder: Builder) -> Operation:
+    def _scaled(self, contraction: ContractionOp, scale: Array, builder: Builder) -> Operation:
         weight = constant_array(contraction.rhs, self.weights)
         axis = weight_channel_axis(contraction)
         assert weight is not None and axis is not None

@@ -19,7 +19,7 @@ from zeropoint.ir.quant import ReturnOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.solve.divided import Divided
-from zeropoint.solve.parts import Range
+from zeropoint.solve.parts import RealRange
 
 POINTS = 129
 """Points of a range between which slopes are computed."""
@@ -30,10 +30,10 @@ class Amplified:
     """The most that a kernel amplifies an error in a part, and the range of what it computes of the part."""
 
     gain: float
-    range: Range
+    range: RealRange
 
 
-def amplified(divided: Divided, index: int, span: Range) -> Amplified | None:
+def amplified(divided: Divided, index: int, span: RealRange) -> Amplified | None:
     """The amplification of a part of operand `index`, whose values are in `span`; None if it is unknown."""
     block = divided.region.body.block
     returned, source = block.last_op, block.args[index]

@@ -28,7 +28,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.divided import is_cuttable
 from zeropoint.solve.leaves import known_range
 from zeropoint.solve.part_ranges import weighted_range
-from zeropoint.solve.parts import Range, is_open
+from zeropoint.solve.parts import RealRange, is_open
 from zeropoint.targets import Target
 
 MARGIN = 1 / 16
@@ -81,10 +81,12 @@ def _readers(value: SSAValue) -> list[Operation]:
     return [use.operation for use in value.uses if not isinstance(use.operation, StatisticsOp)]
 
 
-Ranges = dict[SSAValue, Range | None]
+KnownRanges = dict[SSAValue, RealRange | None]
 
 
-def _least(op: Operation, term: SSAValue, ranges: Ranges, region: QuantizeRegionOp, weights: Weights) -> float | None:
+def _least(
+    op: Operation, term: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weights: Weights
+) -> float | None:
     """The number below which a term of a sum has no effect after the clamp of the sum; None without a clamp."""
     high = margin = 0.0
     value: SSAValue = term
@@ -109,7 +111,7 @@ def _least(op: Operation, term: SSAValue, ranges: Ranges, region: QuantizeRegion
         op = readers[0]
 
 
-def _range(value: SSAValue, ranges: Ranges, region: QuantizeRegionOp, weights: Weights) -> Range | None:
+def _range(value: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weights: Weights) -> RealRange | None:
     """The range of a value inside of a region."""
     if value in ranges:
         return ranges[value]

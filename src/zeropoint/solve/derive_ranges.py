@@ -41,7 +41,7 @@ from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.leaves import known_range, span
-from zeropoint.solve.parts import Range
+from zeropoint.solve.parts import RealRange
 from zeropoint.solve.wanted_statistics import all_values, undecided
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTIONS, PASSES_ELEMENTS
@@ -62,7 +62,7 @@ class _Derivation:
     constraints: Constraints
     weights: Weights
     target: Target
-    derived: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    derived: dict[SSAValue, RealRange] = field(default_factory=dict[SSAValue, RealRange])
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     following: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values whose range follows from those that are needed."""
@@ -87,7 +87,7 @@ class _Derivation:
         else:
             self.derived[value] = found
 
-    def range_of(self, value: SSAValue) -> Range | None:
+    def range_of(self, value: SSAValue) -> RealRange | None:
         """The range of a value: of the type that it has in any case, or stated, or derived."""
         known = self.constraints.get(value)
         if known is not None and known.pinned is not None and known.pinned.is_per_layer:
@@ -98,7 +98,7 @@ class _Derivation:
         return fixed or self.derived.get(value)
 
 
-def _made(region: QuantizeRegionOp, ranges: list[Range], weights: Weights) -> Range | None:
+def _made(region: QuantizeRegionOp, ranges: list[RealRange], weights: Weights) -> RealRange | None:
     """The range of a kernel's result, by those of its operands; None if it does not follow."""
     kernel = region.logical_kernel.data
     if kernel in FUNCTIONS:
@@ -117,11 +117,11 @@ def _constants(region: QuantizeRegionOp, weights: Weights) -> Iterator[float]:
                 yield number
 
 
-def _image(region: QuantizeRegionOp, span: Range, weights: Weights) -> Range | None:
+def _image(region: QuantizeRegionOp, span: RealRange, weights: Weights) -> RealRange | None:
     """The values of a function on a range; None if it has a pole there, or is no function of its first operand."""
     block = region.body.block
     assert block.last_op is not None
-    ends: list[Range] = []
+    ends: list[RealRange] = []
     for count in (POINTS, 4 * POINTS):
         points = np.linspace(*span, count, dtype=np.float64)
         points = np.append(points, 0.0) if span[0] < 0 < span[1] else points

@@ -23,7 +23,7 @@ ROUNDINGS = 4.0
 """A multiple of the noise of rounding the result itself to 8 bits. Noise below it does not justify a wider operand."""
 STEPS = 255
 
-Function = Callable[[Array], Array]
+RealFunction = Callable[[Array], Array]
 """An elementwise function, from points of its operand to results."""
 Noisy = Iterable[tuple[float, Array]]
 """Perturbed points, as (weight, points)."""
@@ -73,7 +73,7 @@ class PointDistribution:
         return float((self.points.astype(np.float64) ** 2).mean())
 
 
-def loss(function: Function, points: Array, changed: Noisy, computed: Function | None = None) -> float:
+def loss(function: RealFunction, points: Array, changed: Noisy, computed: RealFunction | None = None) -> float:
     """The SQNR in dB of a function's results when its points are perturbed; the signal power is their variance.
 
     If the results are constant, for example because a clamp saturates every point, the mean square is used instead.
@@ -98,7 +98,7 @@ def loss(function: Function, points: Array, changed: Noisy, computed: Function |
     return decibels(signal, noise)
 
 
-def normalized_loss(function: Function, points: Array, changed: Noisy, variances: Array) -> float:
+def normalized_loss(function: RealFunction, points: Array, changed: Noisy, variances: Array) -> float:
     """The SQNR in dB of rows that are divided by their own deviations when the function before that is perturbed.
 
     `variances` are those of the rows, which all have the same noise. The result of a row has power 1, and its error is
@@ -119,7 +119,7 @@ def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
     return [(1 / 6, points - far), (2 / 3, points), (1 / 6, points + far)]
 
 
-def interpolated(function: Function, seen: PointDistribution, segments: int) -> Function:
+def interpolated(function: RealFunction, seen: PointDistribution, segments: int) -> RealFunction:
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
     Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import Contraction, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import ContractionOp, weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
@@ -59,7 +59,7 @@ def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
     return moved.reshape(moved.shape[0], -1, moved.shape[-1]).astype(np.float64)
 
 
-def own_contraction(region: QuantizeRegionOp, weights: Weights) -> Contraction | None:
+def own_contraction(region: QuantizeRegionOp, weights: Weights) -> ContractionOp | None:
     """The contraction of a float region, if its constants are its own to change."""
     first = region.body.block.first_op
     arguments = region.body.block.args

@@ -34,8 +34,8 @@ from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import (
-    Function,
     PointDistribution,
+    RealFunction,
     interpolated,
     loss,
 )
@@ -180,7 +180,7 @@ class _Functions:
             reader = WidthReader((), None, "", 0, rows.variances, rows.is_quotient)
             self._judge_operand(region, rows.index, value, reader)
 
-    def _source(self, value: SSAValue, function: Function) -> tuple[SSAValue, Function] | None:
+    def _source(self, value: SSAValue, function: RealFunction) -> tuple[SSAValue, RealFunction] | None:
         """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
 
         Returns that value and the function of it; None if no value on the way has statistics.

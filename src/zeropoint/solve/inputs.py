@@ -9,7 +9,7 @@ from zeropoint.ir.annotations import FACTS, Fact
 from zeropoint.ir.program import Program
 from zeropoint.solve.classes import ScaleClass
 from zeropoint.solve.specs import Specs
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
@@ -33,7 +33,7 @@ def _facts(argument: SSAValue, specs: Specs) -> list[Fact]:
     return [fact for facts in reversed(by_type.values()) for fact in facts]
 
 
-def _of_port(port: Port, specs: Specs) -> list[Fact]:
+def _of_port(port: PortNumber, specs: Specs) -> list[Fact]:
     if port in specs.apart:
         made, source = specs.apart[port]
         return [Fact("parameters", str(made), "kernel", source)]

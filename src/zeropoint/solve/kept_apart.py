@@ -35,7 +35,7 @@ from zeropoint.targets.logical_kernels import MOVEMENTS, PASSES_ELEMENTS
 
 TERMS = 16
 """A product by constants of up to this many terms is as cheap in float: a linear or cubic interpolation has no more."""
-Kernels = Mapping[Operation, ChosenKernel]
+ChosenKernels = Mapping[Operation, ChosenKernel]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class KeptApart:
     """
 
     join: Operation
-    kernels: Kernels
+    kernels: ChosenKernels
     constraints: Constraints
     weights: Weights
     chain: dict[Operation, None] = field(default_factory=dict[Operation, None])
@@ -56,7 +56,7 @@ class KeptApart:
     shared: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
 
     @staticmethod
-    def behind(join: Operation, kernels: Kernels, constraints: Constraints, weights: Weights) -> KeptApart:
+    def behind(join: Operation, kernels: ChosenKernels, constraints: Constraints, weights: Weights) -> KeptApart:
         """The kernels behind a join: a region of one result, or an op."""
         found = KeptApart(join, kernels, constraints, weights)
         # The user's demands and the model's own types are kept, even at the cost of precision.

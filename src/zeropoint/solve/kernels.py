@@ -39,7 +39,7 @@ from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.unrounded import Unrounded
 from zeropoint.targets import (
     NIBBLE,
@@ -88,7 +88,7 @@ class KernelChoice:
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: Unrounded = field(init=False)
-    asked: dict[Port, Asked] = field(init=False)
+    asked: dict[PortNumber, Asked] = field(init=False)
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[ChosenKernel]:
@@ -310,7 +310,7 @@ class KernelChoice:
         )
         return KernelSignature(inputs, output, tuple(more))
 
-    def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: Port) -> Demand:
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: PortNumber) -> Demand:
         known = self.constraints.get(value)
         # The order of precedence: a spec in the program, a pinned type, then what readers ask for, and last the
         # neighbours.

@@ -22,7 +22,7 @@ from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
-from zeropoint.solve.parts import Range, is_open, range_of, step_for
+from zeropoint.solve.parts import RealRange, is_open, range_of, step_for
 from zeropoint.targets import OUTPUT, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
@@ -36,7 +36,7 @@ class Leaf:
     """An operand of a concatenation, and its range."""
 
     value: SSAValue
-    range: Range
+    range: RealRange
 
     @property
     def step(self) -> float:
@@ -118,12 +118,12 @@ def region_of(value: SSAValue) -> QuantizeRegionOp | None:
     return op if isinstance(op, QuantizeRegionOp) and is_open(op) and len(op.outputs) == 1 else None
 
 
-def observed(value: SSAValue) -> Range | None:
+def observed(value: SSAValue) -> RealRange | None:
     """The observed range of a value, also behind the op that states it."""
     return range_of(value.owner.arg if isinstance(value.owner, StatisticsOp) else value)
 
 
-def known_range(value: SSAValue, weights: Weights, target: Target) -> Range | None:
+def known_range(value: SSAValue, weights: Weights, target: Target) -> RealRange | None:
     """The range of a value: of a constant, of the type that its kernel always has, or observed.
 
     A value of a fixed type does not saturate at the range that was observed.
@@ -146,7 +146,7 @@ def _moved(maker: QuantizeRegionOp) -> SSAValue | None:
     return given[0] if len(given) == 1 and kernel in MOVEMENTS and kernel not in ADDS_ELEMENTS else None
 
 
-def _fixed_range(value: SSAValue, target: Target) -> Range | None:
+def _fixed_range(value: SSAValue, target: Target) -> RealRange | None:
     """The range of the type that the kernel of a value always has, also of elements that are only moved."""
     maker = region_of(value)
     if maker is None:
@@ -182,6 +182,6 @@ def is_even(leaves: Sequence[Leaf]) -> bool:
     return max(steps, default=0.0) <= WORTH * min(steps, default=0.0)
 
 
-def span(ranges: Sequence[Range]) -> Range:
+def span(ranges: Sequence[RealRange]) -> RealRange:
     """The smallest range that contains all of them."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)

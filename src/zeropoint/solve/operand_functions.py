@@ -13,11 +13,11 @@ from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
-from zeropoint.solve.distribution import Function
+from zeropoint.solve.distribution import RealFunction
 from zeropoint.solve.rounding_noise import RoundingNoise
 
 
-def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread: bool = False) -> Function | None:
+def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread: bool = False) -> RealFunction | None:
     """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one.
 
     With `spread`, and if there is one other operand, the function is evaluated at all points of that: a clamp at 3

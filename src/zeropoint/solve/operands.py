@@ -9,7 +9,13 @@ from xdsl.ir import Attribute
 
 from zeropoint.ir.annotations import BLOCK_SIZE, Fact
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import Contraction, adds_pairs, terms_by_channel, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import (
+    ContractionOp,
+    adds_pairs,
+    terms_by_channel,
+    weight_channel_axis,
+    weights_by_channel,
+)
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales
 from zeropoint.ir.quant.storage import MAX_WIDTH
@@ -27,7 +33,7 @@ from zeropoint.targets import Role
 CHANNELS_LISTED = 8
 
 
-def contraction_in(region: QuantizeRegionOp) -> Contraction | None:
+def contraction_in(region: QuantizeRegionOp) -> ContractionOp | None:
     """The contraction of a kernel; None for other kernels."""
     return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
 
@@ -133,7 +139,7 @@ def _weight_type(
     )
 
 
-def _in_pairs(kernel: ChosenKernel, contraction: Contraction | None, array: Array) -> Array | None:
+def _in_pairs(kernel: ChosenKernel, contraction: ContractionOp | None, array: Array) -> Array | None:
     """The weights as (channels, terms) if the kernel adds the products of adjacent terms in 16 bits first."""
     if contraction is None or kernel.row.pair_bits is None or not adds_pairs(contraction):
         return None

@@ -23,14 +23,14 @@ from zeropoint.ir.tensors import Array
 from zeropoint.solve.amplification import amplified
 from zeropoint.solve.divided import Divided
 from zeropoint.solve.leaves import known_range, observed, span
-from zeropoint.solve.parts import Range
+from zeropoint.solve.parts import RealRange
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 MEANS = ("average_pool", "mean")
 
 
-def region_range(divided: Divided, parts: Sequence[Range | None], target: Target) -> Range | None:
+def region_range(divided: Divided, parts: Sequence[RealRange | None], target: Target) -> RealRange | None:
     """The range of a region's part, by the ranges of the parts of its operands; None in `parts` for whole operands.
 
     If that is unknown, the observed range of the whole result; None without one.
@@ -41,7 +41,7 @@ def region_range(divided: Divided, parts: Sequence[Range | None], target: Target
     ]
     computed = [index for index, part in enumerate(parts) if part and not _is_constant(divided, index)]
     ranges = [one for one in known if one is not None]
-    found: Range | None = None
+    found: RealRange | None = None
     if len(ranges) == len(known):
         if kernel in PASSES_ELEMENTS or kernel in MEANS:
             found = span([*ranges, (0.0, 0.0)])
@@ -54,7 +54,7 @@ def region_range(divided: Divided, parts: Sequence[Range | None], target: Target
     return found or observed(region.outputs[0])
 
 
-def op_range(op: Operation, ranges: Sequence[Range | None]) -> Range | None:
+def op_range(op: Operation, ranges: Sequence[RealRange | None]) -> RealRange | None:
     """The range of an op outside of kernels: that of its operands if it only moves elements, else the observed one."""
     known = [one for one in ranges if one is not None]
     if isinstance(op, MOVES | SelectOp | ClampOp) and known:
@@ -62,7 +62,7 @@ def op_range(op: Operation, ranges: Sequence[Range | None]) -> Range | None:
     return observed(op.results[0])
 
 
-def _combined(kernel: str, first: Range, second: Range) -> Range | None:
+def _combined(kernel: str, first: RealRange, second: RealRange) -> RealRange | None:
     if kernel == "add":
         return first[0] + second[0], first[1] + second[1]
     if kernel == "subtract":
@@ -77,7 +77,7 @@ def _is_constant(divided: Divided, index: int) -> bool:
     return constant_array(divided.region.inputs[index], divided.weights) is not None
 
 
-def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
+def _weighted(divided: Divided, ranges: Sequence[RealRange]) -> RealRange | None:
     """The range of a contraction of values in a range by weights, with its bias; padding is 0."""
     op, region = divided.region.body.block.first_op, divided.region
     assert isinstance(op, ConvolutionOp | DotGeneralOp)
@@ -91,7 +91,7 @@ def _weighted(divided: Divided, ranges: Sequence[Range]) -> Range | None:
     return low + bias[0], high + bias[1]
 
 
-def weighted_range(array: Array, axis: int, span: Range) -> Range:
+def weighted_range(array: Array, axis: int, span: RealRange) -> RealRange:
     """The sums of weights, with output channels along `axis`, times values in a range or 0."""
     filters = weights_by_channel(array, axis).astype(np.float64)
     up, down = np.maximum(filters, 0).sum(1), np.minimum(filters, 0).sum(1)

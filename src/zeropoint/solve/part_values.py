@@ -36,7 +36,7 @@ from zeropoint.solve.divided import Divided, is_cuttable
 from zeropoint.solve.equalizable import own_contraction, readers_of
 from zeropoint.solve.leaves import JOIN, Join, Leaves, join_of, known_range, observed, span
 from zeropoint.solve.part_ranges import op_range, region_range
-from zeropoint.solve.parts import Range, is_open, step_for
+from zeropoint.solve.parts import RealRange, is_open, step_for
 from zeropoint.solve.split_channels import WORTH as WORTH_TWICE
 
 LONGEST = 24
@@ -47,7 +47,7 @@ LONGEST = 24
 class Planned:
     """A part of a value: its range, and how to make it before an op. It is made once."""
 
-    range: Range
+    range: RealRange
     make: Callable[[Operation], SSAValue]
     made: SSAValue | None = None
 
@@ -226,14 +226,14 @@ def _is_divided(region: QuantizeRegionOp, cut: Cut, weights: Weights) -> bool:
     return op is not None and output_channel_axis(op) == cut.axis
 
 
-def stated(value: SSAValue, bound: Range, before: Operation) -> SSAValue:
+def stated(value: SSAValue, bound: RealRange, before: Operation) -> SSAValue:
     """The value with a range."""
     made = StatisticsOp(value, bound)
     made.location = location_of(value)
     return _inserted([made], before)
 
 
-def bounded(value: SSAValue, bound: Range, before: Operation) -> SSAValue:
+def bounded(value: SSAValue, bound: RealRange, before: Operation) -> SSAValue:
     """The value with a range that was not observed."""
     made = stated(value, bound, before)
     assert isinstance(made.owner, StatisticsOp)

@@ -24,11 +24,10 @@ from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, StatisticsOp, St
 from zeropoint.ir.stablehlo import GatherOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.ranges import RealRange
 from zeropoint.solve.constraints import stated_range
 from zeropoint.solve.cuts import Cut, reshaped_cut
 from zeropoint.solve.precision import step_of
-
-Range = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,7 @@ class ScaledPart:
     region: QuantizeRegionOp
     axis: int
     chosen: Array
-    range: Range
+    range: RealRange
     moves: tuple[Move, ...] = ()
 
     @staticmethod
@@ -83,13 +82,13 @@ def is_open(region: QuantizeRegionOp) -> bool:
     return DEMANDS not in region.attributes and not any(isinstance(spec, QuantizedType) for spec in specs)
 
 
-def range_of(value: SSAValue) -> Range | None:
+def range_of(value: SSAValue) -> RealRange | None:
     """The range that the statistics of a value state; None without statistics."""
     found = next((use.operation for use in value.uses if isinstance(use.operation, StatisticsOp)), None)
     return None if found is None else stated_range(found)
 
 
-def step_for(span: Range) -> float:
+def step_for(span: RealRange) -> float:
     """The scale of a range in 8 bits."""
     return step_of(*span, Storage.of("i8"), None)
 

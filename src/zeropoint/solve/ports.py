@@ -30,7 +30,7 @@ from zeropoint.solve.kernels import rebased
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.precision import coarser, needs, own_step, step_of
 from zeropoint.solve.read_ranges import CALIBRATED, taken_by
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.value_constraint import ValueConstraint
 from zeropoint.targets import SameScale
 
@@ -40,7 +40,7 @@ class Edge:
     """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port needs."""
 
     value: SSAValue
-    port: Port
+    port: PortNumber
     value_node: int
     port_node: int
     cost: int
@@ -68,7 +68,7 @@ class PortGraph:
     nodes: dict[int, PortNode] = field(default_factory=dict[int, PortNode])
     edges: list[Edge] = field(default_factory=list[Edge])
     value_nodes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    port_nodes: dict[Port, int] = field(default_factory=dict[Port, int])
+    port_nodes: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
     parents: list[int] = field(default_factory=list[int])
     steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
@@ -122,7 +122,7 @@ class PortGraph:
         """The scale that a value would have if every edge were rescaled; 0 if it is unknown."""
         return self.steps[self.value_nodes[value]]
 
-    def of_port(self, port: Port) -> int:
+    def of_port(self, port: PortNumber) -> int:
         """The node of a port."""
         return self.find(self.port_nodes[port])
 
@@ -222,7 +222,7 @@ class PortGraph:
         if moved is not None and moved.minimum is not None and moved.maximum is not None:
             self.made_ranges[value] = moved.minimum, moved.maximum
 
-    def _tied_uses(self) -> set[Port]:
+    def _tied_uses(self) -> set[PortNumber]:
         """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""
         return {
             (kernel.region, index)

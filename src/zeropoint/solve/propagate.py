@@ -54,7 +54,7 @@ from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
-from zeropoint.solve.termination import Port, Termination
+from zeropoint.solve.termination import PortNumber, Termination
 from zeropoint.targets import OUTPUT, Target
 
 
@@ -68,7 +68,7 @@ class _Settlement:
     program: Program
     constraints: Constraints
     specs: Specs
-    reasons: Mapping[Port, tuple[str, str]]
+    reasons: Mapping[PortNumber, tuple[str, str]]
     termination: Termination
     versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
         default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
@@ -216,7 +216,7 @@ class _Settlement:
             versions[wanted] = made.outputs[0]
         return versions[wanted]
 
-    def _first_port(self, value: SSAValue, wanted: UniformQuantizedType) -> Port:
+    def _first_port(self, value: SSAValue, wanted: UniformQuantizedType) -> PortNumber:
         """Of the ports that share a rescale of a value, the first in canonical order: it says why there is one."""
         ports = [
             (rank, use.index, kernel.region)
@@ -229,7 +229,7 @@ class _Settlement:
         _, index, region = min(ports, key=lambda port: port[:2])
         return region, index
 
-    def _reason(self, port: Port, first: UniformQuantizedType, second: UniformQuantizedType) -> tuple[str, str]:
+    def _reason(self, port: PortNumber, first: UniformQuantizedType, second: UniformQuantizedType) -> tuple[str, str]:
         if port in self.specs.apart:
             return str(first), f"{self.specs.apart[port][0]} ({self.specs.apart[port][1]})"
         return self.reasons.get(port, (str(first), str(second)))

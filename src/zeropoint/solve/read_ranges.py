@@ -29,11 +29,11 @@ from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.ranges import RealRange
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.value_constraint import STRENGTH, ValueConstraint
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
-Range = tuple[float, float]
 CALIBRATED = STRENGTH["calibrated"]
 """The strength of an observed range; stronger ones are kept."""
 POINTS = 1025
@@ -74,7 +74,7 @@ def _readers(value: SSAValue) -> list[str]:
     return [written_name(use.operation.results[0]) for use in value.uses]
 
 
-def _observed(known: ValueConstraint) -> Range | None:
+def _observed(known: ValueConstraint) -> RealRange | None:
     open_range = known.pinned is None and known.float_reason is None
     if not open_range or known.minimum is None or known.maximum is None:
         return None
@@ -82,8 +82,8 @@ def _observed(known: ValueConstraint) -> Range | None:
 
 
 def _taken_by(
-    reader: Operation, observed: Range, constraints: Constraints, narrowed: Collection[SSAValue], weights: Weights
-) -> Range | None:
+    reader: Operation, observed: RealRange, constraints: Constraints, narrowed: Collection[SSAValue], weights: Weights
+) -> RealRange | None:
     """The range that a reader needs of an operand that is observed in `observed`; None if it needs everything."""
     found = taken_by(reader, constraints)
     if found is not None or not isinstance(reader, QuantizeRegionOp) or len(reader.inputs) != 1:
@@ -93,7 +93,7 @@ def _taken_by(
     return None if wanted is None else _reaching(reader, wanted, observed, weights)
 
 
-def _reaching(region: QuantizeRegionOp, wanted: Range, observed: Range, weights: Weights) -> Range | None:
+def _reaching(region: QuantizeRegionOp, wanted: RealRange, observed: RealRange, weights: Weights) -> RealRange | None:
     """The part of `observed` in which the function of a region is within `wanted`; None if it is no function.
 
     Both ends are enclosed between neighbouring points, three times between those found before.
@@ -121,7 +121,7 @@ def _reaching(region: QuantizeRegionOp, wanted: Range, observed: Range, weights:
     return low, high
 
 
-def taken_by(reader: Operation, constraints: Constraints) -> Range | None:
+def taken_by(reader: Operation, constraints: Constraints) -> RealRange | None:
     """The range that a reader takes of its operands: that of its results; None if it needs everything."""
     if not isinstance(reader, QuantizeRegionOp) or not _passes_elements(reader):
         return None
@@ -133,7 +133,7 @@ def _passes_elements(op: Operation | Block) -> bool:
     return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in PASSES_ELEMENTS
 
 
-def _union(ranges: Sequence[Range | None]) -> Range | None:
+def _union(ranges: Sequence[RealRange | None]) -> RealRange | None:
     """The least range that contains all; None if one is None, or there are none."""
     found = [taken for taken in ranges if taken is not None]
     if not found or len(found) < len(ranges):

@@ -18,7 +18,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.regions import regions_of
 from zeropoint.solve.accumulators import sums_fit
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 from zeropoint.targets import DATA, OUTPUT, AtLeast, KernelRow, PortRule, SameScale, Target
 
 Asked = Storage | AtLeast
@@ -26,7 +26,7 @@ Asked = Storage | AtLeast
 BYTE = 8
 
 
-def reader_storages(program: Program, target: Target) -> dict[Port, Asked]:
+def reader_storages(program: Program, target: Target) -> dict[PortNumber, Asked]:
     """The storages that readers require of kernels' outputs, and wide kernels of their operands, by port."""
     regions = [region for region in regions_of(program) if len(region.outputs) == 1]
     rows = {region: _fitting(region, target) for region in regions}
@@ -34,7 +34,7 @@ def reader_storages(program: Program, target: Target) -> dict[Port, Asked]:
     for region in regions:
         if not any(_gives_wide(row, region, narrow) for row in rows[region]):
             narrow.add(region.outputs[0])
-    found: dict[Port, Asked] = {}
+    found: dict[PortNumber, Asked] = {}
     for region in reversed(regions):
         asked = found.get((region, OUTPUT))
         able = _accepting(rows[region], asked)

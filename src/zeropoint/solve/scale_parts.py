@@ -63,7 +63,7 @@ from zeropoint.solve.equalizable import (
     spread_factors,
 )
 from zeropoint.solve.leaves import JOIN, Join, Leaf, is_even, join_of, known_range, span
-from zeropoint.solve.parts import Range, is_open
+from zeropoint.solve.parts import RealRange, is_open
 from zeropoint.targets import Target
 
 GAIN = 0.5
@@ -247,7 +247,7 @@ def _source(value: SSAValue, weights: Weights) -> _Source | None:
         value = op.inputs[0]
 
 
-def _state(op: StatisticsOp, bound: Range) -> None:
+def _state(op: StatisticsOp, bound: RealRange) -> None:
     op.layer_stats = DenseIntOrFPElementsAttr.from_list(TensorType(f32, [2]), bound)
     op.axis_stats = op.axis = None
     for name in (QUANTILES, EXTREMES):

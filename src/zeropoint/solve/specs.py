@@ -25,7 +25,7 @@ from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
-from zeropoint.solve.termination import Port
+from zeropoint.solve.termination import PortNumber
 from zeropoint.targets import Custom
 
 
@@ -35,11 +35,11 @@ class Specs:
 
     graph: PortGraph
     class_of: dict[int, ScaleClass]
-    apart: dict[Port, tuple[UniformQuantizedType, str]] = field(
-        default_factory=dict[Port, tuple[UniformQuantizedType, str]]
+    apart: dict[PortNumber, tuple[UniformQuantizedType, str]] = field(
+        default_factory=dict[PortNumber, tuple[UniformQuantizedType, str]]
     )
-    constants: dict[Port, tuple[UniformQuantizedType, str]] = field(
-        default_factory=dict[Port, tuple[UniformQuantizedType, str]]
+    constants: dict[PortNumber, tuple[UniformQuantizedType, str]] = field(
+        default_factory=dict[PortNumber, tuple[UniformQuantizedType, str]]
     )
 
     @staticmethod
@@ -55,11 +55,11 @@ class Specs:
         """The class of a value."""
         return self.class_of[self.graph.of_value(value)]
 
-    def port_class(self, port: Port) -> ScaleClass:
+    def port_class(self, port: PortNumber) -> ScaleClass:
         """The class of a port."""
         return self.class_of[self.graph.of_port(port)]
 
-    def port_type(self, port: Port) -> UniformQuantizedType:
+    def port_type(self, port: PortNumber) -> UniformQuantizedType:
         """The type that a kernel sees at a port. Raises MissingStatistics if the type cannot be decided."""
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
@@ -70,7 +70,7 @@ class Specs:
         """
         custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
         if custom:
-            done: set[Port] = set()
+            done: set[PortNumber] = set()
             # First what follows from fixed types: those hold whatever the ranges are, so no later call can contradict
             # them.
             self._work(custom, custom, done, weights, from_ranges=False)
@@ -82,7 +82,7 @@ class Specs:
         self,
         first: list[ChosenKernel],
         custom: list[ChosenKernel],
-        done: set[Port],
+        done: set[PortNumber],
         weights: Weights,
         *,
         from_ranges: bool,
@@ -109,7 +109,7 @@ class Specs:
                 readers.setdefault(id(self.port_class((kernel.region, index))), []).append(kernel.position)
         return readers
 
-    def _known(self, port: Port, done: set[Port], from_ranges: bool) -> UniformQuantizedType | None:
+    def _known(self, port: PortNumber, done: set[PortNumber], from_ranges: bool) -> UniformQuantizedType | None:
         """The type of a port if it is decided, else None; with `from_ranges`, input ranges count as decided."""
         if port in self.apart:
             return self.apart[port][0]
@@ -140,9 +140,11 @@ class Specs:
         found = self.port_class((kernel.region, index))
         return open_type(value, found.storage, found.minimum, found.maximum)
 
-    def _call(self, kernel: ChosenKernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
+    def _call(
+        self, kernel: ChosenKernel, done: set[PortNumber], weights: Weights, from_ranges: bool
+    ) -> list[ScaleClass]:
         """Call the function of a kernel. Returns the classes that it decided."""
-        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
+        ports: dict[int, PortNumber] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
         for index, made in ask(
@@ -159,7 +161,7 @@ class Specs:
         A function may leave a known port alone even if it disagrees with its type. So it is called without the types of
         the results; if it then derives no type, with these only.
         """
-        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
+        ports: dict[int, PortNumber] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
 
         def asked(types: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
@@ -178,10 +180,10 @@ class Specs:
             if known[index] is not None and made != known[index]:
                 self.apart[ports[index]] = (made, source_of(kernel))
 
-    def _has_type(self, port: Port) -> bool:
+    def _has_type(self, port: PortNumber) -> bool:
         return port in self.apart or self.port_class(port).is_known
 
-    def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
+    def _set(self, port: PortNumber, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
         """Set the type of a port: for its whole class if the other members can have it, else for the port alone."""
         found = self.port_class(port)
         if found.fixed == made or (not found.is_open and found.parameters() == made):
@@ -195,7 +197,7 @@ class Specs:
         self.apart[port] = (made, source)
         return []
 
-    def _suits(self, port: Port, made: UniformQuantizedType) -> bool:
+    def _suits(self, port: PortNumber, made: UniformQuantizedType) -> bool:
         """Whether the class of a port can have a type that a function derived there.
 
         An output's type is given: the value has it, and so have the ports that only pass it on. The other members must

@@ -52,7 +52,7 @@ from zeropoint.solve.keep_float import keep_float
 from zeropoint.solve.leaves import WORTH, Leaves, along_one_dimension, is_even, known_range
 from zeropoint.solve.part_ranges import weighted_range
 from zeropoint.solve.part_values import PartValues, Planned, bounded, concatenated, located, stated
-from zeropoint.solve.parts import Range, is_open, range_of, step_for
+from zeropoint.solve.parts import RealRange, is_open, range_of, step_for
 from zeropoint.targets import Target
 
 SUM = "add"
@@ -117,7 +117,7 @@ class _Mixed:
         greatest = max(leaves.found[int(number)].step for number in numbers if number != NO_PART)
         return [0.0 if whole is None else step_for(whole) * size / greatest for size in sizes]
 
-    def noise(self, parts: Sequence[Array], steps: Sequence[float], result: Range | None) -> float:
+    def noise(self, parts: Sequence[Array], steps: Sequence[float], result: RealRange | None) -> float:
         """The noise of the results, times 12, if each part is read at its own scale.
 
         `result` is the range of the results. Results that only floats read are not rounded.
@@ -157,7 +157,7 @@ class _Mixed:
         pieces: Sequence[_Mixed],
         parts: Sequence[Sequence[Array]],
         planned: Sequence[Sequence[Planned]],
-        result: Range | None,
+        result: RealRange | None,
     ) -> None:
         """Insert the kernels of all parts of all pieces."""
         if pieces[0] is not self:
@@ -199,7 +199,7 @@ class _Mixed:
             made.append(_Mixed(region, self.value, self.axis, read, self.leaf_of[read], self.values))
         return made
 
-    def _join(self, pieces: Sequence[_Mixed], result: Range | None) -> None:
+    def _join(self, pieces: Sequence[_Mixed], result: RealRange | None) -> None:
         """Replace the region by the concatenation of the results of its groups."""
         op = self.region.body.block.first_op
         assert isinstance(op, ConvolutionOp) and self.region.parent is not None
@@ -213,7 +213,7 @@ class _Mixed:
     def split(self, parts: Sequence[Array], planned: Sequence[Planned]) -> None:
         """Insert the contractions of the parts and their sum instead of the region."""
         total: SSAValue | None = None
-        bound: Range = 0.0, 0.0
+        bound: RealRange = 0.0, 0.0
         for number, (part, plan) in enumerate(zip(parts, planned, strict=True)):
             made, own = self._contracted(part, plan, with_bias=number == 0)
             bound = bound[0] + own[0], bound[1] + own[1]
@@ -226,7 +226,7 @@ class _Mixed:
         assert total is not None
         Rewriter.replace_op(self.region, [], [total])
 
-    def _contracted(self, part: Array, plan: Planned, *, with_bias: bool) -> tuple[SSAValue, Range]:
+    def _contracted(self, part: Array, plan: Planned, *, with_bias: bool) -> tuple[SSAValue, RealRange]:
         """The contraction of a part without clamps, and a bound of its results."""
         region, weights = self.region, self.values.leaves.weights
         operand = plan.value(region)

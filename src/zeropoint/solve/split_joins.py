@@ -59,7 +59,7 @@ from zeropoint.solve.joins import PART_TOLERANCE
 from zeropoint.solve.keep_float import keep_float
 from zeropoint.solve.leaves import JOIN, WORTH, Leaf, Leaves, along_one_dimension, is_even, known_range, span
 from zeropoint.solve.part_values import PartValues, Planned, concatenated, stated, wrapped
-from zeropoint.solve.parts import Range, is_open, range_of, step_for
+from zeropoint.solve.parts import RealRange, is_open, range_of, step_for
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS, PASSES_ELEMENTS
 
@@ -132,7 +132,7 @@ class _Reader:
         result = step_for(output or span([one.range for one in known]))
         return any(_is_hurt(one, shared, step_for(own), result) for one, own in zip(known, spans, strict=True))
 
-    def _amplified(self, part: _Part, output: Range | None) -> Amplified | None:
+    def _amplified(self, part: _Part, output: RealRange | None) -> Amplified | None:
         """The amplification of an error in a part. A norm scales rows of any size to the size of its result."""
         low, high = part.source.range
         if self.region.logical_kernel.data in NORMALIZATIONS and output is not None and high > low:

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.quant import UniformQuantizedType
 
-Port = tuple[Operation, int]
+PortNumber = tuple[Operation, int]
 """An operand of a region by its index, or result n by the index `~n`."""
 
 
@@ -28,19 +28,19 @@ class NoProgress(AssertionError):
 class Termination:
     """Records which ports were set and rescaled. There are at most two steps per port."""
 
-    def __init__(self, ports: Iterable[Port]):
+    def __init__(self, ports: Iterable[PortNumber]):
         self._left = set(ports)
-        self._types: dict[Port, UniformQuantizedType] = {}
-        self._rescaled: set[Port] = set()
+        self._types: dict[PortNumber, UniformQuantizedType] = {}
+        self._rescaled: set[PortNumber] = set()
 
-    def set(self, port: Port, made: UniformQuantizedType) -> None:
+    def set(self, port: PortNumber, made: UniformQuantizedType) -> None:
         """Record that a port got its type. Raises NoProgress the second time."""
         if port not in self._left:
             raise NoProgress(f"port {port[1]} of {port[0].name}: found types {self._types.get(port)} and {made}")
         self._left.remove(port)
         self._types[port] = made
 
-    def rescale(self, port: Port) -> None:
+    def rescale(self, port: PortNumber) -> None:
         """Record a rescale between a port and its value. Raises NoProgress the second time."""
         if port in self._rescaled:
             raise NoProgress(f"port {port[1]} of {port[0].name}: found two rescales")

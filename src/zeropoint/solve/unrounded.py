@@ -21,13 +21,13 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.distribution import Function, Noisy, PointDistribution, loss, normalized_loss, with_noise
+from zeropoint.solve.distribution import Noisy, PointDistribution, RealFunction, loss, normalized_loss, with_noise
 from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.quotients import QUOTIENT_SPARE
 from zeropoint.solve.real_results import plain_contraction
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.rounding_noise import CONTRACTIONS, CONTRACTIONS_KEPT, RoundingNoise, activations, is_demanded
-from zeropoint.solve.termination import Port, result_port
+from zeropoint.solve.termination import PortNumber, result_port
 from zeropoint.targets import Target
 
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
@@ -38,7 +38,7 @@ LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "a
 class WidthReader:
     """A function and what its operand must become: `bits` wide, or float if that is None. `why` is the reason."""
 
-    steps: tuple[Function, ...]
+    steps: tuple[RealFunction, ...]
     bits: int | None
     why: str
     contractions: int = 0
@@ -46,7 +46,7 @@ class WidthReader:
     """The variances of the rows if the reader divides each row by its own deviation."""
     is_quotient: bool = False
     """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
-    computed: Function | None = None
+    computed: RealFunction | None = None
     """What the kernel computes instead of the function; None if it is the function."""
 
     def function(self, points: Array) -> Array:
@@ -70,7 +70,7 @@ class Unrounded:
     constraints: Constraints
     noise: RoundingNoise
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
-    wide: dict[Port, int] = field(default_factory=dict[Port, int])
+    wide: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
 
     def trace(self, value: SSAValue, reader: WidthReader) -> None:
         """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding."""
@@ -189,5 +189,5 @@ class Unrounded:
         return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
 
 
-def _scaled(factor: float) -> Function:
+def _scaled(factor: float) -> RealFunction:
     return lambda points: points * np.float32(factor)

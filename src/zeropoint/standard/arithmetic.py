@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.numerics.arrays import AnyArray
 
-Kind = Literal[
+BinaryKind = Literal[
     "add",
     "and",
     "divide",
@@ -36,15 +36,15 @@ Kind = Literal[
     "xor",
 ]
 """The ops. A right shift is arithmetic, unless it is named logical."""
-Relation = Literal["eq", "ge", "gt", "le", "lt", "ne"]
+ComparisonKind = Literal["eq", "ge", "gt", "le", "lt", "ne"]
 """Comparisons, of signed integers."""
 Parameter = int | float | AnyArray
 """A number, or one per channel."""
 Element = IntegerType | AnyFloat
 """The type of an element."""
-Operand = SSAValue | Parameter
+ArithmeticOperand = SSAValue | Parameter
 
-_NEUTRAL: dict[Kind, int] = {"add": 0, "subtract": 0, "multiply": 1, "shift_left": 0, "shift_right": 0}
+_NEUTRAL: dict[BinaryKind, int] = {"add": 0, "subtract": 0, "multiply": 1, "shift_left": 0, "shift_right": 0}
 """The right operand that leaves the left one unchanged."""
 
 
@@ -56,11 +56,11 @@ class ElementwiseArithmetic(ABC):
         """A constant of type `element`, with the shape of `like`."""
 
     @abstractmethod
-    def emit(self, kind: Kind, *operands: SSAValue) -> SSAValue:
+    def emit(self, kind: BinaryKind, *operands: SSAValue) -> SSAValue:
         """An op on operands of one type."""
 
     @abstractmethod
-    def compare(self, relation: Relation, x: SSAValue, y: Operand) -> SSAValue:
+    def compare(self, relation: ComparisonKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """Whether x `relation` y, as i1."""
 
     @abstractmethod
@@ -79,40 +79,40 @@ class ElementwiseArithmetic(ABC):
     def element(self, x: SSAValue) -> Element:
         """The type of the elements of x."""
 
-    def of(self, value: Operand, like: SSAValue) -> SSAValue:
+    def of(self, value: ArithmeticOperand, like: SSAValue) -> SSAValue:
         """An operand as a value of the type of `like`."""
         return value if isinstance(value, SSAValue) else self.parameter(value, self.element(like), like)
 
-    def _with(self, kind: Kind, x: SSAValue, y: Operand) -> SSAValue:
+    def _with(self, kind: BinaryKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         if not isinstance(y, SSAValue) and kind in _NEUTRAL and bool((np.asarray(y) == _NEUTRAL[kind]).all()):
             return x
         return self.emit(kind, x, self.of(y, x))
 
-    def add(self, x: SSAValue, y: Operand) -> SSAValue:
+    def add(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """x + y."""
         return self._with("add", x, y)
 
-    def subtract(self, x: SSAValue, y: Operand) -> SSAValue:
+    def subtract(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """x - y."""
         return self._with("subtract", x, y)
 
-    def multiply(self, x: SSAValue, y: Operand) -> SSAValue:
+    def multiply(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """x * y."""
         return self._with("multiply", x, y)
 
-    def shift_left(self, x: SSAValue, y: Operand) -> SSAValue:
+    def shift_left(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """x * 2^y."""
         return self._with("shift_left", x, y)
 
-    def shift_right(self, x: SSAValue, y: Operand) -> SSAValue:
+    def shift_right(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """floor(x / 2^y)."""
         return self._with("shift_right", x, y)
 
-    def bit_and(self, x: SSAValue, y: Operand) -> SSAValue:
+    def bit_and(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """The bits that x and y share."""
         return self._with("and", x, y)
 
-    def bit_or(self, x: SSAValue, y: Operand) -> SSAValue:
+    def bit_or(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         """The bits of x and those of y."""
         return self._with("or", x, y)
 

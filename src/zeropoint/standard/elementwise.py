@@ -41,7 +41,7 @@ from zeropoint.quant_passes.affine import ScalarParameters, dequantize, quantize
 from zeropoint.quant_passes.emitter import ElementwiseEmitter, Emitter
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard import fixed_point
-from zeropoint.standard.arithmetic import Kind, Relation
+from zeropoint.standard.arithmetic import BinaryKind, ComparisonKind
 from zeropoint.standard.element_types import is_unsigned, scalar_type
 from zeropoint.standard.expand_fxpmath import (
     constant_requantization,
@@ -68,7 +68,7 @@ Emit = Callable[[ScalarArithmetic, Any, Sequence[SSAValue], ElementSource], SSAV
 """Emits the result of an op, given its activations."""
 
 
-def _kind(kind: Kind) -> Emit:
+def _kind(kind: BinaryKind) -> Emit:
     def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         del op, source
         return ops.emit(kind, *args)
@@ -91,7 +91,7 @@ def _power(ops: ScalarArithmetic, op: hlo.PowerOp, args: Sequence[SSAValue], sou
     return ops.emit("power", *args)
 
 
-def _shift(kind: Kind) -> Emit:
+def _shift(kind: BinaryKind) -> Emit:
     """A shift by the width or more gives 0; an arithmetic right shift then gives the sign in every bit."""
 
     def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
@@ -107,7 +107,7 @@ def _shift(kind: Kind) -> Emit:
     return emit
 
 
-def _division(kind: Kind) -> Emit:
+def _division(kind: BinaryKind) -> Emit:
     """Integers towards 0; a quotient or remainder by 0 is 0, and the least number divided by -1 is itself."""
 
     def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
@@ -184,7 +184,7 @@ def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue],
     del source
     if op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER:
         args = [_in_total_order(ops, x) for x in args]
-    return ops.compare(cast("Relation", op.comparison_direction.data.value.lower()), *args)
+    return ops.compare(cast("ComparisonKind", op.comparison_direction.data.value.lower()), *args)
 
 
 def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:

@@ -115,9 +115,9 @@ def _interpolate(ops: ElementwiseArithmetic, op: InterpolateOp, values: list[SSA
     return fixed_point.interpolated(ops, values[0], op.table, op.shift)
 
 
-Expand = Callable[[ElementwiseArithmetic, Any, list[SSAValue], Weights], SSAValue]
+FixedExpansion = Callable[[ElementwiseArithmetic, Any, list[SSAValue], Weights], SSAValue]
 """Emits the result of an op, given the values of its activations."""
-EXPANSIONS: Mapping[type[Operation], Expand] = {
+EXPANSIONS: Mapping[type[Operation], FixedExpansion] = {
     InterpolateOp: _interpolate,
     QuotientOp: quotient,
     RequantizeOp: _requantize,

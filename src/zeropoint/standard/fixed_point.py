@@ -38,7 +38,7 @@ class MultiplierParameters:
     high: int
 
 
-Form = Callable[[ElementwiseArithmetic, SSAValue, MultiplierParameters], SSAValue]
+RequantizeForm = Callable[[ElementwiseArithmetic, SSAValue, MultiplierParameters], SSAValue]
 """Emits clamp(round(acc * m) + zero_point), still in the type of the computation."""
 
 
@@ -215,7 +215,7 @@ def _pot(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SS
     return _sum(ops, ops.add(ops.shift_right(shifted, right), up), p.zero_point)
 
 
-FORMS: dict[RequantizeBehaviour, Form] = {
+FORMS: dict[RequantizeBehaviour, RequantizeForm] = {
     RequantizeBehaviour.FIXED16: _fixed16,
     RequantizeBehaviour.FIXED32: _fixed32,
     RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,

@@ -46,7 +46,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.lower_to_standard import lower_to_standard
-from zeropoint.standard.nest import Indices, LoopNest
+from zeropoint.standard.nest import LoopIndices, LoopNest
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _lower_structured(nest: LoopNest, op: Operation) -> None:
     rank = found.maps[0].num_dims
     parallel = [dim for dim in range(rank) if dim not in found.reduced]
 
-    def body(inner: LoopNest, indices: Indices) -> None:
+    def body(inner: LoopNest, indices: LoopIndices) -> None:
         at = dict(zip(parallel, indices, strict=True))
         totals = _initial(inner, found, at)
         results = _reduce(inner, found, at, totals) if found.reduced else _body(inner, found, at, totals)

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.expand import Expand, expand, grouped_features, in_one_type
+from zeropoint.expand import Expansion, expand, grouped_features, in_one_type
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -110,7 +110,7 @@ _ON_STORAGE = (
 """Ops on quantized values that cast them, or only move storage integers."""
 KEPT = frozenset((*LOWERINGS, *ELEMENTWISE))
 """Ops that `expand` keeps, because they have a standard form."""
-_EXPANDED: Mapping[type[Operation], Expand] = {
+_EXPANDED: Mapping[type[Operation], Expansion] = {
     hlo.ConvolutionOp: grouped_features,
     hlo.ReduceOp: in_one_type,
     hlo.ReduceWindowOp: in_one_type,

@@ -28,12 +28,12 @@ from zeropoint.standard.element_types import scalar_type
 from zeropoint.standard.lowering import Standard
 from zeropoint.standard.scalars import GenericBody
 
-Shape = Sequence[int]
-Padding = tuple[Shape, Shape, Shape]
+Extents = Sequence[int]
+Padding = tuple[Extents, Extents, Extents]
 """Elements before, after and between those of a tensor, for each dimension."""
 
 
-def _segments(given: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
+def _segments(given: Extents, wanted: Extents) -> list[tuple[list[int], list[int]]]:
     """The finest groups of neighbouring dimensions of two shapes that have equal numbers of elements."""
     found: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -62,7 +62,7 @@ def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[Integ
     return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
 
 
-def reshaped(std: Standard, value: SSAValue, shape: Shape) -> SSAValue:
+def reshaped(std: Standard, value: SSAValue, shape: Extents) -> SSAValue:
     """A standard tensor in another shape, by `tensor.collapse_shape` and `tensor.expand_shape`."""
     given, element = shape_of(value), element_of(value)
     if tuple(given) == tuple(shape):
@@ -101,7 +101,9 @@ def padded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], paddi
     return value
 
 
-def _surrounded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], low: Shape, high: Shape) -> SSAValue:
+def _surrounded(
+    std: Standard, value: SSAValue, number: Callable[[], SSAValue], low: Extents, high: Extents
+) -> SSAValue:
     """`tensor.pad`."""
     shape = [b + size + a for b, size, a in zip(low, shape_of(value), high, strict=True)]
     block = Block(arg_types=[IndexType()] * len(shape))
@@ -110,7 +112,7 @@ def _surrounded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], 
     return std.insert(tensor.PadOp(value, [], [], Region(block), low, high, made)).results[0]
 
 
-def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], interior: Shape) -> SSAValue:
+def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], interior: Extents) -> SSAValue:
     """A number between elements: dimension n becomes n x 1, is padded to n x (1 + interior), and merged again.
 
     A strided insertion would be one op, but IREE 3.13 computes it wrongly.
@@ -126,7 +128,7 @@ def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], inte
     return _sliced(std, merged, [0] * len(kept), kept, [1] * len(kept))
 
 
-def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape) -> SSAValue:
+def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Extents, strides: Extents) -> SSAValue:
     properties = {
         "static_offsets": DenseArrayBase.from_list(i64, offsets),
         "static_sizes": DenseArrayBase.from_list(i64, shape_of(value)),
@@ -136,7 +138,7 @@ def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Shape, st
     return std.insert(op).results[0]
 
 
-def _sliced(std: Standard, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape) -> SSAValue:
+def _sliced(std: Standard, value: SSAValue, offsets: Extents, sizes: Extents, strides: Extents) -> SSAValue:
     if 0 in sizes:
         return std.empty(sizes, element_of(value))  # an offset at the end is out of bounds
     made = TensorType(element_of(value), sizes)
@@ -199,7 +201,7 @@ def lower_iota(std: Standard, op: hlo.IotaOp) -> SSAValue:
     return numbered(std, shape_of(op.output), int(op.iota_dimension.value.data), scalar_type(op, op.output))
 
 
-def numbered(std: Standard, shape: Shape, dim: int, element: Element) -> SSAValue:
+def numbered(std: Standard, shape: Extents, dim: int, element: Element) -> SSAValue:
     """A tensor whose elements are their indices along a dimension."""
     body = GenericBody(len(shape), std.location)
     index = body.index(dim)

@@ -18,8 +18,8 @@ from xdsl.rewriter import InsertPoint
 from zeropoint.ir.tensors import element_of, shape_of
 
 OperationT = TypeVar("OperationT", bound=Operation)
-Indices = Sequence[SSAValue]
-Fill = Callable[["LoopNest", Indices], None]
+LoopIndices = Sequence[SSAValue]
+Fill = Callable[["LoopNest", LoopIndices], None]
 """Emits the body of a loop nest, given the indices of its loops."""
 
 
@@ -73,12 +73,12 @@ class LoopNest:
             indices.append(block.args[0])
         body(nest, indices)
 
-    def load(self, source: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> SSAValue:
+    def load(self, source: SSAValue, indices: LoopIndices, indexing: AffineMap | None = None) -> SSAValue:
         """`affine.load` of an element of a memref."""
         attribute = None if indexing is None else AffineMapAttr(indexing)
         return self.insert(affine.LoadOp(source, indices, attribute)).result
 
-    def store(self, value: SSAValue, target: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> None:
+    def store(self, value: SSAValue, target: SSAValue, indices: LoopIndices, indexing: AffineMap | None = None) -> None:
         """`affine.store` of an element of a memref."""
         attribute = None if indexing is None else AffineMapAttr(indexing)
         self.insert(affine.StoreOp(value, target, indices, attribute))

@@ -20,10 +20,17 @@ from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, RemFOp, SIToFPOp, UI
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.storage import integer_range
-from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic, Kind, Operand, Parameter, Relation
+from zeropoint.standard.arithmetic import (
+    ArithmeticOperand,
+    BinaryKind,
+    ComparisonKind,
+    Element,
+    ElementwiseArithmetic,
+    Parameter,
+)
 from zeropoint.standard.element_types import number_attribute
 
-_SIGNED: dict[Kind, type[Operation]] = {
+_SIGNED: dict[BinaryKind, type[Operation]] = {
     "add": arith.AddiOp,
     "and": arith.AndIOp,
     "divide": arith.DivSIOp,
@@ -38,15 +45,15 @@ _SIGNED: dict[Kind, type[Operation]] = {
     "subtract": arith.SubiOp,
     "xor": arith.XOrIOp,
 }
-_UNSIGNED: dict[Kind, type[Operation]] = {
+_UNSIGNED: dict[BinaryKind, type[Operation]] = {
     **_SIGNED,
     "divide": arith.DivUIOp,
     "maximum": arith.MaxUIOp,
     "minimum": arith.MinUIOp,
     "remainder": arith.RemUIOp,
 }
-_BOOLEAN: dict[Kind, type[Operation]] = {**_UNSIGNED, "add": arith.OrIOp}
-_FLOAT: dict[Kind, type[Operation]] = {
+_BOOLEAN: dict[BinaryKind, type[Operation]] = {**_UNSIGNED, "add": arith.OrIOp}
+_FLOAT: dict[BinaryKind, type[Operation]] = {
     "add": arith.AddfOp,
     "divide": arith.DivfOp,
     "maximum": arith.MaximumfOp,
@@ -57,7 +64,7 @@ _FLOAT: dict[Kind, type[Operation]] = {
     "round_even": math.RoundEvenOp,
     "subtract": arith.SubfOp,
 }
-_RELATIONS: dict[Relation, tuple[str, str, str]] = {
+_RELATIONS: dict[ComparisonKind, tuple[str, str, str]] = {
     "eq": ("eq", "eq", "oeq"),
     "ge": ("sge", "uge", "oge"),
     "gt": ("sgt", "ugt", "ogt"),
@@ -155,7 +162,7 @@ class ScalarArithmetic(ElementwiseArithmetic):
         axis = AffineExpr.dimension(cast("int", self._axis))
         return self.body.read(self._vector(array, element), AffineMap(self.body.rank, 0, (axis,)))
 
-    def emit(self, kind: Kind, *operands: SSAValue) -> SSAValue:
+    def emit(self, kind: BinaryKind, *operands: SSAValue) -> SSAValue:
         found = operands[0].type
         integers = _BOOLEAN if found == i1 else _UNSIGNED if self.unsigned else _SIGNED
         return self.body.value((integers if isinstance(found, IntegerType) else _FLOAT)[kind](*operands))
@@ -163,7 +170,7 @@ class ScalarArithmetic(ElementwiseArithmetic):
     def _is_unsigned(self, x: SSAValue) -> bool:
         return self.unsigned or self.element(x) == i1
 
-    def compare(self, relation: Relation, x: SSAValue, y: Operand) -> SSAValue:
+    def compare(self, relation: ComparisonKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         signed, unsigned, real = _RELATIONS[relation]
         other = self.of(y, x)
         if isinstance(x.type, IntegerType):

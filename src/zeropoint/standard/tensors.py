@@ -35,9 +35,16 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.standard.arithmetic import Element, ElementwiseArithmetic, Kind, Operand, Parameter, Relation
+from zeropoint.standard.arithmetic import (
+    ArithmeticOperand,
+    BinaryKind,
+    ComparisonKind,
+    Element,
+    ElementwiseArithmetic,
+    Parameter,
+)
 
-_OPS: dict[Kind, type[Operation]] = {
+_OPS: dict[BinaryKind, type[Operation]] = {
     "add": AddOp,
     "and": AndOp,
     "divide": DivideOp,
@@ -80,10 +87,10 @@ class TensorArithmetic(ElementwiseArithmetic):
             return constant
         return self._value(BroadcastInDimOp(constant, with_element(like, element), dimensions))
 
-    def emit(self, kind: Kind, *operands: SSAValue) -> SSAValue:
+    def emit(self, kind: BinaryKind, *operands: SSAValue) -> SSAValue:
         return self._value(_OPS[kind](*operands))
 
-    def compare(self, relation: Relation, x: SSAValue, y: Operand) -> SSAValue:
+    def compare(self, relation: ComparisonKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
         return self._value(CompareOp(x, self.of(y, x), ComparisonDirection[relation.upper()]))
 
     def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:

@@ -138,8 +138,8 @@ class MultiplierAccumulatorScale:
     """bias scale = input scale * weight scale, bias zero point 0; the output is free."""
 
 
-Specs = list[QuantizedType | None]
-QuantFunction = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
+PortTypes = list[QuantizedType | None]
+QuantFunction = Callable[[PortTypes, PortTypes], tuple[Sequence[int], Sequence[int]]]
 """`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`: sets the types that it can derive in the two lists,
 and returns the indices that it set. `zeropoint.solve.functions` describes the types that it gets."""
 

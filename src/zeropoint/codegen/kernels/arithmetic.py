@@ -18,9 +18,9 @@ from zeropoint.numerics import CommonScaleSum, Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
 
-Sums = Sequence[Sequence[Value]]
+TileSums = Sequence[Sequence[Value]]
 """The accumulators of every pixel of a tile."""
-Groups = Sequence[tuple[int, IntArray]]
+ChannelGroups = Sequence[tuple[int, IntArray]]
 """For every part of the channels, the number of vectors of a group and the channels (groups, channels of one)."""
 
 
@@ -87,7 +87,7 @@ class Arithmetic(Protocol):
         """acc plus the products of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
         ...
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Store a tile, given the accumulators of its pixels."""
         ...
 
@@ -163,7 +163,7 @@ class Integers(_IntegerSums):
         """Bytes of parameters of a group of `count` vectors."""
         return count * isa.bytes + self.epilogue.size(isa, count)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Requantize, add the residual, store."""
         count = len(pixels[0])
         stored, rest = channels_stored(count, isa), f.at(parameters, count * isa.bytes)
@@ -177,7 +177,7 @@ class Integers(_IntegerSums):
             f.store_first(packed, stored, to.out, pixel * to.step)
 
     def pack(
-        self, isa: InstructionSet, groups: Groups, weights: AnyArray, bias: IntArray, output: Requantization
+        self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Requantization
     ) -> bytes:
         """Weights (steps, 4 or 2, channels) and biases (channels,) for groups of (vectors, channels).
 
@@ -229,13 +229,13 @@ class Floats:
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
         biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
         sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
         self.store(f, isa, sums, to)
 
-    def store(self, f: Function, isa: InstructionSet, pixels: Sums, to: TileTarget) -> None:
+    def store(self, f: Function, isa: InstructionSet, pixels: TileSums, to: TileTarget) -> None:
         """Clamp, add the residual, store."""
         for pixel, sums in enumerate(pixels):
             for n, value in enumerate(sums):
@@ -255,7 +255,7 @@ class Floats:
         low, high = self.bounds
         return f.intrinsic("minimum", f.intrinsic("maximum", value, low), high)
 
-    def pack(self, isa: InstructionSet, groups: Groups, weights: FloatArray, bias: FloatArray) -> bytes:
+    def pack(self, isa: InstructionSet, groups: ChannelGroups, weights: FloatArray, bias: FloatArray) -> bytes:
         """Weights (steps, channels) f32 and biases (channels,) for groups of (vectors, channels)."""
         del isa
         parts: list[bytes] = []
@@ -290,7 +290,7 @@ class Expressed(_IntegerSums):
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """float(accumulator) * scale, then as floats."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
         scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
@@ -300,7 +300,9 @@ class Expressed(_IntegerSums):
         ]
         self.floats.store(f, isa, reals, to)
 
-    def pack(self, isa: InstructionSet, groups: Groups, weights: AnyArray, bias: IntArray, scales: FloatArray) -> bytes:
+    def pack(
+        self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, scales: FloatArray
+    ) -> bytes:
         """Weights (steps, 4 or 2, channels), biases and scales (channels,) for groups of (vectors, channels).
 
         `bias` belongs to activations as the program has them (i8 or i16).

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Expressed, Groups, Integers, Residual, Sums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Integers, Residual, TileSums, TileTarget
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -73,7 +73,7 @@ class Blocks:
         return self._wide(f, isa, f.at(parameters, self.inner.size(isa, count)), count)
 
     def added(
-        self, f: Function, isa: InstructionSet, wide: Sequence[Value], pixels: Sums, parameters: Value, block: Value
+        self, f: Function, isa: InstructionSet, wide: Sequence[Value], pixels: TileSums, parameters: Value, block: Value
     ) -> list[Value]:
         """The sums over the blocks, with those of one more block."""
         count = len(pixels[0])
@@ -89,7 +89,9 @@ class Blocks:
                     results.append(f.add(wide[len(results)], f.binary("mul", part, factor)))
         return results
 
-    def narrowed(self, f: Function, isa: InstructionSet, wide: Sequence[Value], parameters: Value, count: int) -> Sums:
+    def narrowed(
+        self, f: Function, isa: InstructionSet, wide: Sequence[Value], parameters: Value, count: int
+    ) -> TileSums:
         """The accumulators of every pixel: (wide >> 15) modulo 2^32, plus the biases."""
         biases = self.inner.starts(f, isa, parameters, count)
         sums: list[Value] = []
@@ -102,7 +104,7 @@ class Blocks:
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
         return [sums[n : n + count] for n in range(0, len(sums), count)]
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Convert and store the accumulators of a tile."""
         self.inner.finish(f, isa, pixels, parameters, to)
 
@@ -114,7 +116,7 @@ class Blocks:
     def pack(
         self,
         isa: InstructionSet,
-        groups: Groups,
+        groups: ChannelGroups,
         weights: AnyArray,
         bias: IntArray,
         output: Requantization | FloatArray,

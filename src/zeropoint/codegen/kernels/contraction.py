@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Sums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, TileSums, TileTarget
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction_shape import UNROLLED, ContractionShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
@@ -63,7 +63,7 @@ class Tile:
     other: Value | None
 
 
-Work = Callable[[Tile], None]
+TileWork = Callable[[Tile], None]
 Chunks = tuple[Value, Value]
 """The range of chunks of steps: first, and one past the last."""
 
@@ -129,7 +129,7 @@ class _Emitter:
 
         blocks = shape.blocks(self.isa, count)
 
-        def every(work: Work) -> None:
+        def every(work: TileWork) -> None:
             f.loop(low, high, 1, lambda index, _: self._at_tile(index, count, weights, channel, pixels, work))
 
         if shape.paneled:
@@ -147,7 +147,7 @@ class _Emitter:
         f.loop(0, blocks, 1, block, entered=True)
         return every(partial(self._end, count, weights))
 
-    def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: Work) -> None:
+    def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: TileWork) -> None:
         """Work on tile `index`, of either size."""
         f, shape = self.f, self.shape
         size = shape.group_bytes(self.isa, count)
@@ -241,7 +241,7 @@ class _Emitter:
         starts = arithmetic.starts(f, isa, parameters, count) * tile.pixels
         self._finished(count, weights, tile, f.loop(0, arithmetic.count, 1, block, starts, entered=True))
 
-    def _panels(self, arithmetic: PackedFloats, count: int, weights: Value, every: Callable[[Work], None]) -> None:
+    def _panels(self, arithmetic: PackedFloats, count: int, weights: Value, every: Callable[[TileWork], None]) -> None:
         """Compute tiles from weights that are dequantized once for all of them, a panel of terms at a time."""
         f, isa, parameters = self.f, self.isa, self._parameters(weights, count)
         terms, scaled = arithmetic.panel(self.shape.steps, count * isa.bytes)
@@ -393,6 +393,6 @@ class _Emitter:
         return [value for chain in chains for value in chain]
 
 
-def _by_pixel(sums: Sequence[Value], count: int) -> Sums:
+def _by_pixel(sums: Sequence[Value], count: int) -> TileSums:
     """The accumulators of a tile, `count` for each pixel."""
     return [sums[n : n + count] for n in range(0, len(sums), count)]

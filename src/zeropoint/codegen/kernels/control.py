@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.graph import Kernel, name_of
+from zeropoint.codegen.graph import EmittedKernel, name_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
@@ -30,7 +30,7 @@ class KernelCall:
     `number` counts its step from the loop's or branch's own.
     """
 
-    kernel: Kernel
+    kernel: EmittedKernel
     arguments: tuple[tuple[int, int], ...]
     number: int
 
@@ -42,7 +42,7 @@ class Control:
     pointers: int
     regions: tuple[tuple[KernelCall, ...], ...]
 
-    def kernels(self) -> Iterator[Kernel]:
+    def kernels(self) -> Iterator[EmittedKernel]:
         """The kernels that it calls, and those that they call."""
         for call in (call for region in self.regions for call in region):
             yield call.kernel

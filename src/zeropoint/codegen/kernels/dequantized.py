@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Floats, Groups, Residual, Sums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Floats, Residual, TileSums, TileTarget
 from zeropoint.codegen.kernels.requantize import side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -67,7 +67,7 @@ class PackedFloats:
         """acc plus one product."""
         return self.floats.step(f, isa, acc, word, weight)
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: TileTarget) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
         self.floats.finish(f, isa, pixels, parameters, to)
 
@@ -103,7 +103,7 @@ class PackedFloats:
     def pack(
         self,
         isa: InstructionSet,
-        groups: Groups,
+        groups: ChannelGroups,
         stored: IntArray,
         bias: FloatArray,
         scales: FloatArray,

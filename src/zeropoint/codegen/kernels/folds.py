@@ -18,9 +18,9 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, vector
 
-Leaf = Callable[[list[Value]], list[Value]]
+LoadElements = Callable[[list[Value]], list[Value]]
 """The elements at some addresses."""
-Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
+CombineVectors = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 Visit = Callable[[list[Value], list[Value]], list[Value]]
 
 
@@ -90,12 +90,12 @@ class Fold(OuterLoops):
         return loops(len(self.outer), addresses, carried)
 
     def _in_order(
-        self, f: Function, addresses: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
+        self, f: Function, addresses: list[Value], starts: list[Value], leaf: LoadElements, combined: CombineVectors
     ) -> list[Value]:
         return self._each(f, addresses, starts, lambda addresses, total: combined(total, leaf(addresses)))
 
     def _by_neighbours(
-        self, f: Function, addresses: list[Value], starts: list[Value], leaf: Leaf, combined: Combine
+        self, f: Function, addresses: list[Value], starts: list[Value], leaf: LoadElements, combined: CombineVectors
     ) -> list[Value]:
         number = math.prod(self.sizes[len(self.outer) :])
         # One partial result per level of the tree: level n holds that of 2^n neighbours.

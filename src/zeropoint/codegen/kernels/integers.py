@@ -13,7 +13,7 @@ from zeropoint.codegen.kernels.functions import power_of_two
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, i64, lanes, like, suffix, vector
 
-Binary = Callable[[Function, Value, Value, bool], Value]
+IntegerFunction = Callable[[Function, Value, Value, bool], Value]
 """(f, left, right, whether they are signed)."""
 
 
@@ -82,7 +82,7 @@ def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
                     result)  # fmt: skip
 
 
-def _shifted(instruction: str) -> Binary:
+def _shifted(instruction: str) -> IntegerFunction:
     """A logical shift of x by y; 0 if y, as an unsigned integer, is at least the width."""
 
     def shifted(f: Function, x: Value, y: Value, signed: bool) -> Value:
@@ -98,7 +98,7 @@ def shift_right_arithmetic(f: Function, x: Value, y: Value, signed: bool) -> Val
     return f.binary("ashr", x, f.intrinsic("umin", y, _width(x) - 1))
 
 
-BINARY_INTEGERS: dict[str, Binary] = {
+BINARY_INTEGERS: dict[str, IntegerFunction] = {
     "divide": divide,
     "power": power,
     "remainder": remainder,

@@ -20,7 +20,7 @@ from zeropoint.codegen.llvm.types import Value, constant, i64, lanes, vector
 
 AHEAD = 2048
 """Prefetch distance in bytes along an image's plane, because inputs are not in near caches."""
-Tile = Callable[[Function, InstructionSet, Value, Value, int], None]
+PlaneWork = Callable[[Function, InstructionSet, Value, Value, int], None]
 """Writes the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
 
 
@@ -50,7 +50,7 @@ class Planes:
         hardware prefetcher can follow takes twice as long."""
         return self.images * self.groups * self.rows
 
-    def emit(self, f: Function, isa: InstructionSet, tile: Tile, *, from_bytes: bool) -> None:
+    def emit(self, f: Function, isa: InstructionSet, tile: PlaneWork, *, from_bytes: bool) -> None:
         """The loops over tasks and tiles; the last tile of a row is aligned to the end of the row."""
         reals, bytes_, begin, end = f.arguments
         if from_bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
-Dot = Callable[[Function, Value, Value, Value], Value]
+DotStep = Callable[[Function, Value, Value, Value], Value]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class InstructionSet:
     registers: int
     unsigned: bool
     """Whether the dot product takes activations as u8 (stored integers plus 128) or as i8."""
-    dot: Dot
+    dot: DotStep
     """Per i32 element: acc plus the four products of adjacent 8-bit activations and i8 weights."""
     pack_shorts: str | None
     """Two vectors of i32 to one of i16, saturating, lane by lane."""
@@ -147,18 +147,18 @@ def _lane_order(width: int, group: int) -> list[int]:
     return order
 
 
-def _intrinsic_dot(name: str) -> Dot:
+def _intrinsic_dot(name: str) -> DotStep:
     def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
         return f.call(acc.type, name, acc, activations, weights)
 
     return dot
 
 
-def _vnni(bits: int) -> Dot:
+def _vnni(bits: int) -> DotStep:
     return _intrinsic_dot(f"llvm.x86.avx512.vpdpbusd.{bits}")
 
 
-def _pairs(bits: int) -> Dot:
+def _pairs(bits: int) -> DotStep:
     """VPMADDUBSW, VPMADDWD with ones, VPADDD. Exact if two products of 255 * |w| fit i16."""
     bytes_, shorts = {
         256: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
@@ -174,7 +174,7 @@ def _pairs(bits: int) -> Dot:
     return dot
 
 
-def portable_dot(unsigned: bool) -> Dot:
+def portable_dot(unsigned: bool) -> DotStep:
     """The dot product in plain LLVM, for any machine; `unsigned` selects u8 activations."""
     extend = "zext" if unsigned else "sext"
 
@@ -189,7 +189,7 @@ def portable_dot(unsigned: bool) -> Dot:
     return dot
 
 
-def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
+def _x86(name: str, cpu: str, width: int, dot: Callable[[int], DotStep], limit: int = 128) -> InstructionSet:
     """A row with its narrower forms. The pack and multiply instructions depend on the width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
     shorts, bytes_, high, add, look_up = _X86_NAMES[width]

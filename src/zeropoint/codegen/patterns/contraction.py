@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.dequantized import Dequantized
-from zeropoint.codegen.patterns.match import Declined, Found, Match, Rules, found_in
+from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
 from zeropoint.codegen.values import Values
@@ -201,7 +201,7 @@ def match_pool(_: Values, op: hlo.ReduceWindowOp) -> Declined:
     return Declined(f"found {element_of(op.inputs[0])} reduced by {by}, expected sums that are requantized", True)
 
 
-_RULES: Rules = {
+_RULES: BodyPatterns = {
     RequantizeOp: match_requantize,
     hlo.UniformDequantizeOp: match_dequantize,
     hlo.ConvolutionOp: match_floats,

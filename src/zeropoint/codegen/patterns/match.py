@@ -76,7 +76,7 @@ class Declined:
 Found = dict[Block, object]
 """The data of patterns by kernel body. For bodies parsed from text, the patterns are matched again."""
 
-Rules = Mapping[type[Operation], Callable[[Values, Any], Match | Declined]]
+BodyPatterns = Mapping[type[Operation], Callable[[Values, Any], Match | Declined]]
 """The patterns of a kind of kernel by the op they end with, in the order in which a body is searched."""
 
 
@@ -86,7 +86,7 @@ def misfit(kernel: KernelOp, declined: Declined) -> CodegenError:
     return CodegenError(f"{describe(kernel)}: found a body that is no {kernel.kind.data}{why}", kernel)
 
 
-def found_in(program: Program, kernel: KernelOp, known: Found, rules: Rules) -> object:
+def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatterns) -> object:
     """The data of the pattern that a kernel was made by, from `known` or else matched again in its body.
 
     Raises CodegenError if no pattern matches.

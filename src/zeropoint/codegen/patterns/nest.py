@@ -46,12 +46,12 @@ class NestTrial:
         return View(Buffer(Space.WEIGHTS, array.nbytes), 0, array.shape, strides, array.dtype)
 
 
-Made = TypeVar("Made", bound=Expression)
+ExpressionT = TypeVar("ExpressionT", bound=Expression)
 
 
 def tried(
-    values: Values, members: frozenset[Operation], attempt: Callable[[NestTrial, frozenset[Operation]], Made]
-) -> tuple[Made, NestTrial]:
+    values: Values, members: frozenset[Operation], attempt: Callable[[NestTrial, frozenset[Operation]], ExpressionT]
+) -> tuple[ExpressionT, NestTrial]:
     """The expression of an op from as many of `members` as possible, so that no value is both computed and read."""
     while True:
         trial = NestTrial(values)

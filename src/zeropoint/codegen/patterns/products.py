@@ -24,7 +24,7 @@ from zeropoint.numerics.storage import signed_range
 
 
 @dataclass(frozen=True)
-class Dimensions:
+class ProductDimensions:
     """The dimensions of a product of two operands, each with one contracted and one free dimension."""
 
     batch: tuple[int, ...]
@@ -35,7 +35,7 @@ class Dimensions:
     column: int
 
     @staticmethod
-    def of(op: DotGeneralOp) -> Dimensions | Declined:
+    def of(op: DotGeneralOp) -> ProductDimensions | Declined:
         """The dimensions of a `dot_general`."""
         dims = op.dot_dimension_numbers.data
         batch, other_batch = dims.lhs_batching_dimensions, dims.rhs_batching_dimensions
@@ -44,7 +44,7 @@ class Dimensions:
         columns = [d for d in range(len(shape_of(op.rhs))) if d not in (*other_batch, *other_terms)]
         if [len(part) for part in (terms, rows, columns)] != [1, 1, 1]:
             return Declined(f"found dimensions {dims}, expected one that is summed over and one that stays of each")
-        return Dimensions(batch, other_batch, terms[0], other_terms[0], rows[0], columns[0])
+        return ProductDimensions(batch, other_batch, terms[0], other_terms[0], rows[0], columns[0])
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ProductMatch:
     lhs: SSAValue
     rhs: SSAValue
     zero: int
-    dimensions: Dimensions
+    dimensions: ProductDimensions
     output: Requantization | None
 
     @property
@@ -92,11 +92,11 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
     product = defining_op(op.accumulator)
     if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
         return Declined()
-    left, right, dims = _centred(values, product.lhs), _centred(values, product.rhs), Dimensions.of(product)
+    left, right, dims = _centred(values, product.lhs), _centred(values, product.rhs), ProductDimensions.of(product)
     for part in (left, right, dims):
         if isinstance(part, Declined):
             return part
-    assert isinstance(left, tuple) and isinstance(right, tuple) and isinstance(dims, Dimensions)
+    assert isinstance(left, tuple) and isinstance(right, tuple) and isinstance(dims, ProductDimensions)
     (lhs, zero), (rhs, other_zero) = left, right
     terms, channels = shape_of(lhs)[dims.term], shape_of(rhs)[dims.column]
     output = output_of(values, op, channels)
@@ -128,7 +128,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
         return Declined()
     if any(element_dtype(element_of(v)) != np.float32 for v in (op.lhs, op.rhs, op.result)):
         return Declined()
-    dims = Dimensions.of(op)
+    dims = ProductDimensions.of(op)
     if isinstance(dims, Declined):
         return dims
     if values.is_image(op.result):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zeropoint.codegen.graph import Kernel, Parameters, View
+from zeropoint.codegen.graph import EmittedKernel, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction import Contraction
@@ -195,7 +195,7 @@ class _Contraction:
 
     def _images(
         self,
-        kernel: Kernel,
+        kernel: EmittedKernel,
         sources: list[View],
         target: View,
         parameters: Parameters,

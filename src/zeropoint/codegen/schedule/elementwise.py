@@ -25,7 +25,15 @@ from zeropoint.codegen.kernels.elements import (
 from zeropoint.codegen.kernels.quantize import QUANTIZES, Dequantize, Quantize
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
-from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rule, half_of, on_numbers, scalar_type
+from zeropoint.codegen.schedule.expression import (
+    Axis,
+    Expression,
+    Indices,
+    ScalarRule,
+    half_of,
+    on_numbers,
+    scalar_type,
+)
 from zeropoint.codegen.schedule.tables import interpolate, look_up
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
@@ -321,7 +329,7 @@ def _dynamic_slice(e: Expression, op: hlo.DynamicSliceOp, indices: Indices) -> i
     return _gathered(e, op, source, indices, parts)
 
 
-MOVEMENT: dict[type[Operation], Rule] = {
+MOVEMENT: dict[type[Operation], ScalarRule] = {
     hlo.BroadcastInDimOp: _broadcast,
     hlo.ReshapeOp: _reshape,
     hlo.ReverseOp: _reverse,
@@ -331,7 +339,7 @@ MOVEMENT: dict[type[Operation], Rule] = {
 }
 """Ops without computation."""
 
-ELEMENTWISE: dict[type[Operation], Rule] = {
+ELEMENTWISE: dict[type[Operation], ScalarRule] = {
     **dict.fromkeys(
         (
             hlo.AbsOp, hlo.CbrtOp, hlo.CeilOp, hlo.CosineOp, hlo.CountLeadingZerosOp, hlo.ExponentialMinusOneOp,

@@ -79,7 +79,7 @@ Indices = tuple[Axis, ...]
 CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.ReduceWindowOp)
 """Ops that are one reduction: a nest has at most one of them."""
 
-Rule = Callable[["Expression", Any, Indices], int]
+ScalarRule = Callable[["Expression", Any, Indices], int]
 """Appends the scalar for an element of an op's result at its indices, and returns the scalar's number."""
 
 Inner = Callable[[list[Axis]], int]
@@ -107,7 +107,7 @@ def half_of(value: SSAValue) -> str | None:
     return HALF_FORMS.get(element_dtype(element_of(value)))
 
 
-def on_numbers(rule: Rule) -> Rule:
+def on_numbers(rule: ScalarRule) -> ScalarRule:
     """Wrap a rule for ops that compute. Results of f16 and bf16 are rounded to their type.
 
     Raises CodegenError for quantized values: the rule would compute with the stored integers.
@@ -137,7 +137,7 @@ class Expression:
         scope: ExpressionScope,
         members: frozenset[Operation],
         sizes: Sequence[int],
-        rules: Mapping[type[Operation], Rule],
+        rules: Mapping[type[Operation], ScalarRule],
         row: int = -1,
     ):
         self.scope, self.row = scope, row

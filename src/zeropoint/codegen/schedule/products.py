@@ -11,7 +11,7 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue
-from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of, reach_of_product
+from zeropoint.codegen.patterns.products import ProductDimensions, ProductMatch, product_of, reach_of_product
 from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import copy, fill
 from zeropoint.numerics import Requantization
@@ -42,7 +42,7 @@ def schedule_product(body: Body) -> None:
 
 
 def _kernel(
-    body: Body, dims: Dimensions, views: tuple[View, View, View], arithmetic: Arithmetic, together: int
+    body: Body, dims: ProductDimensions, views: tuple[View, View, View], arithmetic: Arithmetic, together: int
 ) -> Contraction:
     """The contraction of one batch; a step of the micro-kernel takes `together` terms."""
     left, right, target = views
@@ -80,7 +80,7 @@ def _packed_bytes(
 
 
 def _packed_floats(
-    body: Body, name: str, kernel: Contraction, right: View, dims: Dimensions
+    body: Body, name: str, kernel: Contraction, right: View, dims: ProductDimensions
 ) -> tuple[View, tuple[int, ...]]:
     """Append the steps that pack a float operand and biases of 0. Returns the weights and their batch strides."""
     isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)

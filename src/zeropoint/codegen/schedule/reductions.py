@@ -15,7 +15,15 @@ from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.llvm.types import FLOATS
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
-from zeropoint.codegen.schedule.expression import Axis, Expression, Indices, Rule, half_of, on_numbers, scalar_type
+from zeropoint.codegen.schedule.expression import (
+    Axis,
+    Expression,
+    Indices,
+    ScalarRule,
+    half_of,
+    on_numbers,
+    scalar_type,
+)
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
@@ -186,7 +194,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, indices: Indices) -> int:
     return e.reduce("add", 0, [*sizes, inputs], inner)
 
 
-CONTRACTIONS: dict[type[Operation], Rule] = {
+CONTRACTIONS: dict[type[Operation], ScalarRule] = {
     hlo.ConvolutionOp: on_numbers(_convolution),
     hlo.DotGeneralOp: on_numbers(_dot),
     hlo.ReduceOp: on_numbers(_reduce),
@@ -194,5 +202,5 @@ CONTRACTIONS: dict[type[Operation], Rule] = {
 }
 """Ops that are one reduction: a nest has at most one of them."""
 
-EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
+EXPRESSIONS: dict[type[Operation], ScalarRule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
 """Ops that can be a part of a nest."""

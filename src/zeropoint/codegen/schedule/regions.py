@@ -14,7 +14,7 @@ from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
-from zeropoint.codegen.schedule.expression import Expression, ExpressionScope, Rule, scalar_type
+from zeropoint.codegen.schedule.expression import Expression, ExpressionScope, ScalarRule, scalar_type
 from zeropoint.codegen.views import access_of
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
@@ -22,7 +22,7 @@ from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp, ScatterOp, SortOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 
-_RULES: Mapping[type[Operation], Rule] = {**ELEMENTWISE, StorageCastOp: MOVEMENT[StorageCastOp]}
+_RULES: Mapping[type[Operation], ScalarRule] = {**ELEMENTWISE, StorageCastOp: MOVEMENT[StorageCastOp]}
 
 
 def region_of(scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:

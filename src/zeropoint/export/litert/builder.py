@@ -38,7 +38,7 @@ TYPES = {
 }
 """The schema's type names by NumPy dtype name."""
 
-Options = tuple[str, Mapping[str, Any]]
+OperatorOptions = tuple[str, Mapping[str, Any]]
 """The name of an options table of the schema, and the fields that differ from their defaults."""
 
 
@@ -84,7 +84,12 @@ class ModelBuilder:
         return index
 
     def operator(
-        self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
+        self,
+        op: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: OperatorOptions | None = None,
+        version: int = 1,
     ) -> None:
         """An operator; -1 stands for an omitted input."""
         made = schema().OperatorT()

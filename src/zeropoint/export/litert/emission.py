@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.litert.builder import ModelBuilder, Options
+from zeropoint.export.litert.builder import ModelBuilder, OperatorOptions
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_of, location_text
@@ -149,7 +149,12 @@ class LitertEmission:
         return made
 
     def operator(
-        self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
+        self,
+        op: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: OperatorOptions | None = None,
+        version: int = 1,
     ) -> None:
         """An operator of the model."""
         self.builder.operator(op, inputs, outputs, options, version)

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
-from zeropoint.export.litert.builder import Options
+from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.sorts import sorted_axis
@@ -25,7 +25,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
-Convert = Callable[[Any, LitertEmission], None]
+LitertFloatConverter = Callable[[Any, LitertEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "ABS",
@@ -79,7 +79,7 @@ def _result(emit: LitertEmission, op: Operation) -> int:
     return emit.declare(op.results[0], element_of(op.results[0]))
 
 
-def _plain(emit: LitertEmission, op: Operation, name: str, options: Options | None = None, *more: int) -> None:
+def _plain(emit: LitertEmission, op: Operation, name: str, options: OperatorOptions | None = None, *more: int) -> None:
     inputs = [_source(emit, value) for value in op.operands]
     emit.operator(name, [*inputs, *more], [_result(emit, op)], options)
 
@@ -170,7 +170,7 @@ def reduce(op: hlo.ReduceOp, emit: LitertEmission) -> None:
         emit.operator(combine, [made, _source(emit, op.init_values[0])], [result], (options, {}))
 
 
-def shifted(before: bool, name: str, number: float) -> Convert:
+def shifted(before: bool, name: str, number: float) -> LitertFloatConverter:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
     def convert(op: Operation, emit: LitertEmission) -> None:
@@ -262,7 +262,7 @@ def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
     emit.made[op.results[0]] = kind
 
 
-OPERATORS: Mapping[type[Operation], Convert] = {
+OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     hlo.BroadcastInDimOp: broadcast,

@@ -16,14 +16,13 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import PadOp
-from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.arrays import PaddingPairs, array_values
 from zeropoint.ir.tensors import Array, shape_of
 
-Shape = tuple[int, ...]
-Pairs = Sequence[tuple[int, int]]
 
-
-def padded(emit: LitertEmission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
+def padded(
+    emit: LitertEmission, source: int, result: int, pairs: PaddingPairs, kind: Attribute, fill: Array | None
+) -> None:
     """PAD by the zero point, or by `fill`, a real number."""
     inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
     # PAD fills with the zero point, the real number 0.
@@ -35,8 +34,14 @@ def padded(emit: LitertEmission, source: int, result: int, pairs: Pairs, kind: A
 
 
 def spread(
-    emit: LitertEmission, source: int, shape: Shape, axis: int, step: int, kind: Attribute, fill: Array | None = None
-) -> tuple[int, Shape]:
+    emit: LitertEmission,
+    source: int,
+    shape: tuple[int, ...],
+    axis: int,
+    step: int,
+    kind: Attribute,
+    fill: Array | None = None,
+) -> tuple[int, tuple[int, ...]]:
     """A tensor with step - 1 elements inserted between any two along a dimension, and its shape."""
     if step == 1 or shape[axis] == 1:
         return source, shape

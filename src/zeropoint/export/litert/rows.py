@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert import indexing
-from zeropoint.export.litert.builder import Options
+from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.contractions import activation, padded
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
@@ -38,7 +38,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.litert import is_tanh_gelu
 from zeropoint.numerics.litert_division import divides
 
-Convert = Callable[[ExportKernel, LitertEmission], None]
+LitertConverter = Callable[[ExportKernel, LitertEmission], None]
 OUTPUT_TYPES: Mapping[Attribute, int] = {i32: 2, i64: 4}
 """Types of positions in the schema."""
 
@@ -51,7 +51,7 @@ def _result(kernel: ExportKernel, emit: LitertEmission) -> int:
     return emit.declare(kernel.region.outputs[0], kernel.output_spec)
 
 
-def pool(op_name: str) -> Convert:
+def pool(op_name: str) -> LitertConverter:
     """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values, excluding padding."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -117,7 +117,7 @@ def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindo
     return window.scheme
 
 
-def reduction(op_name: str, version: int) -> Convert:
+def reduction(op_name: str, version: int) -> LitertConverter:
     """MEAN, SUM, REDUCE_MAX, REDUCE_MIN over constant axes."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -131,7 +131,7 @@ def reduction(op_name: str, version: int) -> Convert:
     return convert
 
 
-def position(op_name: str, options: str) -> Convert:
+def position(op_name: str, options: str) -> LitertConverter:
     """ARG_MAX, ARG_MIN: the first position of the extreme along one dimension."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -154,7 +154,7 @@ def _check_count(kernel: ExportKernel, emit: LitertEmission, op: ReduceOp) -> No
         raise ExportError(f"found a sum that is not divided by the number of its terms, {terms}", kernel.region)
 
 
-def function(op_name: str, options: Options | None = None, version: int = 1) -> Convert:
+def function(op_name: str, options: OperatorOptions | None = None, version: int = 1) -> LitertConverter:
     """Converter for a unary function that has its own operator."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -184,7 +184,7 @@ def gelu(kernel: ExportKernel, emit: LitertEmission) -> None:
     emit.operator("GELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
 
-def softmax(op_name: str, options: Options) -> Convert:
+def softmax(op_name: str, options: OperatorOptions) -> LitertConverter:
     """SOFTMAX or LOG_SOFTMAX over the last dimension."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -197,7 +197,7 @@ def softmax(op_name: str, options: Options) -> Convert:
     return convert
 
 
-def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> Convert:
+def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> LitertConverter:
     """Converter for a sum, product, maximum or minimum of two tensors, with a fused activation function."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -309,7 +309,7 @@ def rescale(kernel: ExportKernel, emit: LitertEmission) -> None:
     emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
 
 
-KERNELS: Mapping[str, Convert] = {
+KERNELS: Mapping[str, LitertConverter] = {
     "abs": function("ABS", ("AbsOptions", {}), 3),
     "add": binary("ADD", "AddOptions", 2),
     "arg_max": position("ARG_MAX", "ArgMaxOptions"),

@@ -25,7 +25,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.rounding import INT32_MIN
 
-Convert = Callable[[Any, OnnxEmission], None]
+OnnxFloatConverter = Callable[[Any, OnnxEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "Abs",
@@ -233,7 +233,7 @@ def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
     emit.put(result, made)
 
 
-def shifted(before: bool, name: str, number: float) -> Convert:
+def shifted(before: bool, name: str, number: float) -> OnnxFloatConverter:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
     def convert(op: Operation, emit: OnnxEmission) -> None:
@@ -309,7 +309,7 @@ def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
     emit.put(op.results[0], emit.cast(source, kind, emit.name(op.results[0])))
 
 
-OPERATORS: Mapping[type[Operation], Convert] = {
+OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     hlo.BroadcastInDimOp: broadcast,

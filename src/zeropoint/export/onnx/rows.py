@@ -36,7 +36,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.materialize.storage import window_counts
 
-Convert = Callable[[ExportKernel, OnnxEmission], None]
+OnnxConverter = Callable[[ExportKernel, OnnxEmission], None]
 AXES_OPSET = 18
 """The first opset whose ReduceMax and ReduceMin take axes as an input."""
 
@@ -53,7 +53,7 @@ def _put(kernel: ExportKernel, emit: OnnxEmission, tensor: Tensor) -> None:
     emit.put(kernel.region.outputs[0], tensor)
 
 
-def function(op_name: str) -> Convert:
+def function(op_name: str) -> OnnxConverter:
     """Converter for a unary function that has its own operator."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -166,7 +166,7 @@ def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, emit.reshaped(made, kernel.output_shape, name))
 
 
-def extreme(op_name: str) -> Convert:
+def extreme(op_name: str) -> OnnxConverter:
     """ReduceMax, ReduceMin."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -181,7 +181,7 @@ def extreme(op_name: str) -> Convert:
     return convert
 
 
-def position(op_name: str) -> Convert:
+def position(op_name: str) -> OnnxConverter:
     """ArgMax, ArgMin on the integers: the first position of the extreme along one dimension."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -196,7 +196,7 @@ def position(op_name: str) -> Convert:
     return convert
 
 
-def binary(op_name: str) -> Convert:
+def binary(op_name: str) -> OnnxConverter:
     """Converter for a sum or product of two tensors, with ONNX broadcasting, followed by a clamp."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -335,7 +335,7 @@ def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, emit.cast(_source(kernel, emit), kind, _name(kernel, emit)))
 
 
-KERNELS: Mapping[str, Convert] = {
+KERNELS: Mapping[str, OnnxConverter] = {
     "add": binary("Add"),
     "arg_max": position("ArgMax"),
     "arg_min": position("ArgMin"),

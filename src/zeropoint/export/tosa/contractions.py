@@ -25,9 +25,8 @@ from zeropoint.export.tosa.emission import TosaEmission
 from zeropoint.export.tosa.moves import concatenated, padded, reshaped, sliced, spread, transposed
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.arrays import PaddingPairs
 from zeropoint.ir.tensors import Array, element_of, shape_of
-
-Pairs = Sequence[tuple[int, int]]
 
 
 def stored_weights(kernel: ExportKernel, emit: TosaEmission, port: int) -> Array:
@@ -152,7 +151,7 @@ def channels_of(form: ConvolutionForm) -> int:
 
 
 def fitted(
-    emit: TosaEmission, image: TosaValue, extents: Sequence[int], strides: Sequence[int], padding: Pairs
+    emit: TosaEmission, image: TosaValue, extents: Sequence[int], strides: Sequence[int], padding: PaddingPairs
 ) -> tuple[TosaValue, list[int]]:
     """The image and its padding, cropped to what windows cover exactly, as TOSA requires: top, bottom, left, right."""
     pairs, pads = [(0, 0)], list[int]()

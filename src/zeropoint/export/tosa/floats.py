@@ -34,7 +34,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
-Convert = Callable[[Any, TosaEmission], None]
+TosaFloatConverter = Callable[[Any, TosaEmission], None]
 
 UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "abs",
@@ -221,7 +221,7 @@ def reduce(op: hlo.ReduceOp, emit: TosaEmission) -> None:
     _finish(emit, op, value)
 
 
-def shifted(before: bool, name: str, number: float) -> Convert:
+def shifted(before: bool, name: str, number: float) -> TosaFloatConverter:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
     def convert(op: Operation, emit: TosaEmission) -> None:
@@ -253,7 +253,7 @@ def cast(op: QuantizeCastOp | DequantizeCastOp, emit: TosaEmission) -> None:
     _finish(emit, op, emit.operand(op.operands[0], element_of(op.results[0])))
 
 
-OPERATORS: Mapping[type[Operation], Convert] = {
+OPERATORS: Mapping[type[Operation], TosaFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     DequantizeCastOp: cast,

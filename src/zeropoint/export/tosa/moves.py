@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from zeropoint.export.tosa.builder import FunctionBuilder, TosaValue, integers
+from zeropoint.ir.stablehlo.arrays import PaddingPairs
 from zeropoint.ir.tensors import Array
-
-Pairs = Sequence[tuple[int, int]]
 
 
 def reshaped(f: FunctionBuilder, value: TosaValue, shape: Sequence[int]) -> TosaValue:
@@ -34,7 +33,7 @@ def sliced(f: FunctionBuilder, value: TosaValue, starts: Sequence[int], ends: Se
     return f.op("slice", [value, f.sizes(starts), f.sizes(sizes)], sizes, value.element)
 
 
-def padded(f: FunctionBuilder, value: TosaValue, pairs: Pairs, fill: Array) -> TosaValue:
+def padded(f: FunctionBuilder, value: TosaValue, pairs: PaddingPairs, fill: Array) -> TosaValue:
     """PAD by a number of the value's element type; negative amounts crop."""
     starts = [max(-low, 0) for low, _ in pairs]
     ends = [size - max(-high, 0) for size, (_, high) in zip(value.shape, pairs, strict=True)]

@@ -60,7 +60,7 @@ from zeropoint.materialize.storage import window_counts
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.multiplication import Multiplication
 
-Convert = Callable[[ExportKernel, TosaEmission], None]
+TosaConverter = Callable[[ExportKernel, TosaEmission], None]
 
 
 def quantized_type(kernel: ExportKernel, kind: Attribute) -> UniformQuantizedType:
@@ -70,7 +70,7 @@ def quantized_type(kernel: ExportKernel, kind: Attribute) -> UniformQuantizedTyp
     return kind
 
 
-def pool(name: str) -> Convert:
+def pool(name: str) -> TosaConverter:
     """MAX_POOL2D or AVG_POOL2D; the latter divides by the number of values in a window, excluding padding."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
@@ -160,7 +160,7 @@ def share_of(kernel: ExportKernel, emit: TosaEmission) -> float:
     return 1.0 / float(numbers[0]) if isinstance(division, DivideOp) else float(numbers[0])
 
 
-def add(name: str, sign: int) -> Convert:
+def add(name: str, sign: int) -> TosaConverter:
     """ADD or SUB in i32 between a RESCALE of each operand to the greater scale, and one of the result."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
@@ -311,7 +311,7 @@ def select(kernel: ExportKernel, emit: TosaEmission) -> None:
     emit.finish(kernel, emit.f.op("select", operands, kernel.output_shape, "i8"))
 
 
-def order(name: str) -> Convert:
+def order(name: str) -> TosaConverter:
     """MAXIMUM or MINIMUM of values of one scale, in i32: TOSA has neither in 8 bits."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
@@ -325,7 +325,7 @@ def order(name: str) -> Convert:
     return convert
 
 
-def extreme(name: str) -> Convert:
+def extreme(name: str) -> TosaConverter:
     """REDUCE_MAX, REDUCE_MIN of stored integers."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
@@ -341,7 +341,7 @@ def reverse(kernel: ExportKernel, emit: TosaEmission) -> None:
     emit.finish(kernel, reversed_along(emit.f, emit.source(kernel), axes))
 
 
-KERNELS: Mapping[str, Convert] = {
+KERNELS: Mapping[str, TosaConverter] = {
     "add": add("add", 1),
     "average_pool": pool("avg_pool2d"),
     "broadcast": broadcast,

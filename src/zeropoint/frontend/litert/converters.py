@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from zeropoint.frontend.litert import contractions, elementwise, movement, windows
-from zeropoint.frontend.litert.elementwise import Converter, clipped, reduction, same
+from zeropoint.frontend.litert.elementwise import CallConverter, clipped, reduction, same
 
-CONVERTERS: Mapping[str, Converter] = {
+CONVERTERS: Mapping[str, CallConverter] = {
     # contractions
     "BATCH_MATMUL": contractions.batch_matmul,
     "CONV_2D": contractions.conv_2d,

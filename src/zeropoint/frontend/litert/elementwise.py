@@ -17,11 +17,11 @@ from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.ir.stablehlo import MultiplyOp, RsqrtOp
 from zeropoint.ir.tensors import shape_of
 
-Converter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
+CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
 OPERANDS_DIFFER = 2
 
 
-def same(op: str, **attributes: int) -> Converter:
+def same(op: str, **attributes: int) -> CallConverter:
     """Converter to the ONNX operator on all operands, followed by the fused activation function."""
 
     def convert(call: Call) -> SSAValue:
@@ -30,12 +30,12 @@ def same(op: str, **attributes: int) -> Converter:
     return convert
 
 
-def clipped(low: float, high: float) -> Converter:
+def clipped(low: float, high: float) -> CallConverter:
     """Converter for a function that only clamps."""
     return lambda call: call.clipped(call.operand(0), low, high)
 
 
-def applied(op: Callable[[SSAValue], Operation]) -> Converter:
+def applied(op: Callable[[SSAValue], Operation]) -> CallConverter:
     """Converter to a unary StableHLO op."""
     return lambda call: call.build.insert(op(call.operand(0)))
 
@@ -102,7 +102,7 @@ def select(call: Call) -> SSAValue:
     return call.onnx("Where", condition, *values)
 
 
-def reduction(op: str) -> Converter:
+def reduction(op: str) -> CallConverter:
     """MEAN, SUM, REDUCE_MAX and the like over constant axes."""
 
     def convert(call: Call) -> SSAValue:
@@ -115,7 +115,7 @@ def reduction(op: str) -> Converter:
     return convert
 
 
-def arg_extreme(op: str) -> Converter:
+def arg_extreme(op: str) -> CallConverter:
     """ARG_MAX, ARG_MIN: positions in the integer type of the result."""
 
     def convert(call: Call) -> SSAValue:

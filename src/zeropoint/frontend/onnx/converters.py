@@ -41,13 +41,13 @@ from zeropoint.frontend.onnx.elementwise import binary, unary
 from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.ir import chlo, stablehlo
 
-Converter = Callable[[OnnxNode, Builder], SSAValue | tuple[SSAValue, ...]]
+NodeConverter = Callable[[OnnxNode, Builder], SSAValue | tuple[SSAValue, ...]]
 """Appends StableHLO for a node and returns its outputs; missing trailing outputs are not supported.
 
 Raises NodeError for unsupported forms.
 """
 
-CONVERTERS: Mapping[str, Converter] = {
+CONVERTERS: Mapping[str, NodeConverter] = {
     # contractions
     "Conv": convolution.convolution,
     "ConvTranspose": transposed.conv_transpose,

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
@@ -22,7 +22,7 @@ _NARROW = 60000.0
 """An upper bound of the greatest number of every 8-bit float type."""
 
 
-def unary(op: type[UnaryOp]) -> Convert:
+def unary(op: type[UnaryOp]) -> ValueConverter:
     """A converter to a unary op: `%0 = stablehlo.tanh %x`."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:
@@ -31,7 +31,7 @@ def unary(op: type[UnaryOp]) -> Convert:
     return convert
 
 
-def binary(op: type[BinaryOp]) -> Convert:
+def binary(op: type[BinaryOp]) -> ValueConverter:
     """A converter to a binary op, applied from left to right if there are more than two inputs (`Max`, `Min`, `Sum`).
 
     %0 = stablehlo.broadcast_in_dim %b, dims = [1]

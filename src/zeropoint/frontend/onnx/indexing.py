@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -114,7 +114,7 @@ def where(node: OnnxNode, build: Builder) -> SSAValue:
     return build.insert(SelectOp(condition, on_true, on_false))
 
 
-def comparison(direction: ComparisonDirection) -> Convert:
+def comparison(direction: ComparisonDirection) -> ValueConverter:
     """A converter to `compare`."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:

@@ -184,5 +184,5 @@ def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-Convert = Callable[[OnnxNode, Builder], SSAValue]
+ValueConverter = Callable[[OnnxNode, Builder], SSAValue]
 """Converts a node to the value of its one result."""

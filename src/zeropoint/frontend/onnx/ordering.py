@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
 from zeropoint.frontend.onnx.reductions import highest, lowest
 from zeropoint.ir.stablehlo import (
     AndOp,
@@ -49,7 +49,7 @@ def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, bu
     return build.reduce(build.apply(SelectOp, same, positions, build.splat(end, positions)), [axis], end, MinimumOp)
 
 
-def arg_extreme(greatest: bool) -> Convert:
+def arg_extreme(greatest: bool) -> ValueConverter:
     """A converter for `ArgMax` or `ArgMin`: see `_extreme_position`."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:

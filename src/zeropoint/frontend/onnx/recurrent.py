@@ -37,8 +37,8 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 STEPS = 1024
 """Maximum length of an unrolled sequence; longer ones become a `while`."""
-Function = Callable[[SSAValue, Builder], SSAValue]
-ACTIVATIONS: dict[str, Function] = {
+CellActivation = Callable[[SSAValue, Builder], SSAValue]
+ACTIVATIONS: dict[str, CellActivation] = {
     "relu": lambda x, build: build.apply(MaximumOp, x, build.splat(0.0, x)),
     "sigmoid": lambda x, build: build.apply(LogisticOp, x),
     "tanh": lambda x, build: build.apply(TanhOp, x),
@@ -54,7 +54,7 @@ class Cell:
     input_bias: SSAValue
     recurrent_bias: SSAValue
     peepholes: Sequence[SSAValue]
-    functions: Sequence[Function]
+    functions: Sequence[CellActivation]
     hidden: int
     clip: float
     linear_before_reset: bool
@@ -62,7 +62,7 @@ class Cell:
 
 
 State = tuple[SSAValue, ...]
-Step = Callable[[SSAValue, State, Cell, Builder], State]
+CellStep = Callable[[SSAValue, State, Cell, Builder], State]
 
 
 def _sum(build: Builder, *values: SSAValue) -> SSAValue:
@@ -144,19 +144,19 @@ def _lstm(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
 
 
 @dataclass(frozen=True)
-class Kind:
+class CellKind:
     """A recurrent operator: its step, its numbers of gates and states, its default activation functions."""
 
-    step: Step
+    step: CellStep
     gates: int
     states: int
     functions: tuple[str, ...]
 
 
 KINDS = {
-    "RNN": Kind(_rnn, 1, 1, ("Tanh",)),
-    "GRU": Kind(_gru, 3, 1, ("Sigmoid", "Tanh")),
-    "LSTM": Kind(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
+    "RNN": CellKind(_rnn, 1, 1, ("Tanh",)),
+    "GRU": CellKind(_gru, 3, 1, ("Sigmoid", "Tanh")),
+    "LSTM": CellKind(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
 }
 
 
@@ -196,7 +196,14 @@ def recurrent(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def _direction(
-    node: OnnxNode, kind: Kind, value: SSAValue, index: int, reverse: bool, hidden: int, by_batch: bool, build: Builder
+    node: OnnxNode,
+    kind: CellKind,
+    value: SSAValue,
+    index: int,
+    reverse: bool,
+    hidden: int,
+    by_batch: bool,
+    build: Builder,
 ) -> tuple[SSAValue, State]:
     """All steps of one direction: the outputs in order of time, and the last state."""
     steps, batch, size = shape_of(value)
@@ -253,7 +260,7 @@ def _initial(
     return build.reshape(part_of(node.operand(index), axis, range(way, way + 1), build), shape)
 
 
-def _cell(node: OnnxNode, kind: Kind, way: int, hidden: int, like: SSAValue, build: Builder) -> Cell:
+def _cell(node: OnnxNode, kind: CellKind, way: int, hidden: int, like: SSAValue, build: Builder) -> Cell:
     def of_way(index: int) -> SSAValue:
         value = node.operand(index)
         return build.reshape(part_of(value, 0, range(way, way + 1), build), shape_of(value)[1:])
@@ -279,7 +286,7 @@ def _cell(node: OnnxNode, kind: Kind, way: int, hidden: int, like: SSAValue, bui
     )
 
 
-def _functions(node: OnnxNode, kind: Kind, way: int) -> list[Function]:
+def _functions(node: OnnxNode, kind: CellKind, way: int) -> list[CellActivation]:
     names = node.texts("activations") or list(kind.functions) * 2
     chosen = names[way * len(kind.functions) : (way + 1) * len(kind.functions)]
     unknown = [name for name in chosen if name.lower() not in ACTIVATIONS]

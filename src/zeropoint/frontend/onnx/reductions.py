@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, f64, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axes_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axes_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -121,7 +121,7 @@ def either_boolean(
 
 def reduction(
     op: Callable[[SSAValue, SSAValue], Operation], initial: Callable[[SSAValue], float], input_since: int
-) -> Convert:
+) -> ValueConverter:
     """A converter to `reduce` with `op`, then `reshape` if the dimensions are kept with size 1."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:
@@ -143,7 +143,7 @@ reduce_prod = reduction(MultiplyOp, _one, 18)
 
 def transformed_sum(
     before: Callable[[SSAValue, Builder], SSAValue], after: Callable[[SSAValue, Builder], SSAValue]
-) -> Convert:
+) -> ValueConverter:
     """A converter to a sum of transformed elements, which is transformed. Without axes, elements are not summed."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:

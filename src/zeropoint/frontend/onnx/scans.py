@@ -11,12 +11,12 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
-from zeropoint.frontend.onnx.node import Convert, NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, PadOp, ReverseOp
 from zeropoint.ir.tensors import shape_of
 
 
-def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> Convert:
+def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> ValueConverter:
     """A converter to log2(n) steps; step k combines every element with the one 2^k positions before it.
 
         %0 = stablehlo.slice %x [0:7]           // all but the last 2^k

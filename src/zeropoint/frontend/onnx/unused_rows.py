@@ -19,13 +19,13 @@ VALUE_SIZED = frozenset({"NonMaxSuppression"})
 """Ops whose number of results depends on values."""
 Axes = Mapping[int, int]
 """The dimension of the unused rows, by the index of the input that has them."""
-Shapes = Mapping[int, tuple[int, ...]]
+KnownShapes = Mapping[int, tuple[int, ...]]
 """The shapes of a node's inputs, by index."""
-Rule = Callable[[OnnxNode, Axes, Shapes], int | None]
+UnusedRule = Callable[[OnnxNode, Axes, KnownShapes], int | None]
 """The dimension of the unused rows of the result; None if the op mixes rows."""
 
 
-def _elementwise(_: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _elementwise(_: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     rank = max(map(len, shapes.values()))
     aligned = {index: axis + rank - len(shapes[index]) for index, axis in axes.items()}
     (at, *others) = set(aligned.values())
@@ -36,7 +36,7 @@ def _elementwise(_: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     return None if others else at
 
 
-def _gather(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _gather(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     along = axis_of(node.integer("axis", 0), len(shapes[0]))
     if len(axes) > 1:
         return None
@@ -47,12 +47,12 @@ def _gather(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0] if axes[0] < along else axes[0] + len(shapes[1]) - 1
 
 
-def _gather_nd(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _gather_nd(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     alone = set(axes) == {1} and not node.integer("batch_dims", 0)
     return axes[1] if alone and axes[1] < len(shapes[1]) - 1 else None
 
 
-def _slice(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _slice(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     if set(axes) != {0} or node.opset < 10:
         return None
     starts, ends = node.integers_at(1, "starts") or (), node.integers_at(2, "ends") or ()
@@ -65,7 +65,7 @@ def _slice(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0]
 
 
-def _squeeze(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _squeeze(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     named = node.axes(13)
     dropped = axes_of(named, len(shapes[0])) if named else ()
     if not dropped or axes[0] in dropped:
@@ -73,18 +73,18 @@ def _squeeze(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     return axes[0] - sum(axis < axes[0] for axis in dropped)
 
 
-def _unsqueeze(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _unsqueeze(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     named = node.axes(13) or ()
     rank = len(shapes[0]) + len(named)
     return [axis for axis in range(rank) if axis not in axes_of(named, rank)][axes[0]]
 
 
-def _transpose(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _transpose(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     permutation = node.integers("perm") or tuple(range(len(shapes[0])))[::-1]
     return permutation.index(axes[0]) if axes[0] in permutation else None
 
 
-def _apart(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
+def _apart(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
     """`Concat` and `Split` along another dimension."""
     index = next(iter(axes))
     along = axis_of(node.integer("axis", 0), len(shapes[index]))
@@ -92,7 +92,7 @@ def _apart(node: OnnxNode, axes: Axes, shapes: Shapes) -> int | None:
     return axes[index] if whole and set(axes.values()) == {axes[index]} and axes[index] != along else None
 
 
-_RULES: Mapping[str, Rule] = {
+_RULES: Mapping[str, UnusedRule] = {
     **dict.fromkeys(("Add", "Cast", "Div", "Identity", "Mod", "Mul", "Neg", "Sub"), _elementwise),
     **dict.fromkeys(("Concat", "Split"), _apart),
     "Gather": _gather,

@@ -20,16 +20,15 @@ from zeropoint.ir.quant.quantile import QuantileType
 from zeropoint.ir.quant.storage import Storage
 from zeropoint.ir.quant.types import UniformQuantizedType
 from zeropoint.numerics import affine
+from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.profile import profile as named_profile
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class SizeError(Error, ValueError):
     """An array's shape does not fit its quantized type; with dynamic dimensions, this is found at run time."""
 
 
-def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) -> tuple[Array, Array]:
+def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) -> tuple[AnyArray, AnyArray]:
     """The scales (f64) and zero points (i64) of a tensor's elements, as arrays that broadcast to `shape`.
 
     Element [i0, i1, ...] of a sub-channel type has the parameters [i0 / block0, i1 / block1, ...]. Raises SizeError,
@@ -67,7 +66,7 @@ def quantize(
     profile: str = "float32-rne",
     *,
     expressed: npt.DTypeLike | None = None,
-) -> Array:
+) -> AnyArray:
     """Quantize real values to storage integers, by a quantized type and under a numerics profile.
 
     `x` has any shape and real dtype; it is rounded to the expressed type (or to `expressed`) first. The result has the
@@ -108,7 +107,7 @@ def quantize(
     return np.clip(values, storage.minimum, storage.maximum).astype(storage.dtype)
 
 
-def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
+def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> AnyArray:
     """The storage integers of a constant. They are computed at compile time in f64, with ties to even.
 
     Shapes, dtypes and errors are those of `quantize`.
@@ -116,7 +115,9 @@ def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> Array
     return quantize(array, quantized, expressed=np.float64)
 
 
-def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None) -> Array:
+def dequantize(
+    q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None
+) -> AnyArray:
     """Dequantize stored integers to real values, by a quantized type.
 
     `q` has any shape and holds numbers of the storage type, in any dtype that can represent them. The result has the
@@ -136,7 +137,7 @@ def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: 
     return affine.dequantize(stored, scales, points, expressed)
 
 
-def _table(storage: Storage) -> Array:
+def _table(storage: Storage) -> AnyArray:
     """The values of a quantile type's stored numbers, in order from the least stored number."""
     quantile = storage.spelling
     assert isinstance(quantile, QuantileType)
@@ -145,7 +146,7 @@ def _table(storage: Storage) -> Array:
     return np.array(quantile.data.values)
 
 
-def _nearest_quantile(values: Array, storage: Storage) -> Array:
+def _nearest_quantile(values: AnyArray, storage: Storage) -> AnyArray:
     """The stored numbers within the storage bounds whose values are nearest to `values`."""
     least = storage.range[0]
     table = _table(storage)[storage.minimum - least : storage.maximum - least + 1]
@@ -155,7 +156,7 @@ def _nearest_quantile(values: Array, storage: Storage) -> Array:
     return (np.minimum(first[below], first[above]) + storage.minimum).astype(storage.dtype)
 
 
-def _quantile_values(stored: Array, storage: Storage) -> Array:
+def _quantile_values(stored: AnyArray, storage: Storage) -> AnyArray:
     table, indices = _table(storage), stored.astype(np.int64) - storage.range[0]
     if indices.size and not (indices.min() >= 0 and indices.max() < len(table)):
         raise ValueError(

@@ -23,10 +23,9 @@ from xdsl.printer import Printer
 from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant import checks, syntax
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
+from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import StorageType, half_range
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class QuantizedType(TypeAttribute):
@@ -82,8 +81,8 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
     def sub_channel(
         storage: Storage,
         blocks: Sequence[tuple[int, int]],
-        scales: Array,
-        zero_points: Array | None = None,
+        scales: AnyArray,
+        zero_points: AnyArray | None = None,
         *,
         expressed_type: AnyFloat = f32,
     ) -> UniformQuantizedType:

@@ -12,6 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 I64Array = DenseArrayBase[IntegerType]
 I64_ARRAY = DenseArrayBase.constr(i64)
 """The constraint of a property that is an `array<i64: ...>`."""
+PaddingPairs = Sequence[tuple[int, int]]
+"""(low, high) of every dimension."""
 
 
 def padding_attribute(padding: Sequence[tuple[int, int]]) -> DenseIntOrFPElementsAttr:

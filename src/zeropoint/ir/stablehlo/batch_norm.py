@@ -153,3 +153,4 @@ class BatchNormGradOp(_BatchNormOp):
 
 
 OPS = (BatchNormInferenceOp, BatchNormTrainingOp, BatchNormGradOp)
+BatchNormOp = BatchNormInferenceOp | BatchNormTrainingOp | BatchNormGradOp

@@ -33,17 +33,17 @@ from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
 from zeropoint.ir.stablehlo.signatures import ANY, VARIADIC, OpSignature, SignatureOp, same_element_type
 from zeropoint.ir.tensors import element_of, shape_of
 
-Groups = DenseIntOrFPElementsAttr[Any]
+ReplicaGroups = DenseIntOrFPElementsAttr[Any]
 
 
-def _numbers(attribute: Groups) -> list[int]:
+def _numbers(attribute: ReplicaGroups) -> list[int]:
     entries = np.frombuffer(attribute.data.data, np.int64)
     size = int(np.prod(attribute.get_shape()))
     return [int(entry) for entry in (np.broadcast_to(entries, size) if len(entries) == 1 else entries)]
 
 
 def _check_groups(op: IRDLOperation, *, same_size: bool, is_global: bool = False, size: int | None = None) -> None:
-    groups = cast("Groups", op.properties["replica_groups"])
+    groups = cast("ReplicaGroups", op.properties["replica_groups"])
     if groups.get_element_type() != i64:
         raise VerifyException(
             "attribute 'replica_groups' failed to satisfy constraint: 64-bit signless integer elements attribute or "
@@ -204,7 +204,7 @@ def check_all_to_all(op: IRDLOperation, split: int, concat: int, count: int) -> 
     check_inferred(inferred, op.result_types)
 
 
-def check_permute(op: IRDLOperation, pairs: Groups) -> None:
+def check_permute(op: IRDLOperation, pairs: ReplicaGroups) -> None:
     """Check collective_permute: C1 to C5.
 
     Raises VerifyException.
@@ -224,7 +224,7 @@ def check_permute(op: IRDLOperation, pairs: Groups) -> None:
     check_inferred([(shape_of(found), element_of(found)) for found in op.operand_types], op.result_types)
 
 
-def check_broadcast(op: IRDLOperation, groups: Groups, has_root: bool) -> None:
+def check_broadcast(op: IRDLOperation, groups: ReplicaGroups, has_root: bool) -> None:
     """Check collective_broadcast: C1 to C3; with a root, an i32 for every other operand.
 
     Raises VerifyException.

@@ -23,7 +23,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import irdl_op_definition, opt_prop_def
 from xdsl.parser import Parser
 
-Combine = Callable[[SSAValue, SSAValue], Operation]
+CombineOp = Callable[[SSAValue, SSAValue], Operation]
 """An op of two scalars."""
 
 
@@ -42,7 +42,7 @@ def _products(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region
     return Region(block)
 
 
-def _windows(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], of: tuple[Combine, Combine]) -> Region:
+def _windows(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], of: tuple[CombineOp, CombineOp]) -> Region:
     """A body that combines the total with the first operand, extended to its type. The second is only the window."""
     kinds = NamedOperation.body_arg_types((*inputs, *outputs))
     block = Block(arg_types=kinds)

@@ -28,7 +28,7 @@ from zeropoint.report.expressed import decided_type, expressed_type
 Occurrence = tuple[str, int]
 """The name of an op of the original model, and the number of values of that name before it."""
 _NOT_COMPUTING = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp)
-Kind = Literal["input", "kernel", "float", "rescale", "other", "output"]
+NodeKind = Literal["input", "kernel", "float", "rescale", "other", "output"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ReportNode:
     """
 
     id: str
-    kind: Kind
+    kind: NodeKind
     name: str
     kernel: str
     covers: tuple[str, ...]
@@ -260,7 +260,7 @@ def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Report
     )
 
 
-def _role(ops: list[Operation]) -> tuple[Kind, str, tuple[str, ...]]:
+def _role(ops: list[Operation]) -> tuple[NodeKind, str, tuple[str, ...]]:
     """The kind of a node, its kernel, and the names that it covers."""
     last = ops[-1]
     if RESCALE in last.attributes:
