@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
 from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, softmax
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.program import Program
 
@@ -141,6 +145,65 @@ def test_upper_halves_of_products_are_the_interpreters(size: int) -> None:
     y = rng.integers(-(2**15), 2**15, (5, size)).astype(np.int16)
     for isa in HERE:
         assert_native_is_exact(program, [{"arg0": x, "arg1": y}], isa, threads=(1, 2))
+
+
+def _squared(size: int, *, kept: bool) -> Program:
+    """Sums of i16 and of their squares, and (x - sum) k - sum; `kept` reads a part of the squares again."""
+    whole, number, wide, narrow = (dense(5, size, of="i32"), dense(5, of="i32"), dense(5, of="i64"),
+                                   dense(5, size, of="i16"))  # fmt: skip
+    across = f"across dimensions = [1] : ({whole}, tensor<i32>) -> {number}"
+    return main(
+        f"%x: {narrow}", narrow,
+        "%start = stablehlo.constant dense<0> : tensor<i32>",
+        f"%w = stablehlo.convert %x : ({narrow}) -> {whole}",
+        f"%s = stablehlo.reduce(%w init: %start) applies stablehlo.add {across}",
+        f"%q = stablehlo.multiply %w, %w : {whole}",
+        f"%c15 = stablehlo.constant dense<15> : {whole}",
+        f"%c = stablehlo.constant dense<32767> : {whole}",
+        f"%k = stablehlo.constant dense<32768> : {wide}",
+        f"%hi = stablehlo.shift_right_arithmetic %q, %c15 : {whole}",
+        f"%lo = stablehlo.and %q, %c : {whole}",
+        f"%h = stablehlo.reduce(%hi init: %start) applies stablehlo.add {across}",
+        f"%l = stablehlo.reduce(%lo init: %start) applies stablehlo.add {across}",
+        *(f"%{v}64 = stablehlo.convert %{v} : ({number}) -> {wide}" for v in "hl"),
+        f"%hk = stablehlo.multiply %h64, %k : {wide}",
+        f"%t = stablehlo.add %hk, %l64 : {wide}",
+        f"%seven = stablehlo.constant dense<7> : {wide}",
+        f"%u = stablehlo.shift_right_arithmetic %t, %seven : {wide}",
+        f"%v = stablehlo.convert %u : ({wide}) -> {number}",
+        f"%vv = stablehlo.add %v, %{'l' if kept else 'v'} : {number}",
+        *(f"%{v}b = stablehlo.broadcast_in_dim %{v}, dims = [0] : ({number}) -> {whole}" for v in ("s", "vv")),
+        f"%d = stablehlo.subtract %w, %sb : {whole}",
+        f"%e = stablehlo.multiply %d, %vvb : {whole}",
+        f"%f = stablehlo.subtract %e, %sb : {whole}",
+        "%low = stablehlo.constant dense<-30000> : tensor<i32>",
+        "%high = stablehlo.constant dense<29999> : tensor<i32>",
+        f"%g = stablehlo.clamp %low, %f, %high : (tensor<i32>, {whole}, tensor<i32>) -> {whole}",
+        f"%y = stablehlo.convert %g : ({whole}) -> {narrow}",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("size", [17, 63, 64, 65, 127, 384, 389, 1100])
+def test_sums_of_squares_are_the_interpreters(size: int, *, kept: bool) -> None:
+    """Two squares of -2^15 are 2^31, which an i32 does not hold."""
+    program = _squared(size, kept=kept)
+    assert kernels(program) == ["Rows"]
+    rng = np.random.default_rng(size)
+    x = rng.integers(-(2**15), 2**15, (5, size)).astype(np.int16)
+    x[1], x[2], x[3, ::2], x[3, 1::2] = -(2**15), 2**15 - 1, -(2**15), 2**15 - 1
+    x[4] //= 2000
+    for isa in HERE:
+        assert_native_is_exact(program, [{"arg0": x}], isa, threads=(1, 2))
+        pairs = "pmadd" in "".join(kernels_of(steps_of(program, isa)).texts.values())
+        assert pairs == (isa.multiply_add is not None)
+
+
+def test_a_row_whose_sums_of_pairs_might_exceed_32_bits_has_sums_of_elements() -> None:
+    for size, pairs in ((65535, 2), (65536, 1)):
+        texts = kernels_of(steps_of(_squared(size, kept=False), INSTRUCTION_SETS["avx512-vnni"])).texts
+        found = re.findall(r"lshr <[0-9]+ x i32> %v[0-9]+, splat \(i32 15\)", "".join(texts.values()))
+        assert bool(found) == (pairs == 2)
 
 
 def test_not_a_number_stays_in_its_row() -> None:

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zeropoint.codegen.kernels.elements import Gather, Interpolate, LookUp, Number, Read, Scalar, Scalars, Total, apply
+from zeropoint.codegen.kernels.elements import (
+    Gather,
+    Interpolate,
+    LookUp,
+    Number,
+    PairSum,
+    Read,
+    Scalar,
+    Scalars,
+    Total,
+    apply,
+)
 from zeropoint.codegen.kernels.half_precision import stored, widened
 from zeropoint.codegen.kernels.interpolation import interpolated
+from zeropoint.codegen.kernels.pair_sums import pair_sum
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
@@ -216,6 +228,8 @@ class Elements:
 
     def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
         """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
+        if isinstance(i.what, PairSum):
+            return pair_sum(self.f, self.isa, i.what, values[0])
         isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
         if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
             return apply(self.f, i, operands, values)

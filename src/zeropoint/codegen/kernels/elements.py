@@ -68,6 +68,13 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class PairSum:
+    """Sums of pairs of adjacent i16, or parts of the sums of their squares: "sum", "high" or "low" (`pair_sums.py`)."""
+
+    part: str
+
+
+@dataclass(frozen=True)
 class Compare:
     """A comparison: `eq`, `ne`, `ge`, `gt`, `le` or `lt`. `total` selects the total order of floats."""
 
@@ -131,7 +138,7 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | Compare | Narrow | LookUp | Interpolate | Gather
+    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | Compare | Narrow | LookUp | Interpolate | Gather
     | Requantize | Quantize | Dequantize | CommonScaleSum | Division
 )  # fmt: skip
 

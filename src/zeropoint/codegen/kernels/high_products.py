@@ -20,7 +20,7 @@ def has_form(isa: InstructionSet) -> bool:
 
 def with_high_products(body: Scalars) -> Scalars:
     """A body whose upper halves of products are `multiply_high`; scalars that nothing reads any more are left out."""
-    return _needed(tuple(_high_product(i, body) or i for i in body))
+    return needed(tuple(_high_product(i, body) or i for i in body))
 
 
 def _high_product(i: Scalar, body: Scalars) -> Scalar | None:
@@ -45,7 +45,7 @@ def _is_signed_word(i: Scalar) -> bool:
     return i.type == "i32" and i.signed
 
 
-def _needed(body: Scalars) -> Scalars:
+def needed(body: Scalars) -> Scalars:
     """The scalars that the last one needs."""
     wanted = {len(body) - 1}
     for n in reversed(range(len(body))):

@@ -18,8 +18,18 @@ from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
-from zeropoint.codegen.kernels.elements import Gather, Number, Read, Reduce, Requantize, Scalar, Scalars, width_inside
-from zeropoint.codegen.kernels.high_products import has_form, with_high_products
+from zeropoint.codegen.kernels.elements import (
+    Gather,
+    Number,
+    PairSum,
+    Read,
+    Reduce,
+    Requantize,
+    Scalar,
+    Scalars,
+    width_inside,
+)
+from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
@@ -86,8 +96,8 @@ class Rows:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
         f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
-        rows = replace(self, body=with_high_products(self.body)) if has_form(isa) else self
-        _Emitter(rows, isa, f).kernel()
+        body = in_fewer_steps(self.body, self.sweeps.wide, self.sizes[-1], isa)
+        _Emitter(replace(self, body=body), isa, f).kernel()
 
 
 def _is_ordered(i: Scalar) -> bool:
@@ -301,7 +311,8 @@ class _Emitter:
 
     def _totals(self, reduction: Scalar) -> int:
         """The number of partial totals of a reduction before these are combined."""
-        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
+        pairs = isinstance(self.rows.body[reduction.arguments[0]].what, PairSum)
+        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else max(1, self.lanes >> pairs)
 
     def _added(self, reduction: Scalar, total: Value, values: Value, at: int) -> Value:
         """Add elements to the partial totals. Element `at` goes to total `at` modulo their number."""

@@ -1,0 +1,125 @@
+"""Sums of i16 and of their squares along a row by products of adjacent pairs (VPMADDWD), as in layer normalization.
+
+    sum (x^2 >> 15) 2^15 + sum (x^2 & (2^15 - 1))    =    sum (p >> 15) 2^15 + sum (p & (2^15 - 1)),    p = x0^2 + x1^2
+
+Both are the sum of the squares. p is at most 2^31, so it fits 32 bits without a sign, and a row of fewer than 2^16
+elements has sums below 2^31 on the right as on the left. Nothing but this combination of the two sums may be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zeropoint.codegen.kernels.elements import Number, PairSum, Reduce, Scalar, Scalars
+from zeropoint.codegen.kernels.high_products import needed
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
+
+LOW_BITS = 15
+"""The bits of a sum of squares that are added apart."""
+LONGEST_ROW = (1 << 16) - 1
+"""The most elements of a row whose sums stay below 2^31."""
+
+
+def has_form(isa: InstructionSet) -> bool:
+    """Whether an instruction multiplies i16 and adds pairs."""
+    return isa.multiply_add is not None
+
+
+def with_pair_sums(body: Scalars, length: int) -> Scalars:
+    """The body of a row of `length` elements with sums of pairs in place of sums of elements."""
+    found: dict[int, tuple[PairSum, int]] = {}
+    for n, i in enumerate(body):
+        x = _widened(body, i.arguments[0]) if _adds(i) else None
+        if x is not None:
+            found[n] = PairSum("sum"), x
+        if length <= LONGEST_ROW:
+            found.update(_squares(body, i))
+    made: list[Scalar] = []
+    places: list[int] = []
+    for n, i in enumerate(body):
+        arguments = tuple(places[k] for k in i.arguments)
+        if n in found:
+            what, x = found[n]
+            made.append(Scalar(what, "i32", (places[x],)))
+            arguments = (len(made) - 1,)
+        places.append(len(made))
+        made.append(replace(i, arguments=arguments))
+    return needed(tuple(made))
+
+
+def _adds(i: Scalar) -> bool:
+    return isinstance(i.what, Reduce) and i.what.op == "add" and i.type == "i32"
+
+
+def _widened(body: Scalars, n: int) -> int | None:
+    """The i16 of which scalar n is the i32; None for anything else."""
+    i = body[n]
+    if i.name != "convert" or i.type != "i32":
+        return None
+    x = body[i.arguments[0]]
+    return i.arguments[0] if x.type == "i16" and x.signed else None
+
+
+def _squares(body: Scalars, i: Scalar) -> dict[int, tuple[PairSum, int]]:
+    """The two reductions whose combination is a sum of squares, with what they add instead; empty for anything else."""
+    if i.name != "add" or i.type != "i64":
+        return {}
+    for first, second in (i.arguments, i.arguments[::-1]):
+        scaled = body[first]
+        if scaled.name != "multiply" or body[scaled.arguments[1]].what != Number(1 << LOW_BITS):
+            continue
+        sums = [_sum_of(body, n) for n in (scaled.arguments[0], second)]
+        terms = [None if n is None else _part_of_square(body, body[n].arguments[0]) for n in sums]
+        (high, x), (low, other) = (("", None) if term is None else term for term in terms)
+        if (high, low) == ("high", "low") and x is not None and x == other:
+            return {n: (PairSum(part), x) for n, part in zip(sums, ("high", "low"), strict=True) if n is not None}
+    return {}
+
+
+def _sum_of(body: Scalars, n: int) -> int | None:
+    """The reduction from 0 of which scalar n is the i64, if nothing else reads either; None for anything else."""
+    i = body[n]
+    if i.name != "convert" or i.type != "i64":
+        return None
+    total = i.arguments[0]
+    reads = sum(k.arguments.count(total) for k in body), sum(k.arguments.count(n) for k in body)
+    what = body[total].what
+    return total if _adds(body[total]) and isinstance(what, Reduce) and what.start == 0 and reads == (1, 1) else None
+
+
+def _part_of_square(body: Scalars, n: int) -> tuple[str, int] | None:
+    """Which part of the square of which i16 a scalar is; None for anything else."""
+    i = body[n]
+    parts = {"shift_right_arithmetic": ("high", LOW_BITS), "and": ("low", (1 << LOW_BITS) - 1)}
+    if i.name not in parts or body[i.arguments[1]].what != Number(parts[i.name][1]):
+        return None
+    product = body[i.arguments[0]]
+    if product.name != "multiply" or product.arguments[0] != product.arguments[1]:
+        return None
+    x = _widened(body, product.arguments[0])
+    return None if x is None else (parts[i.name][0], x)
+
+
+def pair_sum(f: Function, isa: InstructionSet, by: PairSum, x: Value) -> Value:
+    """Half as many i32 as there are i16; one for a vector of one."""
+    ones = constant(x.type, 1)
+    pairs = _pairs(f, isa, x, ones if by.part == "sum" else x)
+    if by.part == "sum":
+        return pairs
+    return f.binary("lshr", pairs, LOW_BITS) if by.part == "high" else f.binary("and", pairs, (1 << LOW_BITS) - 1)
+
+
+def _pairs(f: Function, isa: InstructionSet, left: Value, right: Value) -> Value:
+    """The products of two vectors of i16, added in pairs."""
+    count, most = lanes(left.type), 2 * isa.width
+    if count == 1:
+        return f.binary("mul", *(f.cast("sext", value, vector(1, "i32")) for value in (left, right)))
+    if count > most:
+        halves = (range(count // 2), range(count // 2, count))
+        return f.concatenated(
+            [_pairs(f, isa, *(f.shuffle(value, None, half) for value in (left, right))) for half in halves]
+        )
+    narrow = isa.of_bytes(2 * count)
+    return (isa if narrow is None else narrow).pairs(f, constant(vector(count // 2, "i32"), 0), left, right)
