@@ -20,7 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
-from zeropoint.targets import KernelRow, target
+from zeropoint.targets import KernelRow, Role, target
 
 IMAGE = (2, 3, 12, 11)
 CASES: dict[str, tuple[Case, ...]] = {
@@ -60,6 +60,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),
     "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
     "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
+    "select": (Case("Where", (IMAGE, IMAGE), condition=True),),
     "reshape": (Case("Reshape", (IMAGE,), others=([6, -1],)),),
     "transpose": (Case("Transpose", (IMAGE,), attributes={"perm": [0, 2, 3, 1]}),),
     "slice": (Case("Slice", (IMAGE,), others=([1, 2], [9, 10], [2, 3])),),
@@ -160,8 +161,8 @@ def parameters(scales: Any, zero_points: Any) -> tuple[tuple[float, ...], tuple[
 
 def check_weights(program: Program, row: KernelRow) -> None:
     """Assert that the weights have the row's width."""
-    for op in program.entry.ops:
-        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == row.kernel and len(row.inputs) > 2:
+    for op in program.entry.ops if row.input_rule(1).role is Role.WEIGHT else ():
+        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == row.kernel:
             kind = op.input_specs.data[1]
             assert isinstance(kind, UniformQuantizedType)
             assert kind.storage.type == row.inputs[1].storage.type

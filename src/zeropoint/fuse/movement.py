@@ -16,6 +16,7 @@ from zeropoint.ir.stablehlo import (
     SliceOp,
     TransposeOp,
 )
+from zeropoint.targets import KernelRow, Role, SameScale
 
 KERNELS: dict[type[Operation], str] = {
     BroadcastInDimOp: "broadcast",
@@ -56,17 +57,22 @@ def match_gather(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def match_select(op: Operation, graph: FloatGraph) -> RegionMatch | None:
-    """`select` of two activations, if the target has the kernel.
+    """`select` of two activations, if the target has the kernel; of a constant, if it takes one at the other scale.
 
-    A constant is left to `bound-masks` and to floats: stored with the other value's scale, a mask of -1e9 would be the
-    least value of that range.
+    Otherwise, a constant is left to `bound-masks` and to floats.
     """
-    if not isinstance(op, SelectOp) or "select" not in graph.kernels or not graph.is_float(op.result):
+    rows = graph.kernels.get("select", ())
+    if not isinstance(op, SelectOp) or not rows or not graph.is_float(op.result) or op.on_true is op.on_false:
         return None
     values = (op.on_true, op.on_false)
-    if op.on_true is op.on_false or any(_is_constant(value, graph) for value in values):
+    constants = [_is_constant(value, graph) for value in values]
+    if all(constants) or (any(constants) and not any(_takes_constants(row) for row in rows)):
         return None
     return RegionMatch("select", (op,), (op.pred, *values))
+
+
+def _takes_constants(row: KernelRow) -> bool:
+    return row.input_rule(1).role is Role.CONSTANT and isinstance(row.relation, SameScale)
 
 
 def _is_constant(value: SSAValue, graph: FloatGraph) -> bool:

@@ -59,7 +59,7 @@ from zeropoint.targets import (
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS, POSITIONS
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
-SUMS = ("add", "subtract")
+SUMS: Mapping[str, str] = {"add": "sum", "subtract": "sum", "select": "selection"}
 """Kernels that are as cheap in float when their neighbours are float."""
 COMPARISONS = ("compare", *POSITIONS)
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
@@ -146,7 +146,7 @@ class KernelChoice:
         return known is not None and known.pinned is not None
 
     def _without_sums_of_floats(self, kernels: list[ChosenKernel]) -> list[ChosenKernel]:
-        """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.
+        """Keep a sum or a selection float if only float ops read it: quantizing it would only add rounding error.
 
         Visits kernels in reverse, because a sum's readers must be decided first.
         """
@@ -164,7 +164,9 @@ class KernelChoice:
                 and not any(reader in chosen or isinstance(reader, ReturnOp) for reader in readers)
             ):
                 chosen.remove(kernel.region)
-                kernel.region.attributes[FLOAT_REASON] = StringAttr("a sum that only floats read")
+                kernel.region.attributes[FLOAT_REASON] = StringAttr(
+                    f"a {SUMS[kernel.row.kernel]} that only floats read"
+                )
         return [kernel for kernel in kernels if kernel.region in chosen]
 
     def _kernel(self, region: QuantizeRegionOp, position: int) -> ChosenKernel | str:
