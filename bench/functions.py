@@ -2,7 +2,8 @@
 
     python bench/functions.py [--rounds N]
 
-Functions of one value are of `fxpmath` (tables), 8 and 16 bits; softmax and layer norm are what `cpu-integer` makes.
+Functions of one value are of `fxpmath` (tables), 8 and 16 bits. GELU, a quotient, softmax and layer norm are what
+`cpu-integer` makes.
 """
 
 import argparse
@@ -60,6 +61,20 @@ LAYER_NORM = (
     + _op("rs", "rsqrt", "%ve") + _op("r", "multiply", "%d", "%rs")
 )  # fmt: skip
 
+GELU = (
+    _splat("h", 0.7071067811865476) + _op("a", "multiply", "%x", "%h")
+    + f"%e = chlo.erf %a : {WHOLE} -> {WHOLE}\n" + _splat("one", 1) + _op("b", "add", "%e", "%one")
+    + _splat("half", 0.5) + _op("c", "multiply", "%x", "%half") + _op("r", "multiply", "%c", "%b")
+)  # fmt: skip
+RECIPROCAL = (
+    _op("q", "multiply", "%x", "%x")
+    + _splat("one", 1)
+    + _op("p", "add", "%q", "%one")
+    + _op("r", "divide", "%one", "%p")
+)
+"""1 / (x^2 + 1), a function without a pole."""
+MADE = {"GELU": GELU, "1 / (x^2 + 1)": RECIPROCAL, "softmax": SOFTMAX, "layer norm": LAYER_NORM}
+
 
 def _floats(body: str) -> str:
     return f"func.func @main(%x: {WHOLE}) -> {WHOLE} {{\n{body}\nreturn %r : {WHOLE}\n}}"
@@ -79,7 +94,7 @@ def _pairs(x: np.ndarray) -> Iterator[tuple[str, NativeProgram, NativeProgram]]:
         floats = NativeProgram(zeropoint.load(_floats(body)).program)
         for bits in (8, 16):
             yield f"{name.lower()}, {bits} bits", floats, _lowered(name, bits)
-    for name, body in (("softmax", SOFTMAX), ("layer norm", LAYER_NORM)):
+    for name, body in MADE.items():
         made = NativeProgram(zeropoint.quantize(_floats(body), {"x": [x]}, target="cpu-integer", io="integer").program)
         types = " to ".join(str(element_dtype(port.type.element_type)) for port in (made.inputs[0], made.outputs[0]))
         yield f"{name}, {types}", NativeProgram(zeropoint.load(_floats(body)).program), made

@@ -548,6 +548,20 @@ PROGRAMS = {
         "  %y = stablehlo.xor %4#0, %4#1 : tensor<4x6xi32>",
         "tensor<4x6xi32>",
     ),
+    "bits in parts, and floats of fewer bits": _program(
+        "%x: tensor<4x6xi32>, %w: tensor<4x6xi32>",
+        "  %z = stablehlo.convert %w : (tensor<4x6xi32>) -> tensor<4x6xf32>\n"
+        "  %0 = stablehlo.bitcast_convert %x : (tensor<4x6xi32>) -> tensor<4x6x2xi16>\n"
+        "  %1 = stablehlo.reverse %0, dims = [2] : tensor<4x6x2xi16>\n"
+        "  %2 = stablehlo.bitcast_convert %1 : (tensor<4x6x2xi16>) -> tensor<4x6xi32>\n"
+        "  %3 = stablehlo.reduce_precision %z, format = e4m3 : tensor<4x6xf32>\n"
+        "  %4 = stablehlo.bitcast_convert %3 : (tensor<4x6xf32>) -> tensor<4x6xi32>\n"
+        "  %5 = stablehlo.get_dimension_size %z, dim = 1 : (tensor<4x6xf32>) -> tensor<i32>\n"
+        "  %6 = stablehlo.broadcast_in_dim %5, dims = [] : (tensor<i32>) -> tensor<4x6xi32>\n"
+        "  %7 = stablehlo.add %4, %6 : tensor<4x6xi32>\n"
+        "  %y = stablehlo.xor %2, %7 : tensor<4x6xi32>",
+        "tensor<4x6xi32>",
+    ),
 }  # fmt: skip
 """By what they show."""
 

@@ -169,10 +169,10 @@ REFUSED = {
       %y = stablehlo.add %x, %x : tensor<4xcomplex<f32>>
       return %y : tensor<4xcomplex<f32>>
     }""",
-    "stablehlo.reduce_precision: found an op that has no form in arith": """
-    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %y = stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>
-      return %y : tensor<4xf32>
+    "stablehlo.cholesky: found an op that has no form in arith": """
+    func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %y = stablehlo.cholesky %x, lower = true : tensor<4x4xf32>
+      return %y : tensor<4x4xf32>
     }""",
     r"found stablehlo.reverse in its body, expected elementwise ops": """
     func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {

@@ -1,5 +1,6 @@
 """Rare StableHLO ops in terms of frequent ones, with the same bits, for native code and for standard forms."""
 
+from zeropoint.expand.bits import dimension_size, reduced, resized
 from zeropoint.expand.emission import ExpansionError
 from zeropoint.expand.expand import Expansion, expand
 from zeropoint.expand.one_row import with_one_row
@@ -9,8 +10,11 @@ from zeropoint.expand.window_groups import grouped_features
 __all__ = [
     "Expansion",
     "ExpansionError",
+    "dimension_size",
     "expand",
     "grouped_features",
     "in_one_type",
+    "reduced",
+    "resized",
     "with_one_row",
 ]

@@ -35,7 +35,15 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.expand import Expansion, expand, grouped_features, in_one_type
+from zeropoint.expand import (
+    Expansion,
+    dimension_size,
+    expand,
+    grouped_features,
+    in_one_type,
+    reduced,
+    resized,
+)
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -111,8 +119,11 @@ _ON_STORAGE = (
 KEPT = frozenset((*LOWERINGS, *ELEMENTWISE))
 """Ops that `expand` keeps, because they have a standard form."""
 _EXPANDED: Mapping[type[Operation], Expansion] = {
+    hlo.BitcastConvertOp: resized,
     hlo.ConvolutionOp: grouped_features,
+    hlo.GetDimensionSizeOp: dimension_size,
     hlo.ReduceOp: in_one_type,
+    hlo.ReducePrecisionOp: reduced,
     hlo.ReduceWindowOp: in_one_type,
 }
 """What is expanded for standard forms, but not for native code."""
