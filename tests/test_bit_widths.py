@@ -187,7 +187,9 @@ def test_the_command_line_refuses_it_in_one_line(tmp_path) -> None:
     arguments = ["quantize", str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz"), "--least-sqnr", "300"]
     result = CliRunner().invoke(main, [*arguments, "--effort", "none", "-o", str(tmp_path / "q.mlir")])
     assert result.exit_code == 2
-    assert "expected 300 dB; ask for less" in result.output
+    assert (
+        "expected 300 dB; name a target with 16-bit kernels, such as litert (--target), ask for less" in result.output
+    )
     assert set(tmp_path.iterdir()) == before
 
 

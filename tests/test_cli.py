@@ -830,10 +830,11 @@ def test_verbose_lists_every_pass_with_its_time_and_only_then() -> None:
 
 
 def test_verbose_lists_the_measurements_of_a_report_with_their_times() -> None:
-    result = invoke("report quantized.mlir --reference model.onnx --data data.npz -o measured.json -v")
+    result = invoke("report quantized.mlir --name Two --reference model.onnx --data data.npz -o measured.json -v")
     assert result.exit_code == 0
     steps = re.findall(r"^zeropoint: (measure [a-z ]+): \d+\.\d\d s$", result.stderr, re.MULTILINE)
     assert steps == ["measure outputs and kernels", "measure times", "measure recipe rules"]
+    assert json.loads(Path("measured.json").read_text())["header"]["model"] == "Two"
 
 
 def test_what_a_parser_did_not_foresee_makes_the_file_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -937,8 +938,8 @@ TAKES = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
         ("", "@main: found 0 arguments, expected tensor<2xi32>"),
         ("--args=nonsense", "expected array attribute string for args, i.e. --args=[dense<1> : tensor<2xi32>, ...]"),
         ("--args='[unit]'", "expected dense elements attribute for args elements"),
-        ("--args='[1 : i32]'", "argument 0 of @main: found shape (), expected tensor<2xi32>"),
-        ("--args='[dense<1> : tensor<3xi32>]'", "argument 0 of @main: found shape (3,), expected tensor<2xi32>"),
+        ("--args='[1 : i32]'", "argument 0 of @main: found shape () (a scalar), expected 2 (tensor<2xi32>)"),
+        ("--args='[dense<1> : tensor<3xi32>]'", "argument 0 of @main: found shape 3, expected 2 (tensor<2xi32>)"),
         ("--args='[dense<1> : tensor<2xi8>]'", "argument 0 of @main: found dtype int8, expected int32"),
         ("--input data.npz", "found no --output, expected --input and --output together"),
         ("-o out.npz", "found no --input, expected --input and --output together"),
@@ -974,7 +975,7 @@ def test_run_takes_casts_of_scalars_and_unranked_tensors_and_what_they_are_lower
         assert "[4, 1]" in printed
         assert printed.endswith("6 : !quant.uniform<i8:f32, 2.000000e+00:3>\n")
     refused_value = ran(f"{tmp_path / 'casts.mlir'} --args='[dense<1.0> : tensor<1x2xf32>, 5 : i32]'")
-    assert "argument 1 of @main: found int32 of shape (), expected f32; convert it" in refused_value.stderr
+    assert "argument 1 of @main: found int32 of shape () (a scalar), expected f32; convert it" in refused_value.stderr
 
 
 def test_a_size_that_per_axis_parameters_do_not_fit_is_refused_at_run_time(tmp_path: Path) -> None:

@@ -373,6 +373,99 @@ def test_every_value_of_every_stage_has_a_name_of_the_model(target: str, tmp_pat
     assert (tmp_path / "again.mlir").read_text() == text
 
 
+class Frame:
+    """A data frame as pandas has it: columns whose elements may be arrays of arrays."""
+
+    def __init__(self, columns: dict[str, list]) -> None:
+        self._columns, self.columns, self.iloc = columns, list(columns), None
+
+    def to_dict(self) -> dict:
+        return self._columns
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        column = np.empty(len(self._columns[name]), object)
+        for row, value in enumerate(self._columns[name]):
+            column[row] = np.array([*value, None], object)[:-1] if isinstance(value, list) else value
+        return column
+
+
+class ArrowTable:
+    """A table as Arrow has it."""
+
+    def __init__(self, columns: dict[str, list]) -> None:
+        self._columns = columns
+
+    def to_pydict(self) -> dict[str, list]:
+        return self._columns
+
+
+class Split:
+    """A dataset as Hugging Face has it."""
+
+    column_names = ("image", "label")
+
+    def __init__(self, items: list) -> None:
+        self._items = items
+
+    def __iter__(self):
+        return iter(self._items)
+
+
+def _columns(name: str, images: np.ndarray) -> dict[str, list]:
+    return {name: list(images.tolist()), "label": list(range(len(images))), "text": ["a digit"] * len(images)}
+
+
+@pytest.mark.parametrize("name", ["image", "pixel_values"])
+@pytest.mark.parametrize("form", [Frame, ArrowTable, dict])
+def test_rows_of_datasets_in_any_format_are_taken_and_a_single_input_needs_no_name(integers, form, name: str) -> None:
+    made = zp.quantize(
+        DIGITS / "digits.onnx", Split([form(_columns(name, IMAGES[n : n + 4])) for n in (0, 4, 8)]), effort="none"
+    )
+    assert print_program(made.program) == print_program(integers.program)
+
+
+def test_a_name_is_needed_where_several_columns_fit() -> None:
+    item = {"before": IMAGES[0], "after": IMAGES[1]}
+    with pytest.raises(zp.Error, match="found 'before', 'after'; expected 'image'; name each array after its input"):
+        zp.quantize(DIGITS / "digits.onnx", [item], effort="none")
+
+
+def test_a_dict_of_datasets_is_refused_with_the_way_to_one() -> None:
+    with pytest.raises(zp.Error, match=r"found a dict of datasets \('train', 'test'\), expected one.*data\['train'\]"):
+        zp.quantize(DIGITS / "digits.onnx", {"train": Split([]), "test": Split([])}, effort="none")
+
+
+@pytest.mark.parametrize(
+    "form", [lambda image: {"picture": image, "label": 3}, lambda image: (image, 3), lambda image: image]
+)
+def test_undecoded_images_are_refused_with_what_preprocesses_them(form) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    image = pillow.fromarray((IMAGES[0].reshape(28, 28) * 15).astype(np.uint8))
+    with pytest.raises(zp.Error, match=r"found an image of Pillow, expected an array, preprocessed.*zp.Images\("):
+        zp.quantize(DIGITS / "digits.onnx", [form(image)], effort="none")
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 28, 28), (3, 28, 28), (1, 3, 28, 28)])
+def test_images_with_other_channels_are_named_as_such(integers: zp.Model, shape: tuple[int, ...]) -> None:
+    for run in (lambda data: zp.quantize(DIGITS / "digits.onnx", [data], effort="none"), integers):
+        with pytest.raises(zp.Error, match="its channels differ: found 3, expected 1; convert the images"):
+            run(np.zeros(shape, np.float32))
+
+
+def test_a_shape_is_written_one_way(integers: zp.Model) -> None:
+    with pytest.raises(
+        zp.Error, match=r"found shape 28x27, expected 1x1x28x28 \(tensor<1x1x28x28xf32>\); it has another"
+    ):
+        integers(np.zeros((28, 27), np.float32))
+
+
+def test_a_minimum_that_a_target_cannot_reach_names_one_with_wider_kernels() -> None:
+    with pytest.raises(
+        zp.Error, match=r"0 wide kernels of the 0 .*; name a target with 16-bit kernels, such as litert"
+    ):
+        zp.quantize(DIGITS / "digits.onnx", IMAGES[:4], effort="none", least_sqnr=90)
+
+
 class Shown:
     """A progress display that keeps what it was asked to show: the description and the total."""
 

@@ -288,11 +288,12 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
         if (journal := journal_path(work)) is not None:
             journal.unlink(missing_ok=True)  # the search is complete
         best = Widths.of(error.best, len(held), count)
+        wider = "" if best.candidates else "name a target with 16-bit kernels, such as litert (--target), "
         raise BitWidthError(
             f"found {best.verified:.1f} dB on all {count} samples and {best.searched:.1f} dB on the {len(held)} of the "
             f"search, with {len(best.wide)} wide kernels{best.listed} of the {best.candidates} that target "
-            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; ask for less, or keep parts in "
-            "float by a recipe"
+            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {wider}ask for less, or keep "
+            "parts in float by a recipe"
         ) from None
     assert made.spent is not None
     return replace(made, widths=Widths.of(made.spent, len(held), count), spent=None)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 from numpy.lib import format as npy
@@ -277,10 +277,17 @@ def as_array(value: Any) -> Array:
         if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
             value = value.float()
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        return np.asarray(_nested(array)) if array.dtype == object else array
     except ValueError as error:
         found = type(value).__name__
         raise DataError(f"data: found {found} that is not an array, expected one shape ({error})") from error
+
+
+def _nested(value: Any) -> Any:
+    """Nested lists for arrays whose elements are arrays, as data frames hold rows of several dimensions."""
+    listed = cast("Array", value).tolist() if isinstance(value, np.ndarray) else value
+    return [_nested(part) for part in cast("list[Any]", listed)] if isinstance(listed, list) else listed
 
 
 def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
@@ -288,4 +295,7 @@ def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
     for name in arrays:
         if not isinstance(name, str):
             raise DataError(f"data: found the key {name!r}, expected strings; name each array after its input")
+        if hasattr(arrays[name], "column_names"):
+            known = ", ".join(f"'{key}'" for key in arrays)
+            raise DataError(f"data: found a dict of datasets ({known}), expected one of them: data['{name}']")
     return {name: ArrayColumn(as_array(array)) for name, array in arrays.items()}

@@ -31,7 +31,7 @@ from zeropoint.calibrate.columns import (
 )
 from zeropoint.calibrate.fitting import Fit
 from zeropoint.calibrate.images import Images, image_files
-from zeropoint.calibrate.items import arrays_of, fit_rows, is_array, names_do_not_match, split
+from zeropoint.calibrate.items import arrays_of, columns_of, fit_rows, is_array, names_do_not_match, split
 from zeropoint.errors import Error, reading
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Port
@@ -57,6 +57,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
     dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
+    source = columns_of(source)
     name = str(source) if _is_path(source) else "data"
     if isinstance(source, Images):
         stream = Pictures(source, ports, fill=fill)

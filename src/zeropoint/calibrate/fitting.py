@@ -11,10 +11,12 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.calibrate.columns import Column, DataError
-from zeropoint.ir.arguments import shape_fix
+from zeropoint.ir.arguments import shape_fix, shape_text
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 
+CHANNELS = (1, 3, 4)
+"""Numbers of channels of images: gray, RGB, RGB with alpha."""
 _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -137,6 +139,11 @@ def is_one_sample(shape: Sequence[int], port: Port) -> bool:
     return _equal(shape, expected) or (_has_batch_of_one(expected) and _equal(shape, expected[1:]))
 
 
+def is_row(shape: Sequence[int], port: Port) -> bool:
+    """Whether a shape is that of an input without its leading dimension, the batch."""
+    return _equal(shape, port.type.get_shape()[1:])
+
+
 def check_shape(shape: Sequence[int], port: Port, where: str) -> bool:
     """Whether one sample of this shape lacks the input's leading 1. Raises DataError if the shape does not fit."""
     expected = port.type.get_shape()
@@ -145,7 +152,8 @@ def check_shape(shape: Sequence[int], port: Port, where: str) -> bool:
     if _has_batch_of_one(expected) and _equal(shape, expected[1:]):
         return True
     raise DataError(
-        f"{where}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; {_fix(shape, expected)}"
+        f"{where}: input '{port.name}': found shape {shape_text(shape)}, expected {shape_text(expected)}; "
+        f"{_fix(shape, expected)}"
     )
 
 
@@ -163,24 +171,24 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
             )
         if batch:
             return batch
-    forms = [_show(["n", *expected])]
+    forms = [shape_text(["n", *expected])]
     if expected:
         batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
-        forms.insert(0, _show([batch, *expected[1:]]))
+        forms.insert(0, shape_text([batch, *expected[1:]]))
     raise DataError(
-        f"{where}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
+        f"{where}: input '{port.name}': found shape {shape_text(shape)}, expected {' or '.join(forms)} "
         f"for n samples; {_fix(shape, expected, of_many=True)}"
     )
 
 
 def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
-    """The message for a sample or batch whose channels are on the other side; else None."""
+    """The message for a sample or batch whose channels are on the other side, or of another number; else None."""
     expected = port.type.get_shape()
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None
     batches = [*shape[:1], *expected[1:]] if _has_batch_of_one(expected) else expected
-    fix = _transpose(shape, batches)
-    return f"found shape {_show(shape)}, expected {_show(expected)}; {fix}" if fix else None
+    fix = _transpose(shape, batches) or _other_channels(shape, expected)
+    return f"found shape {shape_text(shape)}, expected {shape_text(expected)}; {fix}" if fix else None
 
 
 def _has_batch_of_one(expected: Sequence[int]) -> bool:
@@ -195,7 +203,7 @@ def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
 
 def _fix(shape: Sequence[int], expected: Sequence[int], *, of_many: bool = False) -> str:
     """The fix for the shape of a sample, or of many samples: a transpose, a reshape or other data."""
-    if found := _transpose(shape, expected):
+    if found := _transpose(shape, expected) or _other_channels(shape, expected):
         return found
     if of_many:  # the leading dimension counts the samples: only what it counts is reshaped
         shape, expected = shape[1:], expected[1:]
@@ -218,5 +226,17 @@ def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
     return None
 
 
-def _show(shape: Sequence[int | str]) -> str:
-    return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape) or "() (a scalar)"
+def _other_channels(shape: Sequence[int], expected: Sequence[int]) -> str | None:
+    """The fix for images of the expected size with another number of channels, such as gray ones for RGB."""
+    if len(expected) != 4 or len(shape) < 2:
+        return None
+    for axis, sides in ((1, expected[2:]), (3, expected[1:3])):
+        wanted = expected[axis]
+        if wanted not in CHANNELS:
+            continue
+        image = shape[-3:] if len(shape) > 2 else ((1, *shape) if axis == 1 else (*shape, 1))
+        found, size = (image[0], image[1:]) if axis == 1 else (image[2], image[:2])
+        if _equal(size, sides) and found in CHANNELS and found != wanted:
+            gray = "; for gray images, repeat the channel" if found == 1 else ""
+            return f"its channels differ: found {found}, expected {wanted}; convert the images{gray}"
+    return None

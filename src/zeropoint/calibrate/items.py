@@ -3,6 +3,8 @@
 | item                                    | read as                                               |
 |-----------------------------------------|-------------------------------------------------------|
 | `{"image": x, "label": y}`              | inputs by name; other entries are ignored             |
+| the same, for a single input            | without its name: the only entry that fits it         |
+| rows of a data frame or of an Arrow table | a dict of their columns                             |
 | `x`                                     | the only input                                        |
 | `(x, y)`, `[x, y]`                      | inputs by position; further entries are ignored       |
 | `({"image": x}, y)`, `((a, b), y)`      | the first entry, as above                             |
@@ -20,9 +22,9 @@ from typing import Any, cast
 import numpy as np
 
 from zeropoint.calibrate.columns import ArrayColumn, DataError, as_array
-from zeropoint.calibrate.fitting import Fit, check_dtype, fit_array, is_exact, is_one_sample
+from zeropoint.calibrate.fitting import Fit, check_dtype, fit_array, is_exact, is_one_sample, is_row
 from zeropoint.ir.program import Port
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_dtype
 
 
 def is_array(value: object) -> bool:
@@ -32,7 +34,29 @@ def is_array(value: object) -> bool:
 
 def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Array]:
     """The arrays of an item by input name. Raises DataError if there is none for an input."""
-    return {name: as_array(value) for name, value in _by_name(item, ports, where).items()}
+    found = _by_name(columns_of(item), ports, where)
+    for port in ports:
+        if _is_picture(found[port.name]) and element_dtype(port.type.element_type).kind == "f":
+            raise DataError(
+                f"{where}: input '{port.name}': found an image of Pillow, expected an array, preprocessed as the model "
+                f"expects; convert it, such as by dataset.with_transform, or give zp.Images(folder, resize=..., ...)"
+            )
+    return {name: as_array(value) for name, value in found.items()}
+
+
+def columns_of(item: Any) -> Any:
+    """The columns by name of an Arrow table or a data frame of pandas; other items as they are."""
+    if hasattr(item, "to_pydict"):
+        return item.to_pydict()
+    if hasattr(item, "to_dict") and hasattr(item, "columns") and hasattr(item, "iloc"):
+        return {name: item[name].tolist() for name in item.columns}
+    return item
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether a value is an image of Pillow, or a list of these."""
+    listed = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return bool(listed) and type(listed[0]).__module__.partition(".")[0] == "PIL"
 
 
 def fit_rows(rows: Mapping[str, Array], ports: Sequence[Port], where: str) -> Mapping[str, Array]:
@@ -93,6 +117,8 @@ def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
     """The values of an item by input name. Raises DataError if there are none for an input."""
     if isinstance(item, Mapping):
         named = cast("Mapping[str, Any]", item)
+        if len(ports) == 1 and ports[0].name not in named and (name := _only_fitting(named, ports[0])) is not None:
+            return {ports[0].name: named[name]}
         if any(port.name not in named for port in ports):
             raise DataError(names_do_not_match(where, named, ports))
         return {port.name: named[port.name] for port in ports}
@@ -106,11 +132,31 @@ def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
     found = type(item).__name__
     if len(ports) != 1:
         raise DataError(f"{where}: found {found}; expected a dict or a tuple with {_names(ports)}")
-    if not is_array(item) and not isinstance(item, list | int | float):
+    if not is_array(item) and not isinstance(item, list | int | float) and not _is_picture(item):
         raise DataError(
             f"{where}: found {found}; expected an array for {_names(ports)}, a dict with it, or a tuple with it first"
         )
     return {ports[0].name: item}
+
+
+def _only_fitting(named: Mapping[str, Any], port: Port) -> str | None:
+    """The name of the only entry that may be samples of an input; None if there are none or several."""
+    found = [name for name, value in named.items() if _may_be_samples(value, port)]
+    return found[0] if len(found) == 1 else None
+
+
+def _may_be_samples(value: Any, port: Port) -> bool:
+    """Whether a value has the shape of one or more samples of an input, and a dtype that is converted to its own."""
+    if _is_picture(value):
+        return True
+    try:
+        array = as_array(value)
+        check_dtype(array.dtype, port, "")
+    except DataError:
+        return False
+    expected = port.type.get_shape()
+    shapes = (array.shape, array.shape[1:])
+    return any(is_one_sample(shape, port) or (len(expected) > 1 and is_row(shape, port)) for shape in shapes)
 
 
 def _is_group(item: Any) -> bool:

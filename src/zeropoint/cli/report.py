@@ -39,6 +39,7 @@ TRIALS = click.option(
 @click.option(
     "-o", "--output", required=True, type=OUTPUT_FILE, help="REPORT.html, or REPORT.json: the data of the page."
 )
+@click.option("--name", default=None, help="Title of the page; by default the name of MODEL.")
 @click.option("--reference", type=INPUT_FILE, default=None, help="The float model, to compare with.")
 @click.option(
     "--data", type=INPUT_FILE, default=None, help="Data to compare on: .npz, a folder of .npy files or of images."
@@ -62,6 +63,7 @@ TRIALS = click.option(
 def report(
     model: Path,
     output: Path,
+    name: str | None,
     reference: Path | None,
     data: Path | None,
     preprocess: str | None,
@@ -97,7 +99,7 @@ def report(
     refuse_idle(
         ("preprocess", data is None, no_data),
         ("mask", data is None, no_data),
-        *((name, reference is None, "no --reference") for name in ("shapes", "constants")),
+        *((key, reference is None, "no --reference") for key in ("shapes", "constants")),
         ("data", reference is None and stages is None, no_float),
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
     )
@@ -112,7 +114,7 @@ def report(
     if data is not None:
         inputs = (source.reference or source.fused or program).inputs
         source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name, mask=mask)
-    document = measured_report(program, model.name, source, timing=timing, trials=trials, progress=progress())
+    document = measured_report(program, name or model.name, source, timing=timing, trials=trials, progress=progress())
     write_report(document, output)
     say(f"wrote {output}")
     for path in write_model_explorer(document, program, model_explorer) if model_explorer is not None else ():

@@ -53,7 +53,9 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
             not isinstance(found, UnrankedTensorType),
         )
         if value.dtype != wanted or (is_scalar and value.ndim):
-            raise InputError(f"{name}: found {value.dtype} of shape {value.shape}, expected {found}; convert it")
+            raise InputError(
+                f"{name}: found {value.dtype} of shape {shape_text(value.shape)}, expected {found}; convert it"
+            )
         return _of_bits(value)
     if not isinstance(found, TensorType):
         return value
@@ -61,12 +63,20 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
     # A dynamic dimension takes any size.
     wanted = tuple(f if e in (DYNAMIC_INDEX, f) else e for e, f in zip(shape, value.shape, strict=False))
     if len(shape) != value.ndim or wanted != value.shape:
-        raise InputError(f"{name}: found shape {value.shape}, expected {found}; {shape_fix(value.shape, shape)}")
+        raise InputError(
+            f"{name}: found shape {shape_text(value.shape)}, expected {shape_text(shape)} ({found}); "
+            f"{shape_fix(value.shape, shape)}"
+        )
     if value.dtype != dtype:
         raise InputError(
             f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); convert it with .astype('{dtype}')"
         )
     return _of_bits(value)
+
+
+def shape_text(shape: Sequence[int | str]) -> str:
+    """A shape as types and options write it: `1x3x224x224`, with `?` for a dynamic dimension."""
+    return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape) or "() (a scalar)"
 
 
 def shape_fix(shape: Sequence[int], expected: Sequence[int]) -> str:
