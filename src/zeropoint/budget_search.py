@@ -95,7 +95,7 @@ class BudgetSearch(Generic[M]):
 
 @contextmanager
 def _ahead(candidates: Candidates[M], work: Work | None) -> Generator[tuple[Measure | None, int]]:
-    """What measures several candidates at a time, and how many; None and 0 without workers."""
+    """The function that measures several candidates at a time, and how many; None and 0 without workers."""
     if work is None or work.workers == 1 or candidates.limits.latency is not None:
         yield None, 0
     else:

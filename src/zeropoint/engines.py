@@ -121,8 +121,8 @@ def _compiled(program: Program, progress: Progress, *, optimized: bool) -> Runna
 class Warming:
     """A program that is compiled once its runs have taken as long as compiling would, and optimized by the same rule.
 
-    It is interpreted first; if `expected`, the number of multiplications and additions in all runs, already justifies
-    compiling it, it is compiled from the start; so is a program with a loop, whose trips are not known. Calls are
+    It is interpreted first. It is compiled from the start if `expected`, the number of multiplications and additions in
+    all runs, already justifies compiling it. So is a program with a loop, whose trips are not known. Calls are
     thread-safe. `progress` counts the modules to compile.
     """
 

@@ -1,8 +1,8 @@
 """Try equalization: observe channels, equalize, calibrate anew, and keep it if the outputs get closer to float.
 
 Both programs are compared without corrections, on the samples held back. Calibrating anew takes as long as all that
-came before, so the equalized program is first compared with provisional ranges: the equalized values get the extremes
-that were observed by channel, the others keep their ranges. If it clearly loses then, it is undone at once.
+came before, so the equalized program is first compared with provisional ranges. The equalized values get the extremes
+that were observed by channel; the others keep their ranges. If it clearly loses then, it is undone at once.
 """
 
 from __future__ import annotations

@@ -148,12 +148,11 @@ class Model:
     ) -> Path:
         """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
 
-        `name` is the title of the page; without one, the name of the file.
-        With `data`, outputs and kernels are compared with the float model: `reference`, a Model or anything that
-        `zp.load` accepts, or the one that this model was quantized from in this process; positions where the input
-        `mask` is 0 do not count. `timing` compiles the program and times its kernels. `trials` measures recipe rules
-        for the kernels that add most noise. Sections that cannot be made say what they need. `progress=True` shows bars
-        on a terminal.
+        `name` is the title of the page; without one, the name of the file. With `data`, outputs and kernels are
+        compared with the float model. It is `reference`, a Model or anything that `zp.load` accepts, or the one that
+        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `timing`
+        compiles the program and times its kernels. `trials` measures recipe rules for the kernels that add most noise.
+        Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.

@@ -1,4 +1,4 @@
-"""What kernels that a target has in two widths cost in the narrow one, measured by this process or by workers.
+"""The losses of kernels that a target has in two widths, in the narrow one, measured by this process or by workers.
 
 The loss of a kernel depends on nothing but the program and that kernel, so it is the same for any number of workers.
 """

@@ -30,12 +30,12 @@ class Options:
     `profile` defaults to the target's. `observer` names how calibration turns values into a range. With `integer_io`,
     inputs and outputs are storage integers instead of floats. `recipe` has demands for parts of the model. `ranges`
     names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is the minimum SQNR
-    of every output against float, in dB: kernels that the target has in two widths become wide where needed, until the
+    of every output against float, in dB. Kernels that the target has in two widths become wide where needed, until the
     program, with its corrections, reaches it on all samples (`zeropoint.budget`). `effort` selects the corrections that
     are tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections`
     lists them by name instead. `budget` limits quality, size or latency: a search widens kernels, or keeps them in
-    float, until it is met (`zeropoint.budget`). `mask` names an input that is 0 at padding, which does
-    not count (`zeropoint.interp.padding`).
+    float, until it is met (`zeropoint.budget`). `mask` names an input that is 0 at padding, which does not count
+    (`zeropoint.interp.padding`).
     """
 
     target: str = "cpu"
@@ -52,7 +52,7 @@ class Options:
 
     @property
     def io(self) -> str:
-        """What the integer program takes and returns: `float` or `integer`."""
+        """The inputs and outputs of the integer program: `float` or `integer`."""
         return "integer" if self.integer_io else "float"
 
     @property

@@ -70,7 +70,7 @@ from zeropoint.targets import target as named_target
 
 DEFAULT_TARGET = "cpu"
 EDGES = ("float", "integer")
-"""What a program takes and returns: values of `--io`."""
+"""Inputs and outputs of a program: values of `--io`."""
 
 _LOG = logging.getLogger(__name__)
 

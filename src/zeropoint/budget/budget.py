@@ -75,7 +75,7 @@ def _number(part: str, number: str) -> float:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a program costs: least SQNR of an output in dB, bytes of constants, milliseconds if they were measured.
+    """The cost of a program: least SQNR of an output in dB, bytes of constants, milliseconds if they were measured.
 
     `verified` is the SQNR on all samples, None if it was not measured; `quality` is that on the samples of the search.
     """

@@ -1,8 +1,8 @@
 """Read and check samples for a program, one at a time.
 
-Sources: an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, an array
-for the only input, or anything that yields samples or batches (`zeropoint.calibrate.items`): an iterable, a function
-that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
+Sources are an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, a
+data frame, and an array for the only input. A source may also yield samples or batches (`zeropoint.calibrate.items`):
+an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
 
 In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
 shape (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of

@@ -33,7 +33,7 @@ class PercentileObserver(Counted):
     Values are counted in a histogram over the f32 number line with fixed bins: sign, exponent and the top
     `MANTISSA_BITS` bits of the mantissa (2^16 bins; only filled bins are kept). Percentiles are defined as in
     `numpy.percentile` (linear interpolation between two order statistics), but each order statistic is known only up to
-    its bin: an order statistic x has an error of at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile at
+    its bin. An order statistic x has an error of at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile at
     most the greater error of its two. The result stays within the observed minimum and maximum, which are exact;
     `percentile` 100 gives exactly these.
     """

@@ -107,8 +107,8 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     """A copy with one `quant.stats_ref` per float value that calibration has to observe; all its uses go through it.
 
     These values are the arguments of `@main` and results of float ops that a region reads, and the results of regions,
-    unless `asks` declines them or their spec decides them already; and the variances of the rows that a region
-    normalizes (`row_variances`) and other values inside of regions, if `asks` selects them. Values computed from
+    unless `asks` declines them or their spec decides them already. The variances of the rows that a region normalizes
+    (`row_variances`) and other values inside of regions are requested if `asks` selects them. Values computed from
     constants alone are never observed, because their range is known. A value that has statistics keeps them. With
     `every_result`, meant for programs without regions, every used float argument and every float result is observed.
 

@@ -1,9 +1,9 @@
 """The journal of a calibration: its progress on disk, so that a run that was killed can resume.
 
-The file has a first line, the SHA-256 of the rest, and arrays in the format of `numpy.savez`, loaded without pickle:
-the identity of the calibration, the numbers and digests of the chunks of samples seen, and the states of the observers
-(`zeropoint.calibrate.states`). It is always replaced as a whole. Nothing is written in the first `SECONDS`, because a
-run that short needs no journal.
+The file has a first line, the SHA-256 of the rest, and arrays in the format of `numpy.savez`, loaded without pickle.
+The arrays are the identity of the calibration, the numbers and digests of the chunks of samples seen, and the states of
+the observers (`zeropoint.calibrate.states`). It is always replaced as a whole. Nothing is written in the first
+`SECONDS`, because a run that short needs no journal.
 """
 
 from __future__ import annotations

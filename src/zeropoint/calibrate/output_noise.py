@@ -203,8 +203,8 @@ def output_noise(
 ) -> dict[str, RangeNoise]:
     """For each key, the noise of each of its ranges on each sample; only the first samples that fit in memory are used.
 
-    Every op runs alone, over all samples at once. What a `MaskedEngine` leaves out does not count. Raises what the
-    engine raises.
+    Every op runs alone, over all samples at once. Positions that a `MaskedEngine` leaves out do not count. Raises the
+    errors of the engine.
     """
     program, keys = _without_statistics(program)
     # All samples go through an op before the next op runs, so the values of all of them are in memory at once.

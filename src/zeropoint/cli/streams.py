@@ -28,7 +28,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error. What cannot be written is dropped."""
+    """Standard error. Text that cannot be written is dropped."""
 
     def write(self, data: object, /) -> int | None:
         try:

@@ -117,7 +117,7 @@ def unconverted(value: SSAValue) -> SSAValue:
 _Numbers = DenseArrayBase[IntegerType]
 _NO_SIZES = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])}
 _STATIC = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 0, 0, 0])}
-"""What xDSL's constructors add for allocations and casts of static shapes."""
+"""The properties that xDSL's constructors add for allocations and casts of static shapes."""
 
 
 @lru_cache(1024)

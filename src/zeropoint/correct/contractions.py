@@ -213,8 +213,9 @@ def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
     """The contraction of a region; None if it is not quantized or lacks a constant weight and bias.
 
-    Also None if the model pins the parameters of either, because that is the model's own quantization, and if the data
-    is a constant, such as the zeros that a recurrent network starts from: nothing is observed, so nothing is corrected.
+    Also None if the model pins the parameters of either, because that is the model's own quantization. Also None if the
+    data is a constant, such as the zeros that a recurrent network starts from: nothing is observed, so nothing is
+    corrected.
     """
     specs = (*region.input_specs, *region.output_specs)
     if len(region.inputs) != 3 or not all(isinstance(spec, UniformQuantizedType) for spec in specs):

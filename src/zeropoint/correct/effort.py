@@ -1,7 +1,7 @@
 """Try the corrections of an effort, judge each on held-back samples, and keep the best.
 
 A refinement is then tried on top of the best, and kept if it adds to that. The held-back samples are needed only to
-choose. What was chosen is then fitted again, to all samples. No samples are left to judge the second fit, so the
+choose. The chosen correction is then fitted again, to all samples. No samples are left to judge the second fit, so the
 figures are those of the first one.
 
 The methods tried and their results are an attribute of the module:

@@ -7,8 +7,8 @@ For rows x of the float network and q of the quantized one, with their means sub
 r is relative to the mean diagonal of H. Too small a ridge fits the samples instead of the network: with 0.05 for all
 kernels, EfficientNet-Lite0 had 37 dB on the calibration data and 20 dB on other data. Kernels differ: the first ones
 have thousands of independent rows for a few terms, and take a ridge of 1; the last ones have more terms than
-independent rows. So each kernel gets its own ridge by cross-validation: the samples are cut into `FOLDS` parts of
-neighbours, V is solved without one of them, and its error there, E |W x - V q|^2, is measured. The ridge with the least
+independent rows. So each kernel gets its own ridge by cross-validation. The samples are cut into `FOLDS` parts of
+neighbours. V is solved without one of them, and its error there, E |W x - V q|^2, is measured. The ridge with the least
 error over all parts is taken; an infinite one keeps W. Neighbours stay together because they are often alike (frames of
 a film, crops of one picture), and would predict each other.
 """

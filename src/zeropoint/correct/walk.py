@@ -1,9 +1,9 @@
 """Run the float and the quantized network side by side, kernel by kernel, over all samples at once.
 
-Every op of a propagated program runs alone: first in float on the values of the float network, then quantized on the
-values of the quantized network, with exactly the integers and the rounding of the final program. In between, a visitor
-may inspect both sides and change the constants of the kernel; corrections do that. A value is released after its last
-reader, so peak memory is the values alive at one op, times the samples.
+Every op of a propagated program runs alone, twice. The first run is in float on the values of the float network. The
+second is quantized on the values of the quantized network, with exactly the integers and the rounding of the final
+program. In between, a visitor may inspect both sides and change the constants of the kernel; corrections do that. A
+value is released after its last reader, so peak memory is the values alive at one op, times the samples.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ becomes
 %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 7.812500e-03>> to tensor<4xf32>
 ```
 A spec that is the float type itself adds no cast. Statistics stay where they are. Requirements of the old target do not
-bind the new one: its rescales are removed, and casts to types fixed by its kernels are marked (`zeropoint.of_target`),
-so that propagation uses only their range and decides anew.
+bind the new one. Its rescales are removed. Casts to types fixed by its kernels are marked (`zeropoint.of_target`), so
+that propagation uses only their range and decides anew.
 
 Source: the RFC on quantization transformations, "Kernel fusion pass": the decision can be reversed by restoring the
 high-precision ops with appropriate casts.

@@ -1,7 +1,7 @@
 """Leave padded positions out of what a program's values are judged by.
 
-Sentences of different lengths are padded to one, and an input such as `attention_mask` is 0 at the padding. What a
-network computes there is never read, so it should neither widen ranges nor count as signal or noise.
+Sentences of different lengths are padded to one, and an input such as `attention_mask` is 0 at the padding. The
+values that a network computes there are never read, so they should neither widen ranges nor count as signal or noise.
 """
 
 from __future__ import annotations

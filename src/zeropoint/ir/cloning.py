@@ -13,7 +13,7 @@ Op = TypeVar("Op", bound=Operation)
 
 
 def cloned(op: Op) -> Op:
-    """What `op.clone()` returns."""
+    """The result of `op.clone()`."""
     values: dict[SSAValue, SSAValue] = {}
     copy = _without_operands(op, values, {})
     for old, new in zip(op.walk(), copy.walk(), strict=True):

@@ -159,7 +159,7 @@ def _write_text(text: str, path: Path) -> None:
 
 
 def _content(array: Array, signed: bool | None) -> bytes:
-    """What makes two stored arrays the same: element type and bytes."""
+    """The identity of a stored array: element type and bytes."""
     digest = hashlib.sha256(f"{array.dtype.name} {signed} ".encode())
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.digest()

@@ -221,7 +221,7 @@ class ControlOp(IRDLOperation):
 
     @property
     def results_in(self) -> list[SSAValue]:
-        """What it computes: its results on tensors, its outputs on memrefs."""
+        """The values that it computes: its results on tensors, its outputs on memrefs."""
         return [*self.outputs, *self.values]
 
     def check_region(

@@ -1,10 +1,10 @@
 """The proof that no integer of a lowered program wraps around.
 
 It covers every op that the lowering emitted, and those integer ops of the given text that take part in the quantized
-program: they read the integers of a quantized value or the result of an fxpmath op, or one of these reads theirs, also
-through other ops. Data is followed; indices, sizes and the operands of comparisons are not. All other integer ops of
-the text are the user's own, and wrap around as StableHLO defines it (counters, hashes, random numbers). So do those
-that read integers made of floats, up to a clamp or conversion: floats have no bounds, and this is how
+program. Such an op reads the integers of a quantized value or the result of an fxpmath op, or one of these reads its
+result, also through other ops. Data is followed; indices, sizes and the operands of comparisons are not. All other
+integer ops of the text are the user's own, and wrap around as StableHLO defines it (counters, hashes, random numbers).
+So do those that read integers made of floats, up to a clamp or conversion: floats have no bounds, and this is how
 `lower-quant-ops` writes a quantization.
 """
 

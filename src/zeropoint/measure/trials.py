@@ -1,8 +1,8 @@
 """Recipe rules that may help the kernels that add most noise, each tried alone and measured at the outputs.
 
-Source: the candidates are the demands that a recipe can make of one kernel: a wider result (`bits: 16`) if the target
-has the kernel in two widths, other ranges (`observer`), and float (`quantize: false`), which always works and is
-therefore the measure of what quantizing the kernel costs.
+Source: the candidates are the demands that a recipe can make of one kernel. They are a wider result (`bits: 16`) if the
+target has the kernel in two widths, other ranges (`observer`), and float (`quantize: false`). Float always works, so it
+measures the cost of quantizing the kernel.
 """
 
 from __future__ import annotations

@@ -115,11 +115,11 @@ class Multiplier:
     ) -> Multiplier:
         """Resolve m = s_in * s_w / s_out, one value or one per channel, for storage of `storage_width` bits.
 
-        fixed16 becomes fixed32 for the whole op if any channel has m >= 1 (it would need a left shift by more than the
-        guard bits), if the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators,
-        the 32-bit forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 with 15-bit
-        multipliers. Raises ValueError if m is negative, not finite, not a power of two (pot), or too large for wide
-        storage.
+        fixed16 becomes fixed32 for the whole op in three cases. A channel has m >= 1 (it would need a left shift by
+        more than the guard bits), the storage is wider than 8 bits, or the accumulator is wider than 32. With 64-bit
+        accumulators, the 32-bit forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 with
+        15-bit multipliers. Raises ValueError if m is negative, not finite, not a power of two (pot), or too large for
+        wide storage.
         """
         real = checked(real_multiplier)
         behaviour = RequantizeBehaviour(behaviour)

@@ -87,7 +87,7 @@ def _loop(ranges: Ranges, op: hlo.WhileOp) -> None:
 
 
 def _next(inside: Ranges, op: hlo.WhileOp, carried: dict[int, Interval], widen: bool) -> dict[int, Interval]:
-    """What is carried after one more round; the same intervals where nothing grew."""
+    """The intervals carried after one more round; the same intervals where nothing grew."""
     results = _returned(op.body.block)
     return {
         n: _grown(before, inside.of(results[n]), op.body.block.args[n], widen=widen) for n, before in carried.items()

@@ -138,7 +138,7 @@ def _convert(ranges: Ranges, op: hlo.ConvertOp) -> list[Obligation]:
 
 
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
-    """What a behaviour computes in 64 bits. `fixed16` has nothing: it saturates to 16 bits first."""
+    """The integers that a behaviour computes in 64 bits. `fixed16` has nothing: it saturates to 16 bits first."""
     steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
     if steps is None:
         return []

@@ -63,7 +63,7 @@ LIMITS: Mapping[type[Operation], Callable[[float], float]] = {
     SignOp: lambda end: -1.0 if end < 0 else 1.0,
     TanhOp: lambda end: -1.0 if end < 0 else 1.0,
 }
-"""What functions of one value give for -inf and inf."""
+"""The results of functions of one value for -inf and inf."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class RestoreLimits(RewritePattern):
         return made
 
     def _inserted(self, value: SSAValue, reader: Operation) -> Inserted | None:
-        """What a select, or a sum with a constant, inserts into the value; None if that is no infinite number."""
+        """The infinite number that a select, or a sum with a constant, inserts into the value, if any."""
         op = value.owner
         if isinstance(op, SelectOp) and isinstance(element_of(value), AnyFloat):
             for branch, where in ((op.on_true, True), (op.on_false, False)):
@@ -183,7 +183,7 @@ def _is_relu(op: Operation, weights: Weights) -> bool:
 
 
 def _settled(op: Operation, index: int, end: float, weights: Weights) -> float | None:
-    """What an op gives for an infinite operand; None unless it, or every function that reads it, gives a finite number.
+    """An op's result for an infinite operand; None unless it, or every function that reads it, gives a finite number.
 
     A difference gives an infinite number if the other operand is finite; a sum of exponentials of differences
     (a log of them gives the log-sum-exp) hides it.
@@ -197,7 +197,7 @@ def _settled(op: Operation, index: int, end: float, weights: Weights) -> float |
 
 
 def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | None:
-    """What an op gives where its operand is infinite; None if that is not known."""
+    """The result of an op where its operand is infinite; None if that is not known."""
     if type(op) in LIMITS:
         return LIMITS[type(op)](end)
     if isinstance(op, ClampOp):
@@ -209,7 +209,7 @@ def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | N
 
 
 def _limit_with(op: Operation, index: int, end: float, number: float) -> float | None:
-    """What an op gives for an infinite operand `index` and a finite number."""
+    """The result of an op for an infinite operand `index` and a finite number."""
     if isinstance(op, MaximumOp):
         return max(number, end)
     if isinstance(op, MinimumOp):

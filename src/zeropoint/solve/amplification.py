@@ -1,8 +1,8 @@
 """How much a kernel amplifies an error in a part of its operand.
 
-`multiply` by constants amplifies it by the greatest factor, a function of one value by its greatest slope in the range
-of the part, a depthwise convolution by the root of the sum of squares of a filter: errors of different elements are
-independent.
+`multiply` by constants amplifies it by the greatest factor, and a function of one value by its greatest slope in the
+range of the part. A depthwise convolution amplifies it by the root of the sum of squares of a filter, because errors of
+different elements are independent.
 """
 
 from __future__ import annotations

@@ -15,14 +15,13 @@ becomes
 ```
 
 A quantized sum with -inf (or -1e9) in it has no usable scale: no scale, or a scale that makes every score 0. The
-softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 times
+softmax that follows depends on differences only. If the exponential of a hidden score is at most e^-8 = 0.0003 times
 the exponential of the least visible score, it is less than a tenth of a step of the 8-bit output. So a mask value is
 clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select`, `pad`,
 `concatenate` or `scatter` inserts it. If masked scores are scaled before the softmax, the 8 is divided by the scale; if
 other scores in [a, b] are added to them, it is greater by b - a. A maximum of masked sums hides every number below its
-results, without the 8.
-Values above the bound are unchanged. Several masks may be added one after the other. If the mask is computed, or an
-input of the program, its range is bounded (`mask_ranges.py`).
+results, without the 8. Values above the bound are unchanged. Several masks may be added one after the other. If the
+mask is computed, or an input of the program, its range is bounded (`mask_ranges.py`).
 """
 
 from __future__ import annotations

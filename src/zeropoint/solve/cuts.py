@@ -1,4 +1,4 @@
-"""Which part of an op's operands a part of its result needs, and the op of these parts.
+"""The part of an op's operands that a part of its result needs, and the op of these parts.
 
 ```mlir
 %y = stablehlo.transpose %x, dims = [0, 2, 1]        part 4 to 7 along dimension 1
@@ -76,7 +76,7 @@ def part_type(value: SSAValue, axis: int, count: int) -> TensorType[Attribute]:
 
 
 def needed(op: Operation, cut: Cut | None) -> Needed | None:
-    """What a part of an op's only result needs of each operand; None if that is unknown, or more than a part."""
+    """The part of each operand that a part of an op's only result needs; None if unknown, or more than a part."""
     if cut is None:
         return [(operand, None) for operand in op.operands]
     if isinstance(op, ConstantOp):

@@ -13,7 +13,7 @@ becomes
 ```
 The range follows for kernels whose results are elements of their operands, moved or selected (`PASSES_ELEMENTS`), and
 for continuous functions of one value (`FUNCTIONS`), whose result has the values of the function on the operand's range.
-It does not follow for other kernels: the sum of two values in [-1, 1] is within [-2, 2], but it may never be near these
+It does not follow for other kernels. The sum of two values in [-1, 1] is within [-2, 2], but it may never be near these
 ends, and an observed range would have a finer scale.
 
 The requests that remain are those of the values that need a range. Requests that would follow from these are removed,

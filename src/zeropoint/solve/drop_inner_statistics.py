@@ -17,8 +17,8 @@ becomes
 })
 ```
 So the passes behind this one see an annotated program as they see the plain one. Two kinds are kept, because they are
-also observed in a plain program: those of the variances of rows that a normalization divides by, through which the root
-reads the variances; and those inside of a user's composites, which may be split into kernels.
+also observed in a plain program. The first are those of the variances of rows that a normalization divides by, through
+which the root reads the variances. The second are those inside of a user's composites, which may be split into kernels.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
 considered.

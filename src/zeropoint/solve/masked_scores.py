@@ -51,7 +51,7 @@ INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
 
 @dataclass(frozen=True)
 class Way:
-    """What happens to scores: they are multiplied by `scale`, and numbers between `low` and `high` are added."""
+    """The map that scores pass: they are multiplied by `scale`, and numbers between `low` and `high` are added."""
 
     scale: float = 1.0
     low: float = 0.0
@@ -171,7 +171,7 @@ def _hides_below(op: Operation, adds: bool) -> float | None:
 
 
 def _scaled_or_moved(op: Operation, index: int, weights: Weights) -> Way | None:
-    """What a region does to its operand `index` if it multiplies it by a positive number or adds visible scores."""
+    """The map of a region for its operand `index`, if it multiplies it by a positive number or adds visible scores."""
     factor = _factor(op, index, weights)
     return Way(factor) if factor is not None else _shift(op, index, weights)
 

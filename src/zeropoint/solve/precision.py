@@ -4,8 +4,8 @@ A rescale to a finer scale does not recover what was rounded away. So a reader c
 passes through, back to the kernel that computes it: none of them may be much coarser than the reader requires.
 
 A reader is a kernel that does not pass the scale of its operand on, a float op, or the caller. Ideally it would get the
-scale of its value's own range. But it cannot get a finer scale than each node on the way has alone: tied ports and
-coupled values have the union of their ranges, a kernel or a pin may fix a type, and a kernel may require a zero point.
+scale of its value's own range. But it cannot get a finer scale than each node on the way has alone. Tied ports and
+coupled values have the union of their ranges. A kernel or a pin may fix a type, and a kernel may require a zero point.
 The coarsest of these is the scale that the reader would get if every edge of the graph were rescaled. This is the best
 possible scale, and the scale that the reader requires.
 

@@ -6,10 +6,10 @@
 ```
 A kernel that only moves or selects elements commutes with a clamp: `clamp(slice(x)) = slice(clamp(x))`, and
 `clamp(maximum(a, b)) = maximum(clamp(a), clamp(b))`. So such a reader needs no more of its operand than the range of
-its result: a slice or a gather drops the other elements, a max pool never returns values below its own minimum, and
-padding with a very negative number before a max pool does not change its result. If the result of a continuous function
-of one value is narrowed, its operand needs only the range in which the function reaches that: what is outside saturates
-at the same bound (a negation between the padding and the max pool). All other readers need the observed range.
+its result. A slice or a gather drops the other elements. A max pool never returns values below its own minimum, and
+padding with a very negative number before it does not change its result. If the result of a continuous function of one
+value is narrowed, its operand needs only the range in which the function reaches that. Values outside saturate at the
+same bound (a negation between the padding and the max pool). All other readers need the observed range.
 
 Where a model has statistics only before and after such kernels, the values between them have the range that is read.
 Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range

@@ -30,8 +30,8 @@ of the part), which are needed in any case. Neighbours whose scales differ by no
 DenseNet's many parts become few kernels. Concatenations of concatenations are taken apart if their operands differ as
 well. Parts that alternate, as after a channel shuffle, are put in order again by a gather.
 
-If a part cannot be computed alone at its own scale, such as a part of a scatter, the reader stays float if it would
-lose more than three bits of a part, and so do the kernels between it and the concatenation (`joins.py`).
+A part such as that of a scatter cannot be computed alone at its own scale. If the reader would lose more than three
+bits of a part, it stays float, and so do the kernels between it and the concatenation (`joins.py`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ KEEPS_SIZES = frozenset({*FUNCTIONS, *PASSES_ELEMENTS})
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What a reader computes of some leaves: how, and from which part of its operand."""
+    """A part of a reader, for some leaves: how it is computed, and from which part of its operand."""
 
     divided: Divided
     operands: Sequence[Planned | None]

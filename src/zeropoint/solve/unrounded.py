@@ -2,7 +2,7 @@
 
 If 8 bits are too few for a function's operand (`function_widths.py`), the kernel that produces the operand must not
 round it to 8 bits. The operands of that kernel are also rounded. So the same test is applied to the kernel, composed
-with the function: data movement passes its operand on, functions are composed, and the noise of a sum's operands is
+with the function. Data movement passes its operand on, and functions are composed. The noise of a sum's operands is
 normal noise on the sum, of which each operand may cause an equal part. Float ops in between, such as those without a
 kernel on the target, do not round, but they are walked through: their operands may come from a kernel that would round.
 The walk continues while the noise is too large, through at most two contractions (a filter bank before the logarithm, a
@@ -47,7 +47,7 @@ class WidthReader:
     is_quotient: bool = False
     """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
     computed: RealFunction | None = None
-    """What the kernel computes instead of the function; None if it is the function."""
+    """The expression that the kernel computes instead of the function; None if it is the function."""
 
     def function(self, points: Array) -> Array:
         """Apply the steps in order."""

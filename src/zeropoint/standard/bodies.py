@@ -15,7 +15,7 @@ from zeropoint.standard.scalars import GenericBody, ScalarArithmetic
 def scalar_results(
     std: Standard, op: Operation, block: Block, body: GenericBody, arguments: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """What a block of an op returns for scalar arguments, computed at the end of `body`.
+    """The results of a block of an op for scalar arguments, computed at the end of `body`.
 
     Raises LoweringError for ops that are not elementwise, and for values from around the op that are not constant.
     """

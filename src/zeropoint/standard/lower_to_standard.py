@@ -126,7 +126,7 @@ _EXPANDED: Mapping[type[Operation], Expansion] = {
     hlo.ReducePrecisionOp: reduced,
     hlo.ReduceWindowOp: in_one_type,
 }
-"""What is expanded for standard forms, but not for native code."""
+"""Ops that are expanded for standard forms, but not for native code."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 

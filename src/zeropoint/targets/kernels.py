@@ -201,7 +201,7 @@ class KernelRow:
         return self.input_rule(port) if port >= 0 else self.outputs[min(~port, len(self.outputs) - 1)]
 
     def port_name(self, port: int) -> str:
-        """What messages call a port: its role and, where several have that, which: `weight`, `output`, `input 1`."""
+        """The name of a port in messages: its role, and its number if several have that (`output`, `input 1`)."""
         if port < 0:
             return "output" if port == OUTPUT and not self.more_outputs else f"output {~port}"
         role = self.input_rule(port).role

@@ -52,7 +52,7 @@ class Arithmetic(Protocol):
 
     @property
     def residual(self) -> Residual | None:
-        """What is added at the end."""
+        """The term that is added at the end."""
         ...
 
     @property
@@ -279,7 +279,7 @@ class Expressed(_IntegerSums):
 
     @property
     def residual(self) -> Residual | None:
-        """What is added at the end."""
+        """The term that is added at the end."""
         return self.floats.residual
 
     def order(self, isa: InstructionSet, count: int) -> IntArray:

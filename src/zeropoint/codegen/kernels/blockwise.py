@@ -43,7 +43,7 @@ class Blocks:
 
     @property
     def residual(self) -> Residual | None:
-        """What is added at the end."""
+        """The term that is added at the end."""
         return self.inner.residual
 
     @property

@@ -49,7 +49,7 @@ class PackedFloats:
 
     @property
     def residual(self) -> Residual | None:
-        """What is added at the end."""
+        """The term that is added at the end."""
         return self.floats.residual
 
     def size(self, isa: InstructionSet, count: int) -> int:

@@ -90,7 +90,7 @@ def _sum_of(body: Scalars, n: int) -> int | None:
 
 
 def _part_of_square(body: Scalars, n: int) -> tuple[str, int] | None:
-    """Which part of the square of which i16 a scalar is; None for anything else."""
+    """The part of the square of an i16 that a scalar is, and which i16; None for anything else."""
     i = body[n]
     parts = {"shift_right_arithmetic": ("high", LOW_BITS), "and": ("low", (1 << LOW_BITS) - 1)}
     if i.name not in parts or body[i.arguments[1]].what != Number(parts[i.name][1]):

@@ -141,7 +141,7 @@ def _tosa_double_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> 
 
 
 def _pot_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
-    """What a left shift would move out of i64 saturates first, and the result before the zero point is added."""
+    """Numbers that a left shift would move out of i64 saturate first, and results before the zero point is added."""
     _, left = _positive(f, shift)
     most = f.binary("ashr", constant(acc.type, (1 << 63) - 1), left)
     least = f.binary("sub", constant(acc.type, 0), most)

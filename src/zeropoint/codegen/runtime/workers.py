@@ -1,7 +1,7 @@
 """Threads that share the work of a call.
 
-The caller is thread 0. Between calls a worker spins in native code for a while, watching the number of the last
-request, because waking a parked thread takes longer than a small network; then it parks until its bell rings. In the
+The caller is thread 0. Between calls a worker spins in native code for a while and watches the number of the last
+request, because waking a parked thread takes longer than a small network. Then it parks until its bell rings. In the
 control block, frequently written fields have their own cache lines:
 
 | bytes | |

@@ -1,8 +1,8 @@
 """The storage in which constant 8-bit weights are written: i8, or the same integers plus 128 in u8.
 
-Both have the same real values, and onnxruntime has a kernel for each (`docs/export.md`). That for u8 x i8 is the faster
-one. On x64 without VNNI it adds the products of two adjacent terms in 16 bits, which saturate;
-that for u8 x u8 does not.
+Both have the same real values, and onnxruntime has a kernel for each (`docs/export.md`). The kernel of u8 x i8 is
+faster. On x64 without VNNI it adds the products of two adjacent terms in 16 bits, which saturate; that of u8 x u8 does
+not.
 """
 
 from __future__ import annotations

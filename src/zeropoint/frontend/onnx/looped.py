@@ -39,7 +39,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_shape
 
 @dataclass(frozen=True)
 class Trip:
-    """What a trip computes: the next `state`, the `rows` that are stacked, and whether there is another trip."""
+    """The results of a trip: the next `state`, the `rows` that are stacked, and whether there is another trip."""
 
     state: Sequence[SSAValue]
     rows: Sequence[SSAValue] = ()

@@ -76,7 +76,7 @@ class _Boxes:
 
 @dataclass(frozen=True)
 class _Search:
-    """What every trip reads: the boxes and their areas at the shape of the scores, the threshold, and constants."""
+    """Values read by every trip: the boxes and their areas at the shape of the scores, the threshold, and constants."""
 
     boxes: _Boxes
     areas: SSAValue

@@ -98,7 +98,7 @@ class SortOp(SignatureOp):
 
 @dataclass(frozen=True)
 class SortKey:
-    """What a simple comparator sorts by: the elements of one input."""
+    """The key of a simple comparator: the elements of one input."""
 
     input: int
     descending: bool
@@ -109,7 +109,7 @@ class SortKey:
 
 
 def sort_key(comparator: Block) -> SortKey | None:
-    """What a comparator sorts by; None if it is not one LT or GT of the two elements of one input.
+    """The key of a comparator; None if it is not one LT or GT of the two elements of one input.
 
     An `and` of that, in total order, with NE of the same two floats is the total order with one zero.
     """

@@ -1,4 +1,4 @@
-"""Which native kernel computes which ops, and why better ones declined them, from a grouped program."""
+"""The native kernel of every op, and why better ones declined it, from a grouped program."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _growth(
 
 
 def _cause(grown: float, bias: int, sums: int) -> str:
-    """What would not have fit the accumulator at the least scale of a channel's weights; empty if all would."""
+    """Integers beyond the accumulator at the least scale of a channel's weights; empty if all fit."""
     needed = grown > 1 and (bias + sums) * grown > ACCUMULATOR_LIMIT
     return "" if not needed else "bias" if bias > sums else "sums"
 

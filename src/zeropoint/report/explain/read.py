@@ -245,7 +245,7 @@ def _missing(block: Block) -> Iterator[Missing]:
 
 
 def explain(program: Program, value: str | None = None) -> Explanation:
-    """What a program records about its values, rescales and float ops; only about one name if given.
+    """The records of a program about its values, rescales and float ops; only about one name if given.
 
     Raises ExplanationError for an unknown name.
     """

@@ -124,7 +124,7 @@ def correction_text(corrections: Sequence[Fact]) -> list[str]:
 
 
 def budget_text(budget: Sequence[Fact]) -> list[str]:
-    """What the search under a budget found, and the kernels that it widened."""
+    """The result of the search under a budget, and the kernels that it widened."""
     if not budget:
         return []
     return ["\n".join([budget[0].source, *(f"  {fact.name}: {fact.value}" for fact in budget)])]
