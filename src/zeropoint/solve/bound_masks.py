@@ -37,13 +37,12 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.stablehlo import AddOp, PadOp
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.weights import Weights
 from zeropoint.solve.mask_ranges import bound_mask_ranges, has_computed_masks
 from zeropoint.solve.masked_scores import (
     Masked,
+    MaskedScores,
     Visible,
     combination,
-    masked,
     numbers,
     state_masked,
     visible_range,
@@ -66,10 +65,11 @@ class Mask:
     shown: tuple[float, float]
 
 
-def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
+def _mask(op: Operation, scores_of: MaskedScores, visible: Visible) -> Mask | None:
     """The mask of an op if it has values below the bound, or if the scores are masked already; None otherwise."""
+    weights = scores_of.weights
     combines = combination(op, weights)
-    way = None if combines is None else masked(op, weights)
+    way = None if combines is None else scores_of.masked(op)
     if combines is None or way is None:
         return None
     scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
@@ -96,14 +96,17 @@ def _mask(op: Operation, weights: Weights, visible: Visible) -> Mask | None:
 
 
 def _has_masks(program: Program) -> bool:
-    return any(_mask(op, program.weights, {}) is not None for op in program.entry.ops)
+    found = MaskedScores(program.weights)
+    return any(_mask(op, found, {}) is not None for op in program.entry.ops)
 
 
 def _bound_constants(program: Program, visible: Visible) -> None:
+    found = MaskedScores(program.weights)
     for op in list(program.entry.ops):
-        mask = _mask(op, program.weights, visible)
+        mask = _mask(op, found, visible)
         if mask is None:
             continue
+        found = MaskedScores(program.weights)  # what follows changes the program
         values = np.maximum(mask.values, np.float32(mask.least))
         bounded = constant_op(values, program.weights, location=op.location)
         assert mask.op.parent is not None

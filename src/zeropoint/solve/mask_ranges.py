@@ -30,12 +30,11 @@ from xdsl.ir import Operation, Use
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
-from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import stated_range
 from zeropoint.solve.masked_scores import (
     Masked,
+    MaskedScores,
     Visible,
-    masked,
     numbers,
     restate,
     state_masked,
@@ -62,10 +61,10 @@ class MaskedSum:
     shown: tuple[float, float]
 
 
-def _masked_sum(op: Operation, weights: Weights, visible: Visible) -> MaskedSum | None:
+def _masked_sum(op: Operation, scores_of: MaskedScores, visible: Visible) -> MaskedSum | None:
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "add":
         return None
-    found = masked(op, weights)
+    found = scores_of.masked(op)
     if found is None:
         return None
     terms = [value.owner for value in op.inputs if isinstance(value.owner, StatisticsOp)]
@@ -134,8 +133,8 @@ def has_computed_masks(program: Program) -> bool:
 
 
 def _masked_sums(program: Program, visible: Visible) -> Iterator[MaskedSum]:
-    weights = program.weights
-    return (found for op in program.entry.ops if (found := _masked_sum(op, weights, visible)) is not None)
+    scores_of = MaskedScores(program.weights)
+    return (found for op in program.entry.ops if (found := _masked_sum(op, scores_of, visible)) is not None)
 
 
 def bound_mask_ranges(program: Program, visible: Visible) -> None:

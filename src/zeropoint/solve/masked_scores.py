@@ -12,10 +12,11 @@ The last kernel is a softmax, or a maximum of sums (masked max pooling), which h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_array, splat_value
@@ -63,18 +64,28 @@ class Way:
         return Way(self.scale * other.scale, low, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Masked:
     """Masked scores that only a softmax or a maximum reads.
 
-    `totals` are the statistics of the scores and of the ops that move, scale or clamp them, each with its way so far.
     `way` is what happens to the scores until the softmax, or a maximum, reads them, and `apart` how far a hidden score
-    must be below the least visible one there.
+    must be below the least visible one there. `statistics` are those of the scores, if they have any. `rest` is what
+    follows the next op, which does `step` to the scores; None if that op hides them or puts a further mask on.
     """
 
-    totals: tuple[tuple[StatisticsOp, Way], ...]
     way: Way
     apart: float
+    statistics: StatisticsOp | None
+    rest: Masked | None = None
+    step: Way = Way()
+
+    def totals(self) -> Iterator[tuple[StatisticsOp, Way]]:
+        """The statistics of the scores and of the ops that move, scale or clamp them, each with its way so far."""
+        one, way = self, Way()
+        while one is not None:
+            if one.statistics is not None:
+                yield one.statistics, way
+            one, way = one.rest, way.then(one.step)
 
     @property
     def margin(self) -> float:
@@ -129,31 +140,90 @@ def numbers(value: SSAValue, weights: Weights) -> Array | None:
     return array if array is not None and array.dtype.kind == "f" else None
 
 
-def masked(op: Operation, weights: Weights) -> Masked | None:
-    """The way of an op's result to a softmax or a maximum if only that reads it, or more masks do; None otherwise."""
-    adds = isinstance(combination(op, weights), AddOp)
-    found: list[tuple[StatisticsOp, Way]] = []
-    way = Way()
-    while len(op.results) == 1 and op.results[0].has_one_use():
-        (use,) = op.results[0].uses
-        if isinstance(use.operation, StatisticsOp):
-            found.append((use.operation, way))
-            # Another reader might see the hidden numbers themselves, and their range must not be changed for it.
-            if not use.operation.res.has_one_use():
-                return None
-            (use,) = use.operation.res.uses
-        reader = use.operation
-        if (apart := _hides_below(reader, adds)) is not None:
-            return Masked(tuple(found), way, apart) if found and use.index == 0 else None
+class MaskedScores:
+    """Finds masked scores, as long as the program does not change.
+
+    What follows an op is found once: a chain of sums is walked once, not once a sum.
+    """
+
+    def __init__(self, weights: Weights):
+        self.weights = weights
+        self._found: dict[_Place, Masked | None] = {}
+
+    def masked(self, op: Operation) -> Masked | None:
+        """The way of an op's result to a softmax or a maximum if only that reads it, or more masks do; else None."""
+        # Iterative, because a chain may be as long as the program.
+        place, behind = self._start(op), list[_Step]()
+        while place not in self._found:
+            step = self._step(place)
+            if not isinstance(step, _Step):
+                self._found[place] = step
+            else:
+                behind.append(step)
+                place = step.to
+        found = self._found[place]
+        for step in reversed(behind):
+            found = None if found is None else step.before(found)
+            self._found[step.place] = found
+        return found
+
+    def _start(self, op: Operation) -> _Place:
+        return _Place(op, isinstance(combination(op, self.weights), AddOp), stated=False)
+
+    def _step(self, place: _Place) -> _Step | Masked | None:
+        """What the only reader of an op's result does: it hands the scores on, hides them, or neither (None)."""
+        found = _only_reader(place.op)
+        if found is None:
+            return None
+        statistics, use = found
+        reader, weights = use.operation, self.weights
+        stated = place.stated or statistics is not None
+        if (apart := _hides_below(reader, place.adds)) is not None:
+            return Masked(Way(), apart, statistics) if stated and use.index == 0 else None
         others = [value for index, value in enumerate(reader.operands) if index != use.index]
         if combination(reader, weights) is not None and any(_hides(value, weights) for value in others):
-            further = masked(reader, weights) if found else None
-            return None if further is None else Masked(tuple(found), way.then(further.way), further.apart)
-        step = Way() if _hands_on(reader, weights) else _scaled_or_moved(reader, use.index, weights)
-        if step is None:
-            return None
-        op, way = reader, way.then(step)
-    return None
+            return _Step(place, statistics, None, self._start(reader)) if stated else None
+        way = Way() if _hands_on(reader, weights) else _scaled_or_moved(reader, use.index, weights)
+        return None if way is None else _Step(place, statistics, way, _Place(reader, place.adds, stated))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The result of an op after a mask. `adds`: the mask was added; `stated`: there were statistics in between."""
+
+    op: Operation
+    adds: bool
+    stated: bool
+
+
+@dataclass(frozen=True)
+class _Step:
+    """From a place to the next, whose op does `way` to the scores; None if it puts a further mask on."""
+
+    place: _Place
+    statistics: StatisticsOp | None
+    way: Way | None
+    to: _Place
+
+    def before(self, found: Masked) -> Masked:
+        """The way from this place, given that from the next."""
+        if self.way is None:
+            return Masked(found.way, found.apart, self.statistics)
+        return Masked(self.way.then(found.way), found.apart, self.statistics, found, self.way)
+
+
+def _only_reader(op: Operation) -> tuple[StatisticsOp | None, Use] | None:
+    """The only use of an op's result, and the statistics in between; None if there are more."""
+    if len(op.results) != 1 or not op.results[0].has_one_use():
+        return None
+    (use,) = op.results[0].uses
+    if not isinstance(use.operation, StatisticsOp):
+        return None, use
+    # Another reader might see the hidden numbers themselves, and their range must not be changed for it.
+    if not use.operation.res.has_one_use():
+        return None
+    (behind,) = use.operation.res.uses
+    return use.operation, behind
 
 
 def _hides_below(op: Operation, adds: bool) -> float | None:
@@ -243,7 +313,7 @@ def restate(statistics: StatisticsOp, low: float, high: float) -> None:
 
 def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
     """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
-    for statistics, way in found.totals:
+    for statistics, way in found.totals():
         # Recorded before the range is widened downwards, as a further mask must be placed below the visible scores
         # only.
         visible[statistics.arg] = low * way.scale + way.low

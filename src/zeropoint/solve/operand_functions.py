@@ -6,10 +6,10 @@ from math import sqrt
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
-from zeropoint.ir.constants import constant_array
-from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
@@ -28,6 +28,8 @@ def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread:
     region = op if isinstance(op, QuantizeRegionOp) else None
     arguments = op.operands if region is None else region.body.block.args
     result = op.results[0] if region is None else _returned(region)
+    if region is not None and not _is_computed(result, noise):
+        return None  # before the others are looked at: a join may have any number
     others: dict[SSAValue, Array] = {}
     for other, (argument, value) in enumerate(zip(arguments, op.operands, strict=True)):
         if other != index and argument is not arguments[index]:
@@ -64,6 +66,13 @@ def _usual_size(value: SSAValue, noise: RoundingNoise) -> float | None:
         return sqrt(float((array.astype(np.float64) ** 2).mean())) if array.size else None
     seen = noise.estimated(value)
     return None if seen is None else sqrt(seen.power)
+
+
+def _is_computed(value: SSAValue, noise: RoundingNoise) -> bool:
+    """Whether a value in a region may be a function of the region's operands: not of a join, for example."""
+    if not isinstance(value, OpResult) or is_function(value.op) or isinstance(value.op, BroadcastInDimOp):
+        return True
+    return splat_value(value, noise.weights) is not None
 
 
 def _returned(region: QuantizeRegionOp) -> SSAValue:

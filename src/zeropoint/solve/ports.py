@@ -167,6 +167,7 @@ class PortGraph:
     def _fill_nodes(self) -> None:
         tied = self._tied_uses()
         data = {port for port in self.port_nodes if port[1] >= 0}
+        seen = set[SSAValue]()
         for kernel in self.kernels:
             for index, value in kernel.ports():
                 if index < 0:
@@ -181,6 +182,9 @@ class PortGraph:
                     continue
                 if index < 0:
                     self._note_made(at_value, at_port, value)
+                if value in seen:
+                    continue  # its uses have been looked at: it may have as many as the program has kernels
+                seen.add(value)
                 uses = [(use.operation, use.index) for use in value.uses]
                 made = isinstance(value.owner, QuantizeRegionOp)
                 at_value.exposed |= any(use not in tied and (made or use in data) for use in uses)
