@@ -52,10 +52,12 @@ class ScaledPart:
     @staticmethod
     def of(region: Operation, weights: Weights) -> ScaledPart | None:
         """The part that a region takes; None for any other op, or without statistics of its result."""
-        if not isinstance(region, QuantizeRegionOp) or not is_open(region) or len(region.outputs) != 1:
+        if not isinstance(region, QuantizeRegionOp) or len(region.outputs) != 1:
             return None
         op, seen = region.body.block.first_op, range_of(region.outputs[0])
         if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
+            return None
+        if not is_open(region):  # after the other checks: a join has any number of ports
             return None
         found = _sliced(op) if isinstance(op, SliceOp) else gathered(op, constant_array(region.inputs[1], weights))
         return None if found is None else ScaledPart(region, *found, seen)
