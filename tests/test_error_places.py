@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
             "}",
             stats("y", "z"),
         ),
-        "convolution '%z': found no stablehlo.convolution or stablehlo.dot_general in the region, expected one",
+        "convolution '%z': found no stablehlo.convolution in the region, expected one",
     ),
     "a quantized kernel that its body does not compute": (
         "materialize",
@@ -169,6 +169,14 @@ MISFITS = {
         "%r = stablehlo.add %a, %b : SHAPE",
         "found no stablehlo.broadcast_in_dim in the region, expected one",
     ),
+    "divide": ("%r = stablehlo.multiply %a, %b : SHAPE", "found no stablehlo.divide in the region"),
+    "subtract": ("%r = stablehlo.add %a, %b : SHAPE", "found no stablehlo.subtract in the region"),
+    "depthwise_convolution": (
+        """%w = stablehlo.constant dense<1.0> : tensor<4x4x1x1xf32>
+%r = stablehlo.convolution(%a, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+  {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (SHAPE, tensor<4x4x1x1xf32>) -> SHAPE""",
+        "found stablehlo.convolution with 1 groups in the region, expected 4, one for each channel",
+    ),
     "maximum": ("%r = stablehlo.add %a, %b : SHAPE", "found no stablehlo.maximum in the region"),
     "concatenate": (
         """%s = stablehlo.add %a, %b : SHAPE
@@ -210,3 +218,13 @@ def test_statistics_of_arguments_survive_unfuse_whether_they_are_read_or_not(tmp
     ran = CliRunner().invoke(main, ["opt", str(file), "-p", "unfuse"])
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert "quant.region" not in ran.stdout
+
+
+def test_a_kernel_that_stays_float_is_refused_as_well_if_its_body_is_of_another(tmp_path: Path) -> None:
+    body = """%w = stablehlo.constant dense<1.0> : tensor<4x4xf32>
+%r = stablehlo.dot_general %a, %w, contracting_dims = [3] x [0] : (SHAPE, tensor<4x4xf32>) -> SHAPE"""
+    file = tmp_path / "m.mlir"
+    file.write_text(_wrapping("maximum", body, "%r"))
+    ran = CliRunner().invoke(main, ["opt", str(file), "-p", "propagate"])
+    assert ran.exit_code == 2
+    assert "found no stablehlo.maximum in the region, expected one" in ran.stderr

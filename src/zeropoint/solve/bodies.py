@@ -10,7 +10,7 @@ none. Index arithmetic is no computation of elements, and normalizations may be 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
@@ -42,9 +42,9 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.bodies import body_op
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.errors import PropagationError
-from zeropoint.targets.logical_kernels import BINARY, CONTRACTIONS, FUNCTIONS, MOVEMENTS, REDUCTIONS
+from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS, REDUCTIONS
 
 Kinds = tuple[type[Operation], ...]
 CONTRACTING: Kinds = (ConvolutionOp, DotGeneralOp)
@@ -64,25 +64,28 @@ MOVING: Kinds = (
     QuantizeCastOp,
 )
 """Ops that compute no elements; annotations and simulated quantizations are dropped from bodies."""
-_ARITHMETIC: Kinds = (AddOp, DivideOp, MultiplyOp, SubtractOp)
 NEEDED: Mapping[str, Kinds] = {
-    **dict.fromkeys(CONTRACTIONS, CONTRACTING),
-    **dict.fromkeys(("add", "divide", "multiply", "subtract"), _ARITHMETIC),
+    **dict.fromkeys(("batch_matmul", "fully_connected"), (DotGeneralOp,)),
+    **dict.fromkeys(("convolution", "depthwise_convolution", "transpose_convolution"), (ConvolutionOp,)),
     **dict.fromkeys(REDUCTIONS, (ReduceOp, ReduceWindowOp)),
     **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
     "max_pool": (ReduceWindowOp,),
+    "add": (AddOp,),
     "broadcast": (BroadcastInDimOp,),
     "compare": (CompareOp,),
     "concatenate": (ConcatenateOp,),
+    "divide": (DivideOp,),
     "gather": (GatherOp,),
     "maximum": (MaximumOp,),
     "minimum": (MinimumOp,),
+    "multiply": (MultiplyOp,),
     "pad": (PadOp,),
     "prelu": (MultiplyOp,),
     "reshape": (ReshapeOp,),
     "reverse": (ReverseOp,),
     "select": (SelectOp,),
     "slice": (SliceOp,),
+    "subtract": (SubtractOp,),
     "transpose": (TransposeOp,),
 }
 """Kernel -> ops of which its body has at least one. The rows of single reductions replace those of all."""
@@ -96,11 +99,9 @@ FOREIGN: Mapping[str, Kinds] = dict.fromkeys((*BINARY, *FUNCTIONS, *MOVEMENTS, *
 """Kernel -> ops of which its body has none."""
 
 
-def check_body(region: QuantizeRegionOp, kernels: Collection[str] = FOREIGN.keys() | NEEDED.keys()) -> None:
-    """Raise PropagationError if the body of a region of one of `kernels` does not fit the kernel."""
+def check_body(region: QuantizeRegionOp) -> None:
+    """Raise PropagationError if the body of a region does not fit its kernel."""
     kernel = region.logical_kernel.data
-    if kernel not in kernels:
-        return
     ops = list(region.body.block.ops)
     needed = NEEDED.get(kernel)
     if needed is not None and not any(isinstance(op, needed) for op in ops):
@@ -119,6 +120,11 @@ def _foreign(kernel: str, op: Operation) -> str | None:
         if found is not expected:
             by = "several ops" if found is None else found.name
             return f"found {op.name} by {by} in the region, expected it by {expected.name}"
+    if isinstance(op, ConvolutionOp) and kernel == "depthwise_convolution":
+        groups = op.feature_group_count.value.data
+        channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
+        if groups != channels:
+            return f"found {op.name} with {groups} groups in the region, expected {channels}, one for each channel"
     computes = op.results and not isinstance(op, MOVING) and isinstance(element_of(op.results[0]), AnyFloat)
     if kernel in MOVEMENTS and computes:
         return f"found {op.name} in the region, which computes elements, expected ops that move them"

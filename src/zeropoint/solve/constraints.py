@@ -63,7 +63,6 @@ from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
-from zeropoint.targets.logical_kernels import CONTRACTIONS
 
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
@@ -331,12 +330,12 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
-    Raises PropagationError if a value is pinned to two types, a range is not finite, or a contraction has none inside.
+    Raises PropagationError if a value has two pinned types, a range is not finite, or a region does not fit its kernel.
     """
     constraints = Constraints(scale_type)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
-            check_body(op, CONTRACTIONS)
+            check_body(op)
     for op in list(program.entry.ops):
         value = _read(op, constraints)
         if value is None:
