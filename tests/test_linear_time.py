@@ -46,26 +46,16 @@ def chain(count: int, *layers: Callable[[str, str], onnx.NodeProto]) -> Nodes:
     return [layers[n % len(layers)](names[n], names[n + 1]) for n in range(len(names) - 1)]
 
 
-def products_and_bounds(count: int) -> Nodes:
-    return chain(
-        count,
-        lambda value, result: helper.make_node("MatMul", [value, "w"], [result]),
-        lambda value, result: helper.make_node("Relu", [value], [result]),
-    )
-
-
 def sums_before_a_softmax(count: int) -> Nodes:
     sums = chain(count, lambda value, result: helper.make_node("Add", [value, "x"], [result]))
     sums[-1].output[0] = "scores"
     return [*sums, helper.make_node("Softmax", ["scores"], ["y"], axis=-1)]
 
 
-FORMS = [products_of_one_value, slices_of_one_value, products_and_bounds, sums_before_a_softmax]
+FORMS = [products_of_one_value, slices_of_one_value, sums_before_a_softmax]
 STAGES = {
     "quantize": ["quantize", "m.onnx", "--data", "d.npz", "--effort", "none", "-o", "q.mlir"],
     "explain": ["explain", "q.mlir"],
-    "run": ["run", "q.mlir", "--input", "d.npz", "-o", "o.npz", "--engine", "interp"],
-    "lower": ["opt", "q.mlir", "-p", "lower-to-standard", "-o", "s.mlir"],
 }
 
 
