@@ -103,12 +103,15 @@ def _shown(error: BaseException) -> str:
 
 
 def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:
-    """Raise an error for a path that no file can have: one with a NUL character, or one that is too long."""
+    """Raise an error for a path that no file can have, with a NUL character or too long, and for links in a circle."""
     try:
-        os.lstat(path)
+        os.stat(path)
     except ValueError as error:
-        raise kind(f"{_shortened(path)}: found a name that no file can have ({error}), expected another one") from error
+        why = "it has a NUL character" if "\0" in str(path) else "it is no text"
+        raise kind(f"{_shortened(path)}: found a name that no file can have ({why}), expected another one") from error
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise kind(f"{_shortened(path)}: found symbolic links in a circle, expected a regular file") from error
         if error.errno == errno.ENAMETOOLONG:
             raise kind(f"{_shortened(path)}: found a name that is too long, expected a shorter one") from error
 

@@ -64,7 +64,9 @@ def test_lists_that_are_no_array_are_refused() -> None:
     endless: list[object] = []
     endless.append(endless)
     for value in ([[1, 2], [3]], endless):
-        with pytest.raises(DataError, match="data: found list that is not an array, expected one shape"):
+        with pytest.raises(
+            DataError, match="data: found list that is not an array, expected rows of numbers of one shape"
+        ):
             array_columns({"x": value})
 
 
@@ -73,11 +75,12 @@ def test_lists_that_are_no_array_are_refused() -> None:
     [
         (b"(" * 60_000, "a header of 60000 bytes, expected up to 10000"),
         (b"{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
+        (b"{'descr': '<f9', 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
     ],
 )
 def test_a_header_that_numpy_does_not_parse_is_refused_in_our_words(text: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
-    expected = rf"found no NumPy array, expected one written by numpy\.save \({message}\)"
+    expected = rf"found no NumPy array, expected one written by numpy\.save \({message}"
     with pytest.raises(DataError, match=expected):
         npy_column(tmp_path / "x.npy")
 
@@ -88,3 +91,42 @@ def test_a_small_file_cannot_ask_for_gigabytes_by_the_length_of_a_header(tmp_pat
         file.writestr("x.npy", header)
     with pytest.raises(DataError, match="a header of 100000 bytes, expected up to 10000"):
         npz_columns(tmp_path / "d.npz")
+
+
+def npz_of(tmp_path: Path, compression: int = zipfile.ZIP_DEFLATED) -> bytearray:
+    with zipfile.ZipFile(tmp_path / "d.npz", "w", compression) as file, file.open("x.npy", "w") as member:
+        np.lib.format.write_array(member, np.arange(64, dtype=np.float32))
+    return bytearray((tmp_path / "d.npz").read_bytes())
+
+
+def said_of(content: bytes | bytearray, tmp_path: Path) -> str:
+    (tmp_path / "d.npz").write_bytes(content)
+    with pytest.raises(DataError, match="found a truncated, damaged or foreign file") as caught:
+        [list(column.rows()) for column in npz_columns(tmp_path / "d.npz").values()]
+    return str(caught.value).partition("file (")[2].partition(");")[0]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_damaged_archive_is_refused_in_our_words(compression: int, tmp_path: Path) -> None:
+    ours = (
+        "a member",
+        "an encrypted",
+        "compressed",
+        "a compression",
+        "it ends",
+        "no zip",
+        "the name of",
+        "x.npy has",
+        "x.npy ends",
+    )
+    whole = npz_of(tmp_path, compression)
+    found = set[str]()
+    for position in range(len(whole)):
+        damaged = whole.copy()
+        damaged[position] ^= 0xFF
+        try:
+            found.add(said_of(damaged, tmp_path))
+        except (DataError, AssertionError, pytest.fail.Exception):  # refused elsewhere, or a byte without effect
+            continue
+    assert found
+    assert [text for text in found if not text.startswith(ours)] == []

@@ -598,7 +598,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     %q = quant.qcast %c : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 50.0>>
     %d = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 50.0>> to tensor<4xf32>
     "quant.return"(%d) : (tensor<4xf32>) -> ()
-  }) {input_specs = [f32], logical_kernel = "elementwise_unary", output_specs = [f32]} : (tensor<4xf32>) -> tensor<4xf32>
+  }) {input_specs = [f32], logical_kernel = "elementwise_unary", output_specs = [f32]}
+      : (tensor<4xf32>) -> tensor<4xf32>
   %1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }

@@ -7,6 +7,7 @@ memory-mapped.
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import os
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, Protocol, cast
@@ -87,11 +89,15 @@ MOST_HEADER = 10_000
 """Bytes of the header of a .npy. NumPy parses no longer ones."""
 
 
+class _BadHeader(Exception):
+    """The header of a .npy is not one that NumPy writes for numbers; the text says why."""
+
+
 def _bounded(stream: IO[bytes], size: int) -> IO[bytes]:
     """A header and its length of `size` bytes. NumPy would first read all of it, up to 4 GiB of a compressed member."""
     length = stream.read(size)
     if (found := int.from_bytes(length, "little")) > MOST_HEADER:
-        raise ValueError(f"a header of {found} bytes, expected up to {MOST_HEADER}")
+        raise _BadHeader(f"a header of {found} bytes, expected up to {MOST_HEADER}")
     return io.BytesIO(length + stream.read(found))
 
 
@@ -113,14 +119,17 @@ class ArrayHeader:
         try:
             version = npy.read_magic(stream)
             if version not in readers:
-                raise ValueError(f"version {version}")
+                raise _BadHeader(f"version {version}")
             size, parsed = readers[version]
             header = ArrayHeader(*parsed(_bounded(stream, size)))
             if min(header.shape, default=0) < 0:
-                raise ValueError(f"shape {header.shape}")
-        except (ValueError, TokenError) as error:  # NumPy parses the header as Python text
-            # What is no literal is named by its address.
-            what = "a header that is no dictionary" if "malformed node" in str(error) else error
+                raise _BadHeader(f"shape {header.shape}")
+        except (_BadHeader, ValueError, TokenError) as error:  # NumPy parses the header as Python text
+            what = (
+                error
+                if isinstance(error, _BadHeader)
+                else "a header that is no dictionary of a dtype, an order and a shape"
+            )
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({what})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
@@ -176,10 +185,14 @@ class NpzColumn:
             for _ in range(count):
                 data = stream.read(size)
                 if len(data) != size:
-                    raise EOFError(f"{self.member} ends early")
+                    raise _Damage(f"{self.member} ends early")
                 yield np.frombuffer(data, self.dtype)
             if stream.read(1):
-                raise EOFError(f"{self.member} goes on after its last element")
+                raise _Damage(f"{self.member} goes on after its last element")
+
+
+class _Damage(Exception):
+    """A member that is not as long as its header says; the text says how long it is."""
 
 
 @contextmanager
@@ -187,9 +200,30 @@ def _reading(path: Path) -> Generator[None]:
     """Convert the exceptions of `zipfile` for damaged or foreign files into DataError."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        found = f"found a truncated, damaged or foreign file ({error})"
+    except DataError:
+        raise
+    except (_Damage, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError) as error:
+        found = f"found a truncated, damaged or foreign file ({_what(error)})"
         raise DataError(f"{path}: {found}; expected .npz data; write it again") from error
+
+
+def _what(error: Exception) -> str:
+    """What is wrong with an archive, by the exception that `zipfile` raised for it."""
+    said = str(error)
+    if isinstance(error, _Damage):
+        return said
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        return error.strerror or "it cannot be read"
+    known = (
+        (said.startswith("Bad CRC-32"), "a member whose bytes do not have its checksum"),
+        (said.startswith("File name in directory"), "a member with two names"),
+        ("encrypted" in said, "an encrypted member"),
+        (isinstance(error, zlib.error | LZMAError | OSError), "compressed bytes or positions that no zip archive has"),
+        (isinstance(error, NotImplementedError), "a compression, an encryption or a version that is not supported"),
+        (isinstance(error, UnicodeDecodeError), "the name of a member is not UTF-8"),
+        (isinstance(error, EOFError), "it ends early"),
+    )
+    return next((text for found, text in known if found), "no zip archive, or one whose directory is broken")
 
 
 _LOCAL = struct.Struct("<26x2H")
@@ -239,7 +273,7 @@ def npz_columns(path: Path) -> dict[str, Column]:
             with archive.open(member) as stream:
                 header = ArrayHeader.read(stream, f"{path}: {name}")
                 if (size := member.file_size - stream.tell()) != header.bytes:
-                    raise EOFError(f"{name} has {size} bytes of elements, its header says {header.bytes}")
+                    raise _Damage(f"{name} has {size} bytes of elements, its header says {header.bytes}")
             columns[name.removesuffix(".npy")] = NpzColumn(path, name, header)
     return columns
 
@@ -259,7 +293,8 @@ def npy_column(path: Path) -> Column:
     except DataError:
         raise
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: found a truncated file ({error}); expected .npy data; write it again") from error
+        why = error.strerror if isinstance(error, OSError) else "fewer elements than its header says"
+        raise DataError(f"{path}: found a truncated file ({why}); expected .npy data; write it again") from error
 
 
 def folder_columns(path: Path) -> dict[str, Column]:
@@ -281,7 +316,7 @@ def as_array(value: Any) -> Array:
         return np.asarray(_nested(array)) if array.dtype == object else array
     except ValueError as error:
         found = type(value).__name__
-        raise DataError(f"data: found {found} that is not an array, expected one shape ({error})") from error
+        raise DataError(f"data: found {found} that is not an array, expected rows of numbers of one shape") from error
 
 
 def _nested(value: Any) -> Any:

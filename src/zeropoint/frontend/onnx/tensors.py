@@ -144,10 +144,17 @@ def _external_data(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
     try:
         path = (folder / location).resolve()
         inside, is_file = path.is_relative_to(folder.resolve()), path.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # a NUL in the name, a cycle of links
-        raise ModelError(f"tensor '{name}': external data '{location}' is no file name ({error})") from error
+    except (OSError, RuntimeError, ValueError) as error:  # a cycle of links; too long; a NUL in the name
+        shown = f"tensor '{name}': external data {location!r:.60}"
+        if isinstance(error, RuntimeError):
+            raise ModelError(f"{shown} is a circle of symbolic links, expected a regular file") from error
+        raise ModelError(f"{shown} is no name that a file can have, expected the name of one") from error
     if not inside:
         raise ModelError(f"tensor '{name}': external data '{location}' lies outside the model's folder")
+    if inside and path.exists() and not is_file:
+        raise ModelError(
+            f"tensor '{name}': external data '{location}' is a folder, a pipe or a device, expected a regular file"
+        )
     if not is_file:
         raise ModelError(f"tensor '{name}': no file '{location}' beside the model, which holds its data")
     dtype, shape = _dtype_and_shape(tensor)
