@@ -125,11 +125,7 @@ class ArrayHeader:
             if min(header.shape, default=0) < 0:
                 raise _BadHeader(f"shape {header.shape}")
         except (_BadHeader, ValueError, TokenError) as error:  # NumPy parses the header as Python text
-            what = (
-                error
-                if isinstance(error, _BadHeader)
-                else "a header that is no dictionary of a dtype, an order and a shape"
-            )
+            what = error if isinstance(error, _BadHeader) else "a header that is no dictionary of an array"
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({what})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")

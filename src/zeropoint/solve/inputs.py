@@ -18,17 +18,21 @@ def state_input_facts(program: Program, specs: Specs) -> None:
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data
     entries = [dict[str, Attribute](entry.data) for entry in known]
+    read: dict[SSAValue, list[PortNumber]] = {}
+    for kernel in specs.graph.kernels:
+        for index, value in kernel.data_ports():
+            read.setdefault(value, []).append((kernel.region, index))
     for argument, entry in zip(program.entry.args, entries, strict=True):
         if argument in specs.graph.value_nodes:
-            entry[FACTS] = ArrayAttr([fact.attribute() for fact in dict.fromkeys(_facts(argument, specs))])
+            facts = _facts(argument, specs, read.get(argument, []))
+            entry[FACTS] = ArrayAttr([fact.attribute() for fact in dict.fromkeys(facts)])
     function.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(entry) for entry in entries])
 
 
-def _facts(argument: SSAValue, specs: Specs) -> list[Fact]:
-    """The facts of an argument's type; of each type if every kernel that reads it quantizes it for itself."""
+def _facts(argument: SSAValue, specs: Specs, ports: list[PortNumber]) -> list[Fact]:
+    """The facts of an argument's type; of each type if every kernel that reads it, at `ports`, quantizes it itself."""
     if not specs.graph.is_quantized_by_readers(argument):
         return _of_class(specs.value_class(argument))
-    ports = [(kernel.region, i) for kernel in specs.graph.kernels for i, v in kernel.data_ports() if v is argument]
     by_type = {specs.port_type(port): _of_port(port, specs) for port in reversed(ports)}
     return [fact for facts in reversed(by_type.values()) for fact in facts]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.dataflow_order import dataflow_order
@@ -65,7 +65,7 @@ def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
 def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constraints) -> object:
     if isinstance(value, OpResult) and value.op in hashes:
         return hashes[value.op], value.index
-    index = value.owner.args.index(value) if isinstance(value.owner, Block) and value in value.owner.args else -1
+    index = value.index if isinstance(value, BlockArgument) else -1
     return "argument", index, _known(value, constraints)
 
 
