@@ -44,7 +44,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.errors import PropagationError
-from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS, REDUCTIONS
+from zeropoint.targets.logical_kernels import BINARY, CONTRACTIONS, FUNCTIONS, MOVEMENTS, REDUCTIONS
 
 Kinds = tuple[type[Operation], ...]
 CONTRACTING: Kinds = (ConvolutionOp, DotGeneralOp)
@@ -108,6 +108,19 @@ def check_body(region: QuantizeRegionOp) -> None:
         raise _misfit(region, f"found no {' or '.join(kind.name for kind in needed)} in the region, expected one")
     for op in ops:
         if reason := _foreign(kernel, op):
+            raise _misfit(region, reason)
+
+
+def check_contractions(region: QuantizeRegionOp) -> None:
+    """Raise PropagationError if a contraction is in a region of another kernel, or not in one of its own.
+
+    What is checked of every region before its types are decided; of those that get types, `check_body` checks more.
+    """
+    kernel = region.logical_kernel.data
+    if kernel in CONTRACTIONS:
+        check_body(region)
+    for op in region.body.block.ops:
+        if isinstance(op, FOREIGN.get(kernel, ())) and (reason := _foreign(kernel, op)):
             raise _misfit(region, reason)
 
 

@@ -57,7 +57,7 @@ from zeropoint.ir.stablehlo import ConstantOp, GatherOp, UniformDequantizeOp, Un
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.numerics.ranges import held_scale
-from zeropoint.solve.bodies import check_body
+from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
@@ -335,7 +335,7 @@ def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
     constraints = Constraints(scale_type)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
-            check_body(op)
+            check_contractions(op)
     for op in list(program.entry.ops):
         value = _read(op, constraints)
         if value is None:
