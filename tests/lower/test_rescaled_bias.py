@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_program
+from zeropoint.numerics.profile import PROFILES
 from zeropoint.quant_passes.errors import LoweringError
 
 X, Y = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i8:f32, 2.0:-1>"
@@ -69,8 +72,33 @@ def test_the_folded_bias_is_the_rounded_one_less_the_correction() -> None:
     assert bias.tolist() == [240 - 3 * 122, -17 - 3 * 10]  # 100 * 0.3 / 0.125 and -7 * 0.3 / 0.125 = -16.8
 
 
-def test_a_bias_per_channel_at_another_scale_is_refused_by_profiles_that_do_not_requantize_it() -> None:
-    text = program(*BIASES["per channel"], constant=True).replace('"fixed32"', '"tosa-double"')
-    sentence = r"stablehlo.add: found per-channel operands .* under profile 'tosa-double'.*Under fixed16 and fixed32"
+RUNTIMES = ["fixed16", "fixed32-double", "onnxruntime", "openvino", "tosa-double", "xnnpack"]
+REAL = sorted(set(PROFILES) - {*RUNTIMES, "fixed32"})
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "computed"])
+@pytest.mark.parametrize("kind", BIASES)
+@pytest.mark.parametrize("profile", RUNTIMES)
+def test_a_bias_is_requantized_by_the_rounding_of_its_profile(profile: str, kind: str, *, constant: bool) -> None:
+    text = program(*BIASES[kind], constant=constant).replace('"fixed32"', f'"{profile}"')
+    agrees(text, *(() if constant else (np.array([2**20, -77], np.int32),)))
+
+
+@pytest.mark.parametrize("profile", RUNTIMES)
+def test_a_requantized_bias_is_the_nearest_integer(profile: str) -> None:
+    """In exact fractions; no tie is among these."""
+    text = program(*BIASES["per channel"], constant=True).replace('"fixed32"', f'"{profile}"')
+    lowered = agrees(text)
+    (added,) = [each for each in lowered.entry.ops if each.name == "stablehlo.add"]
+    bias = lowered.weights.array(added.operands[1].owner.operands[0].owner.value)
+    scales = [(Fraction("0.3"), Fraction("0.125")), (Fraction("0.7"), Fraction("0.0625"))]
+    wanted = [round(q * given / sums) for q, (given, sums) in zip((100, -7), scales, strict=True)]
+    assert bias.tolist() == [wanted[0] - 3 * 122, wanted[1] - 3 * 10]
+
+
+@pytest.mark.parametrize("profile", REAL)
+def test_a_bias_per_channel_at_another_scale_is_refused_where_sums_are_of_real_values(profile: str) -> None:
+    text = program(*BIASES["per channel"], constant=True).replace('"fixed32"', f'"{profile}"')
+    sentence = rf"stablehlo.add: found per-channel operands .* under profile '{profile}'.*Under fixed16, fixed32"
     with pytest.raises(LoweringError, match=sentence):
         integer_program(parse_program(text))

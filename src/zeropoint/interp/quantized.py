@@ -8,7 +8,7 @@ the same result or with the behaviour that the program's profile names:
 - maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so integers
   have the order of the real values;
 - a per-layer product is exact in integers if the result's scale is the product of the operands' scales;
-- by profiles with integer kernels, a 32-bit bias of another scale is requantized to that of the sums it is added to;
+- by our profiles and those of runtimes, a 32-bit bias of another scale is requantized to that of the sums it joins;
 - by profiles with integer kernels, per-layer quotients and comparisons of up to 16 bits follow `numerics.division`;
 - other per-layer sums and products of up to 16 bits follow the profile's `add` and `requantize`;
 - a function of 8-bit storage is a lookup in the table of its 256 values.
@@ -229,11 +229,11 @@ def signed_sum(op: Operation, scope: Scope, sign: int) -> Binary:
 def _rescaled_sum(op: Operation, scope: Scope, parameters: list[Affine], sign: int) -> Binary | None:
     """32-bit sums plus a 32-bit bias of another scale, which is first requantized to the scale of the sums.
 
-    None if there are zero points, if the result has not the type of an operand, or for profiles of runtimes.
+    None if there are zero points, if the result has not the type of an operand, or for profiles that add real values.
     """
     lhs, rhs, result = _types(op)
     plain = all(numbers.width == 32 and not numbers.zero_point.any() for numbers in parameters)
-    if not scope.profile.integer_kernels or not plain or result not in (lhs, rhs):
+    if not scope.profile.rescales_biases or not plain or result not in (lhs, rhs):
         return None
     edges = [requantization(kind, result, scope.profile) for kind in (lhs, rhs)]
     total = sum_of_one_type(parameters[-1], sign)

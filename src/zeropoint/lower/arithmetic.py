@@ -151,22 +151,22 @@ def _requantize_channels(
 def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     """Lower a sum or difference, by the profile's addition (`fxpmath.weighted_sum`, LiteRT's or TOSA's).
 
-    i32 operands of the result's type are added directly. By profiles with integer kernels, an operand of another scale
-    (a bias) is requantized to that of the result first, at compile time if it is constant. Other sums with 32 bits are
-    computed in float.
+    i32 operands of the result's type are added directly. By our profiles and those of runtimes, an operand of another
+    scale (a bias) is requantized to that of the result first, at compile time if it is constant. Other sums with 32
+    bits are computed in float.
     """
     (lhs, rhs), result = types_of(op)
     accumulates = result.is_per_layer or not result.zero_points.any()
     # One scale: the integers are the real values in the same unit, so no multiplier and no rounding is needed.
     if lhs == rhs == result and accumulates and result.storage.type.width == 32:
         return _sum_of_accumulators(lowering, op)
-    if lowering.profile.integer_kernels and _is_accumulation(lhs, rhs, result):
+    if lowering.profile.rescales_biases and _is_accumulation(lhs, rhs, result):
         return _rescaled_sum(lowering, op, result)
     if any(t.is_per_channel for t in (lhs, rhs, result)):
         raise LoweringError(
             f"{describe(op)}: found per-channel operands {lhs} and {rhs} under profile '{lowering.profile.name}', "
-            f"expected i32 sums at one scale and zero point 0; give both the type of the result. "
-            f"Under fixed16 and fixed32, an i32 operand may have another scale, and is requantized"
+            f"expected i32 operands with zero point 0, one of them of the result's type. Under fixed16, "
+            f"fixed32 and the profiles of runtimes, the other one may have another scale, and is requantized"
         )
     if widest(op) > 16:
         return lower_in_float(lowering, op, WIDE)

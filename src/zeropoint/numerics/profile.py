@@ -63,6 +63,15 @@ class Profile:
         """Whether quotients and comparisons (`numerics.division`), and functions of 16 bits, are integer kernels."""
         return self.kernels is KernelBehaviour.INTEGER
 
+    @property
+    def rescales_biases(self) -> bool:
+        """Whether a 32-bit bias at another scale than its sums is requantized to theirs before it is added.
+
+        Not in profiles that define a sum by the real values, as StableHLO's own. Runtimes have no such bias; what they
+        have is a bias at the scale of the sums, which this makes by their own requantization.
+        """
+        return self.kernels is not KernelBehaviour.REAL
+
     def requantize(self, storage_width: int) -> RequantizeBehaviour:
         """The requantize behaviour for storage of `storage_width` bits."""
         return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
