@@ -229,3 +229,22 @@ def test_values_that_branch_and_join_again_many_times_are_quantized_in_linear_ti
     arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
     result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
     assert result.exit_code == 0, result.stderr
+
+
+def test_a_chain_of_reshapes_is_quantized_however_long_it_is(tmp_path: Path) -> None:
+    shapes = ["tensor<8x1xf32>", "tensor<2x4xf32>"]
+    body = [
+        f"%r{n + 1} = stablehlo.reshape %r{n} : ({shapes[n % 2]}) -> {shapes[(n + 1) % 2]}"
+        if n % 3
+        else f"%r{n + 1}a = stablehlo.reshape %r{n} : ({shapes[n % 2]}) -> {shapes[(n + 1) % 2]}\n"
+        f'%r{n + 1} = "quant.stats"(%r{n + 1}a) {{layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>}} : '
+        f"({shapes[(n + 1) % 2]}) -> {shapes[(n + 1) % 2]}"
+        for n in range(1200)
+    ]
+    text = "\n".join([*body, f"%e = stablehlo.tanh %r1200 : {shapes[0]}", f"return %e : {shapes[0]}"])
+    text = f'func.func @main(%r0: {shapes[0]} {{zeropoint.name = "x"}}) -> {shapes[0]} {{\n{text}\n}}'
+    (tmp_path / "m.mlir").write_text(text)
+    np.savez(tmp_path / "d.npz", x=np.ones((1, 8, 1), np.float32))
+    arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
+    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
+    assert result.exit_code == 0, result.stderr

@@ -78,6 +78,11 @@ def _sliced(op: SliceOp) -> tuple[int, Array] | None:
     return axis, np.arange(first, last, stride)
 
 
+def is_move(region: QuantizeRegionOp) -> bool:
+    """Whether a region only reshapes or transposes its operand."""
+    return _move(region) is not None
+
+
 def is_open(region: QuantizeRegionOp) -> bool:
     """Whether neither the model nor the user demands anything of a region's ports."""
     specs = (*region.input_specs, *region.output_specs)
@@ -97,14 +102,18 @@ def step_for(span: RealRange) -> float:
 
 def parts_of(value: SSAValue, weights: Weights) -> Iterator[ScaledPart | None]:
     """The part of a value that each reader takes; None if it takes all, or no part along one dimension."""
-    for reader in _readers(value):
-        if (part := ScaledPart.of(reader, weights)) is not None:
-            yield part
-        elif isinstance(reader, QuantizeRegionOp) and (move := _move(reader)) is not None:
-            for later in parts_of(reader.outputs[0], weights):
-                yield None if later is None else _before(move, reader, later)
-        else:
-            yield None
+    # Iterative, because a chain of moves may be as long as the program. The moves before a reader, the last one first.
+    pending: list[tuple[Operation, tuple[QuantizeRegionOp, ...]]] = [(reader, ()) for reader in _readers(value)][::-1]
+    while pending:
+        reader, before = pending.pop()
+        part = ScaledPart.of(reader, weights)
+        if part is None and isinstance(reader, QuantizeRegionOp) and _move(reader) is not None:
+            pending += [(later, (reader, *before)) for later in _readers(reader.outputs[0])][::-1]
+            continue
+        for region in before:
+            move = None if part is None else _move(region)
+            part = None if part is None or move is None else _before(move, region, part)
+        yield part
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:

@@ -44,7 +44,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.cuts import part_type
 from zeropoint.solve.divided import Divided, is_cuttable
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
-from zeropoint.solve.parts import ScaledPart, is_open, parts_of, range_of, step_for
+from zeropoint.solve.parts import ScaledPart, is_move, is_open, parts_of, range_of, step_for
 from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
 
@@ -152,6 +152,8 @@ def split_channels(program: Program, target: Target) -> Program:
     # Readers first: a part that is taken of a sum moves to the operands of the sum.
     for op in reversed(list(program.entry.ops)):
         if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:
+            continue
+        if is_move(op):  # its operand is taken whole, so a chain of moves is not followed from each of them
             continue
         parts = _worth_splitting(op.outputs[0], program.weights)
         copies = [_Copy.of(op, part, program.weights, target) for part in parts]
