@@ -142,7 +142,8 @@ def kernels(proto: onnx.ModelProto, name: str) -> list[str]:
 
 def test_a_selection_of_two_activations_is_a_kernel_where_the_target_has_it() -> None:
     assert kernels(WHERE, "litert") == ["select"]
-    assert kernels(WHERE, "cpu") == ["compare"]  # without a kernel `select`, the selection stays float
+    assert kernels(WHERE, "cpu") == ["compare", "select"]
+    assert kernels(WHERE, "stablehlo") == []  # without a kernel `select`, the selection stays float
 
 
 def test_a_mask_with_a_constant_is_left_in_float() -> None:
