@@ -248,3 +248,39 @@ def test_a_chain_of_reshapes_is_quantized_however_long_it_is(tmp_path: Path) -> 
     arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
     result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
     assert result.exit_code == 0, result.stderr
+
+
+def test_a_chain_of_functions_that_call_the_next_is_refused_before_it_is_followed(tmp_path: Path) -> None:
+    one = "tensor<4xf32>"
+    text = "".join(
+        f"func.func private @f{n}(%x: {one}) -> {one} {{\n"
+        f"%0 = func.call @f{n + 1}(%x) : ({one}) -> {one}\nreturn %0 : {one}\n}}\n"
+        for n in range(600)
+    )
+    text += f"func.func private @f600(%x: {one}) -> {one} {{\nreturn %x : {one}\n}}\n"
+    text += f'func.func @main(%x: {one} {{zeropoint.name = "x"}}) -> {one} {{\n'
+    text += f"%0 = func.call @f0(%x) : ({one}) -> {one}\nreturn %0 : {one}\n}}\n"
+    (tmp_path / "m.mlir").write_text(text)
+    np.savez(tmp_path / "d.npz", x=np.ones((1, 4), np.float32))
+    model, data, written = (str(tmp_path / name) for name in ("m.mlir", "d.npz", "q.mlir"))
+    for arguments in (
+        ["run", model, "--input", data, "--output", data + ".npz"],
+        ["quantize", model, "--data", data, "-o", written],
+    ):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 2, result.stderr
+        assert "with calls that are nested 602 deep, expected up to 200" in result.stderr
+
+
+def test_memory_of_native_code_past_the_limit_is_refused_with_the_op(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<1xf32> {
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %p = stablehlo.pad %x, %z, low = [0], high = [1099511627776], interior = [0]
+        : (tensor<4xf32>, tensor<f32>) -> tensor<1099511627780xf32> loc("wide")
+      %s = stablehlo.slice %p [1:2] : (tensor<1099511627780xf32>) -> tensor<1xf32>
+      return %s : tensor<1xf32>
+    }"""
+    (tmp_path / "m.mlir").write_text(text)
+    result = CliRunner().invoke(main, ["compile", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.o")])
+    assert (result.exit_code, (tmp_path / "m.o").exists()) == (2, False)
+    assert "stablehlo.pad 'wide': found memory of shape [1099511627780] and 4 TiB, expected up to" in result.stderr

@@ -46,7 +46,7 @@ from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp, IotaOp, PadOp, ReshapeOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-from zeropoint.limits import afford
+from zeropoint.limits import LimitExceeded, afford
 
 
 def layout(program: Program) -> Program:
@@ -94,7 +94,10 @@ class _Layout:
             self.views[argument] = self.memory.given(argument, Space.INPUT, argument.index)
         for op in old:
             with noting(op):
-                self._lay_out(op)
+                try:
+                    self._lay_out(op)
+                except LimitExceeded as error:
+                    raise LimitExceeded(f"{describe(op)}: {error}") from error
         results = [self._returned(last, index) for index in range(len(last.operands))]
         types = [value.type for value in last.operands]
         last.operands = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
@@ -145,7 +148,7 @@ class _Layout:
 
     def _iota(self, op: IotaOp) -> View:
         shape, dimension = shape_of(op.output), int(op.iota_dimension.value.data)
-        afford(shape, element_dtype(element_of(op.output)).itemsize, f"a result of {describe(op)}")
+        afford(shape, element_dtype(element_of(op.output)).itemsize)
         counts = np.arange(shape[dimension]).astype(element_dtype(element_of(op.output)))
         ones = [shape[dimension] if d == dimension else 1 for d in range(len(shape))]
         array = np.ascontiguousarray(np.broadcast_to(counts.reshape(ones), shape))

@@ -24,6 +24,7 @@ from zeropoint.codegen.values import dense
 from zeropoint.ir.native import memory_of
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, with_element
+from zeropoint.limits import afford
 
 
 class Memory:
@@ -51,7 +52,11 @@ class Memory:
         return view
 
     def allocate(self, view: View, type_: MemRefType[Attribute]) -> None:
-        """Allocate the buffer of a view; for a caller's array the allocation is the view itself."""
+        """Allocate the buffer of a view; for a caller's array the allocation is the view itself.
+
+        Raises LimitExceeded for a buffer that is larger than the memory limit.
+        """
+        afford(type_.get_shape(), view.itemsize, "memory")
         # `create` skips xDSL's general constructor, which takes ten times as long.
         made = self.insert(AllocOp.create(result_types=[type_], properties=_NO_SIZES)).results[0]
         self._bases[view.buffer] = made

@@ -64,15 +64,16 @@ def _inlined(program: Program, inside: Sequence[FuncOp], kinds: tuple[Reference,
 
 
 def _inline(call: Operation, functions: Functions, kinds: tuple[Reference, ...]) -> None:
-    """Replace a call or composite by the ops of the function, and inline those among them."""
-    copies, results = copy_body(functions[_function_of(call)].body.block, call.operands, call)
-    made = [op for copy in copies for op in copy.walk()]
-    for op in made:
-        op.location = _named_under(call, op)
-    Rewriter.replace_op(call, [], results)
-    for op in made:
-        if isinstance(op, kinds):
-            _inline(op, functions, kinds)
+    """Replace a call or composite by the ops of the function, and those among them by theirs."""
+    left = [call]
+    while left:
+        call = left.pop()
+        copies, results = copy_body(functions[_function_of(call)].body.block, call.operands, call)
+        made = [op for copy in copies for op in copy.walk()]
+        for op in made:
+            op.location = _named_under(call, op)
+        Rewriter.replace_op(call, [], results)
+        left += [op for op in made if isinstance(op, kinds)]
 
 
 def _function_of(call: Operation) -> str:

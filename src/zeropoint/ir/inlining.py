@@ -18,6 +18,8 @@ from zeropoint.limits import LimitExceeded
 
 MOST_OPS = 10_000_000
 """Maximum number of ops in a program after all calls are inlined."""
+MOST_NESTED = 200
+"""Maximum number of functions that are in a call at the same time: each takes some frames of Python's stack."""
 ValueMap = Callable[[SSAValue, int], SSAValue]
 
 
@@ -37,17 +39,29 @@ def check_calls(program: Program) -> None:
     """Check that all calls can be inlined.
 
     Raises RecursionInProgram if a function calls itself, NoBody if one is only declared, LimitExceeded if inlining
-    makes more than ten million ops.
+    makes more than ten million ops, or if more than `MOST_NESTED` functions are nested.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     if len(functions) < 2 and not any(_called(op, functions) for op in functions.values()):
         return
     sizes: dict[str, int] = {}
+    depths: dict[str, int] = {}
     for name in functions:
-        _size(name, functions, sizes, ())
+        if name not in sizes:
+            _count(name, functions, sizes, depths)
+    _check_depth(depths)
     if max(sizes.values(), default=0) > MOST_OPS:
         name = max(sizes, key=sizes.__getitem__)
         raise LimitExceeded(f"found @{name}, which has {sizes[name]:,} ops without calls, expected up to {MOST_OPS:,}")
+
+
+def _check_depth(depths: Mapping[str, int]) -> None:
+    """Check how many functions are nested in one. Raises LimitExceeded."""
+    name = max(depths, key=depths.__getitem__)
+    if depths[name] > MOST_NESTED:
+        raise LimitExceeded(
+            f"found @{name}, with calls that are nested {depths[name]} deep, expected up to {MOST_NESTED}"
+        )
 
 
 def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Operation, str]]:
@@ -69,21 +83,32 @@ def _symbols(attributes: Iterable[Attribute]) -> Iterator[SymbolRefAttr]:
             yield from _symbols(cast("ArrayAttr[Attribute]", attribute))
 
 
-def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], around: tuple[str, ...]) -> int:
-    """Number of ops of a function after inlining; `around` is the stack of callers."""
-    if name not in sizes:
-        size = sum(1 for _ in functions[name].walk())
-        for op, called in _called(functions[name], functions):
-            if called in (*around, name):
-                path = " -> ".join(f"@{step}" for step in (*around, name, called))
+def _count(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], depths: dict[str, int]) -> None:
+    """Count the ops of a function after inlining, and the functions that are nested in it; also of those that it calls.
+
+    A chain of calls may be longer than Python's stack.
+    """
+    calls = {name: _called(functions[name], functions)}
+    path = {name: iter(calls[name])}  # the stack of callers, each with its calls that are left
+    while path:
+        name = next(reversed(path))
+        for op, called in path[name]:
+            if called in path:
+                text = " -> ".join(f"@{step}" for step in (*path, called))
                 raise RecursionInProgram(
-                    f"{describe(op)}: found functions that call themselves ({path}), expected none", op
+                    f"{describe(op)}: found functions that call themselves ({text}), expected none", op
                 )
             if not functions[called].body.blocks:
                 raise NoBody(f"{describe(op)}: found @{called} without a body, expected a function with one")
-            size += _size(called, functions, sizes, (*around, name))
-        sizes[name] = size
-    return sizes[name]
+            if called not in sizes:
+                calls[called] = _called(functions[called], functions)
+                path[called] = iter(calls[called])
+                break
+        else:
+            del path[name]
+            own = sum(1 for _ in functions[name].walk())
+            sizes[name] = own + sum(sizes[called] for _, called in calls[name])
+            depths[name] = 1 + max((depths[called] for _, called in calls[name]), default=0)
 
 
 def copy_body(block: Block, operands: Sequence[SSAValue], before: Operation) -> tuple[list[Operation], list[SSAValue]]:
