@@ -86,9 +86,9 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
     expected = Interpreter(asked)(sample)
     forms: list[bool] = []
 
-    def compiled(program, *, optimized):
+    def compiled(program, progress, *, optimized):
         forms.append(optimized)
-        return ObservedProgram(program, optimized=optimized)
+        return ObservedProgram(program, optimized=optimized, progress=progress)
 
     monkeypatch.setattr(engines, "_compiled", compiled)
     ops = sum(not isinstance(op, ConstantOp) for op in asked.module.walk())
