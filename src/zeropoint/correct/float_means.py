@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
-from zeropoint.correct.rows import MEAN_POSITIONS, Chosen, sampled_sum
+from zeropoint.correct.rows import Chosen, sampled_sum
 from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
@@ -56,7 +56,7 @@ def float_means(
     for region in regions_of(program):
         kernel = contraction_kernel(region, program.weights, target)
         if kernel is not None:
-            chosen = Chosen.of(kernel, len(samples), masks, MEAN_POSITIONS)
+            chosen = Chosen.of(kernel, len(samples), masks)
             found[region] = FloatMean(kernel, chosen, np.zeros(kernel.channels))
     keys = {str(number): mean for number, mean in enumerate(found.values())}
     run = engine.prepare(observed_float(program, {mean.kernel.region.results[0]: key for key, mean in keys.items()}))

@@ -17,9 +17,7 @@ from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array, shape_of
 
 POSITIONS = 16384
-"""Number of output positions sampled per kernel, over all samples, for systems of equations."""
-MEAN_POSITIONS = 8192
-"""The same for means. As many as 16,384 give the same SQNR; 4,096 lose 0.9 dB on the digits."""
+"""Number of output positions sampled per kernel, over all samples."""
 BLOCK = 1 << 20
 """About as many elements of columns are multiplied at a time."""
 EXACT = 1 << 24
@@ -35,14 +33,14 @@ class Chosen:
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(kernel: ContractionKernel, count: int, masks: Sequence[Array] | None, wanted: int = POSITIONS) -> Chosen:
-        """About `wanted` random positions of `count` samples that are not padding, fewer if rows are long.
+    def of(kernel: ContractionKernel, count: int, masks: Sequence[Array] | None) -> Chosen:
+        """About `POSITIONS` random positions of `count` samples that are not padding, fewer if rows are long.
 
         Seeded, so the same in every run.
         """
         matrix, shape = kernel.float_weight, tuple(shape_of(kernel.region.results[0]))
         every = kernel.geometry.positions(shape)
-        most = max(count, min(wanted, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
+        most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
         share = min(every, -(-most // count))
         generator = np.random.default_rng([every, count])
         given = [rows_kept(kernel, mask, shape) for mask in masks or [None] * count]
