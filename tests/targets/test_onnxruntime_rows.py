@@ -17,7 +17,7 @@ import pytest
 
 from oracle.qdq import Optimized, optimized
 from targets.confirmation import confirming
-from targets.qdq_case import loaded, propagated
+from targets.qdq_case import loaded, propagated, variants
 from zeropoint.check_target.cases import CASES as SHARED
 from zeropoint.check_target.cases import IMAGE, NO_ROI, TWICE
 from zeropoint.check_target.models import Built, Case, ModelPort, built, row_id, signatures
@@ -32,25 +32,12 @@ NAME, PACKAGE = "onnxruntime", "onnxruntime"
 CASES = {kernel: cases for kernel, cases in SHARED.items() if kernel in target(NAME).by_kernel}
 
 
-def variants() -> list[Any]:
-    """Every row, case and storage; weights per channel and per tensor."""
-    found = []
-    for row in target(NAME).rows:
-        for case in CASES.get(row.kernel, ()):
-            for storages in signatures(row):
-                for per_channel in (True, False) if case.weight else (True,):
-                    way = ("per-channel" if per_channel else "per-tensor",) if case.weight else ()
-                    label = "-".join([row_id(row), case.op, str(storages[-1]), *way])
-                    found.append(pytest.param(row, built(row, case, storages, per_channel), id=label))
-    return found
-
-
 def fused(found: Optimized, case: Case) -> bool:
     """Whether the kernel stands alone between the casts at the edges."""
     return found.inner == (case.kernel or case.op,)
 
 
-@pytest.mark.parametrize(("row", "made"), variants())
+@pytest.mark.parametrize(("row", "made"), variants(NAME))
 def test_the_optimizer_puts_the_integer_kernel_of_the_row(row: KernelRow, made: Built) -> None:
     if not made.results:
         pytest.skip("positions are exported as an operator on integers, which no optimizer makes")
@@ -59,7 +46,7 @@ def test_the_optimizer_puts_the_integer_kernel_of_the_row(row: KernelRow, made: 
         assert fused(found, made.case), found.ops
 
 
-@pytest.mark.parametrize(("row", "made"), variants())
+@pytest.mark.parametrize(("row", "made"), variants(NAME))
 def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, made: Built, tmp_path: Path) -> None:
     if not made.case.loaded:
         pytest.skip(f"the importer does not know {made.case.op}")

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 from targets.confirmation import confirming
-from targets.qdq_case import loaded, propagated
+from targets.qdq_case import loaded, propagated, variants
 from zeropoint.check_target.cases import CASES as SHARED
-from zeropoint.check_target.models import Built, built, row_id, signatures
+from zeropoint.check_target.models import Built
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.interp import run
 from zeropoint.materialize import materialize
@@ -29,20 +28,7 @@ pytestmark = pytest.mark.skipif(find_spec(PACKAGE) is None, reason="needs OpenVI
 CASES = {kernel: cases for kernel, cases in SHARED.items() if kernel in target(NAME).by_kernel}
 
 
-def variants() -> list[Any]:
-    """Every row, case and storage of 8 bits; weights per channel and per tensor."""
-    found: list[Any] = []
-    for row in target(NAME).rows:
-        for case in CASES.get(row.kernel, ()):
-            for storages in signatures(row):
-                for per_channel in (True, False) if case.weight else (True,):
-                    way = ("per-channel" if per_channel else "per-tensor",) if case.weight else ()
-                    label = "-".join([row_id(row), case.op, str(storages[-1]), *way])
-                    found.append(pytest.param(row, built(row, case, storages, per_channel), id=label))
-    return found
-
-
-@pytest.mark.parametrize(("row", "made"), variants())
+@pytest.mark.parametrize(("row", "made"), variants(NAME))
 def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, made: Built, tmp_path: Path) -> None:
     with confirming(NAME, row, PACKAGE):
         expected = run(materialize(propagated(NAME, loaded(made.proto, tmp_path))), made.inputs)
