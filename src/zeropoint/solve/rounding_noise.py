@@ -113,6 +113,26 @@ class RoundingNoise:
         own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
         return own + self.carried_by(operand, contractions)
 
+    def widened(self, maker: Operation, index: int, bits: int) -> float | None:
+        """The variance of rounding a kernel's operand in the finest storage of at least `bits` that its rows accept.
+
+        None if no row has such a storage, or the operand's range is unknown or given.
+        """
+        operand = maker.operands[index]
+        known = None if self.is_given(operand) else self.constraints.get(operand)
+        seen = self.seen(operand)
+        if seen is None or known is None or not isinstance(maker, QuantizeRegionOp):
+            return None
+        storages = [row.input_rule(index).storage for row in self.rows(maker)]
+        steps: list[float] = []
+        for storage in (storage for storage in storages if storage.type.width >= bits):
+            # A wide storage holds every observed value, a narrow one the calibrated range.
+            held = known.within(storage)
+            low = seen.minimum if held.minimum is None else held.minimum
+            high = seen.maximum if held.maximum is None else held.maximum
+            steps.append(PointDistribution(seen.points, low, high).step(storage))
+        return min(steps) ** 2 / 12 if steps else None
+
     def _pass_on(self, op: Operation) -> None:
         """Compute what the result of an op carries."""
         if len(op.results) != 1 or (isinstance(op, QuantizeRegionOp) and is_demanded(op)):

@@ -154,10 +154,20 @@ class Unrounded:
             return None
         left = CONTRACTIONS_KEPT - reader.contractions
         # As if each operand had this one's noise: each may use up its equal part of what the reader tolerates, no more.
-        noise = sqrt(len(activations(maker)) * gain * self.noise.read_by(maker, index, left))
-        if reader.left(made.points, with_noise(made.points, noise)) >= self.least(reader):
+        each = len(activations(maker)) * gain
+        if self._bears(reader, made, each * self.noise.read_by(maker, index, left)):
             return None
+        if reader.bits is not None:
+            # A row may store fewer bits than its type has: 13 of i16, so that sums fit the accumulator.
+            wide = self.noise.widened(maker, index, reader.bits)
+            if wide is not None and not self._bears(reader, made, each * wide):
+                short = f"target {self.target.name} has no storage for the operand of {name} before it that is enough"
+                reader = replace(reader, bits=None, why=f"{reader.why}; {short}")
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
+
+    def _bears(self, reader: WidthReader, made: PointDistribution, variance: float) -> bool:
+        """Whether a reader keeps its minimum when the value that it reads has normal noise of a variance."""
+        return reader.left(made.points, with_noise(made.points, sqrt(variance))) >= self.least(reader)
 
     def _unborne(
         self, reader: WidthReader, maker: Operation, index: int, read: PointDistribution
