@@ -66,3 +66,20 @@ def test_a_maximum_over_nothing_hides_nothing(kind: str, least: float) -> None:
     found = made(x=x[0], nothing=np.zeros((2, 0, 3), np.float32))
     np.testing.assert_array_equal(found["z"], np.full((2, 3), least))
     np.testing.assert_allclose(found["y"], np.tanh(x[0]), atol=0.02)
+
+
+def test_a_minimum_of_nothing_that_is_computed_with_stays_float_by_the_recipe_of_the_message() -> None:
+    """It was refused with "check the model's weights" alone."""
+    text = """func.func @main(%n: tensor<2x0x4xf32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %i = stablehlo.constant dense<0x7F800000> : tensor<f32>
+  %r = stablehlo.reduce(%n init: %i) applies stablehlo.minimum across dimensions = [1]
+    : (tensor<2x0x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %y = stablehlo.add %r, %x : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}"""
+    data = {"n": np.zeros((4, 2, 0, 4), np.float32), "x": np.ones((4, 2, 4), np.float32)}
+    with pytest.raises(zp.Error, match=r"'y': .* all infinite.* keep its readers float \(quantize: false\)"):
+        zp.quantize(text, data, effort="none")
+    made = zp.quantize(text, data, effort="none", recipe=[{"name": "y", "quantize": False}])
+    (found,) = made(n=data["n"][0], x=data["x"][0]).values()
+    np.testing.assert_array_equal(found, np.full((2, 4), np.inf))

@@ -154,9 +154,14 @@ def _judged(
 def _observation(request: StatisticsRefOp, observer: Observer, samples: int) -> Observation:
     observation = Observation.of(observer)
     if not observation.count and observation.not_finite:
+        kinds, fix = "NaN or infinite", "check the model's weights and that the inputs are scaled as it expects"
+        if not observation.nan_count:
+            # The least or greatest of no elements is infinite by definition: then nothing is wrong with the weights.
+            kinds = "infinite"
+            fix += "; the least or greatest of no elements is infinite, too: keep its readers float (quantize: false)"
         raise CalibrationError(
-            f"'{request.stats_key.data}': found {observation.not_finite} values in {samples} samples, all NaN or "
-            f"infinite; expected finite ones; check the model's weights and that the inputs are scaled as it expects",
+            f"'{request.stats_key.data}': found {observation.not_finite} values in {samples} samples, all {kinds}; "
+            f"expected finite ones; {fix}",
             request,
         )
     return observation
