@@ -427,6 +427,9 @@ def test_integer_only_lists_the_float_ops_and_why() -> None:
     line = refused("quantize softmax.onnx --data data.npz -o out.mlir --integer-only")
     assert "float ops, expected none with integer_only (--integer-only)" in line
     assert "1 softmax (7 ops) stays float at 'the_softmax': target cpu has no kernel 'softmax'" in line
+    assert line.endswith("; target cpu-integer (--target cpu-integer) has softmax in integers")
+    assert "cpu-integer" not in refused("quantize softmax.onnx --data data.npz -o o.mlir --integer-only --target tosa")
+    done("quantize softmax.onnx --data data.npz -o only.mlir --integer-only --target cpu-integer")
     done("quantize model.onnx --data data.npz -o only.mlir --integer-only")
 
 

@@ -6,16 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xdsl.dialects.builtin import StringAttr
+
 from zeropoint.bit_widths import Widths
 from zeropoint.budget import Spent
 from zeropoint.calibrate import DEFAULT_OBSERVER, Report
 from zeropoint.correct import Corrections
 from zeropoint.errors import Error, OptionError
+from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.files import save_program
 from zeropoint.ir.outputs import made_folder
 from zeropoint.ir.program import Program
 from zeropoint.options import Options
 from zeropoint.report.counts import Ops, counted
+from zeropoint.targets import target
+
+_INTEGER, _EXTENDED = "cpu-integer", ("cpu", "cpu-wide")
+"""The target with integer kernels for attention, and those with fewer of the same native code."""
 
 
 class FloatOpsLeft(Error, ValueError):
@@ -74,13 +81,26 @@ class Quantization:
 
 
 def require_integers(result: Quantization) -> None:
-    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons."""
+    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons.
+
+    It names `cpu-integer` if a target of ours lacks kernels that are integer there.
+    """
     ops = Ops.of(result.integer)
     if ops.floats:
         raise FloatOpsLeft(
             f"found {counted(ops.counts.floats, 'float op')}, expected none with integer_only (--integer-only): "
-            f"{'; '.join(map(str, ops.floats))}"
+            f"{'; '.join(map(str, ops.floats))}{_remedy(result.integer, ops)}"
         )
+
+
+def _remedy(program: Program, ops: Ops) -> str:
+    """Which kernels that stay float are integer for `cpu-integer`; empty for targets of other runtimes."""
+    name = program.module.attributes.get(TARGET)
+    if not isinstance(name, StringAttr) or name.data not in _EXTENDED:
+        return ""
+    given, more = target(name.data).by_kernel, target(_INTEGER).by_kernel
+    found = sorted({each.kernel for each in ops.floats if each.kernel in more and each.kernel not in given})
+    return f"; target {_INTEGER} (--target {_INTEGER}) has {', '.join(found)} in integers" if found else ""
 
 
 def check_used(result: Quantization, options: Options, *, observer: bool = False) -> None:

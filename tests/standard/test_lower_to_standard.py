@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.quant_passes import lower_quant_ops
-from zeropoint.standard import expand_fxpmath, lower_to_standard
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 
 DIALECTS = {"arith", "builtin", "func", "linalg", "math", "scf", "tensor"}
 
@@ -164,7 +167,7 @@ REFUSED = {
       %y = stablehlo.reverse %x, dims = [0] : tensor<?xi8>
       return %y : tensor<?xi8>
     }""",
-    "found tensor<4xcomplex<f32>>, expected integers or floats": """
+    "found tensor<4xcomplex<f32>>, expected a tensor of integers or floats": """
     func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
       %y = stablehlo.add %x, %x : tensor<4xcomplex<f32>>
       return %y : tensor<4xcomplex<f32>>
@@ -243,3 +246,26 @@ def test_ops_in_loops_and_branches_are_expanded_too() -> None:
     }""")
     for chosen in (False, True):
         agrees(program, [np.arange(4, dtype=np.int8), np.array(chosen)])
+
+
+@pytest.mark.parametrize("lower", [lower_to_standard, lower_to_loops])
+@pytest.mark.parametrize(
+    ("op", "body"),
+    [
+        ("stablehlo.tuple", '%t = "stablehlo.tuple"(%x) : (tensor<4xi8>) -> tuple<tensor<4xi8>>'),
+        ("stablehlo.after_all", "%t = stablehlo.after_all : !stablehlo.token"),
+        ("stablehlo.dynamic_iota", "%t = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<4xi8>"),
+        (
+            "stablehlo.dynamic_reshape",
+            "%t = stablehlo.dynamic_reshape %x, %n : (tensor<4xi8>, tensor<1xi32>) -> tensor<?xi8>",
+        ),
+    ],
+)
+def test_ops_on_tuples_tokens_and_computed_shapes_are_refused_by_name(
+    lower: Callable[[Program], Program], op: str, body: str
+) -> None:
+    text = (
+        f"func.func @main(%x: tensor<4xi8>, %n: tensor<1xi32>) -> tensor<4xi8> {{\n{body}\nreturn %x : tensor<4xi8>\n}}"
+    )
+    with pytest.raises(LoweringError, match=f"{op}: found "):
+        lower(parse_program(text))

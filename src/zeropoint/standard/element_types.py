@@ -35,10 +35,11 @@ def signless(found: Attribute) -> Attribute:
 
 
 def scalar_type(op: Operation, value: SSAValue) -> Element:
-    """The standard type of an element of a value. Raises LoweringError if there is none."""
-    found = signless(element_of(value))
-    if not isinstance(found, IntegerType | AnyFloat):
-        raise LoweringError(f"{describe(op)}: found {value.type}, expected integers or floats", op)
+    """The standard type of an element of a value. Raises LoweringError if there is none: tuples, complex numbers."""
+    given: Attribute = value.type
+    found = signless(element_of(value)) if isinstance(given, TensorType) else given
+    if not isinstance(given, TensorType) or not isinstance(found, IntegerType | AnyFloat):
+        raise LoweringError(f"{describe(op)}: found {value.type}, expected a tensor of integers or floats", op)
     return cast("Element", found)
 
 
