@@ -823,6 +823,13 @@ def test_quiet_leaves_nothing_but_the_file() -> None:
     assert invoke("--quiet compile out.mlir -o out.o").output == ""
 
 
+@pytest.mark.parametrize("line", ["-q -v targets", "targets -q -v", "-v targets -q", "-q targets --verbose"])
+def test_quiet_and_verbose_exclude_each_other(line: str) -> None:
+    result = invoke(line)
+    assert result.exit_code == 2
+    assert "found --quiet with --verbose, expected one of them" in result.output
+
+
 def test_verbose_lists_every_pass_with_its_time_and_only_then() -> None:
     result = invoke("quantize model.onnx --data data.npz -o out.mlir --verbose --effort none")
     assert result.exit_code == 0

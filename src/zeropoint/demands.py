@@ -69,7 +69,7 @@ def check_demands(fused: Program, target: Target) -> None:
     refused: dict[tuple[str, str], str] = {}
     effective: set[tuple[str, str]] = set()
     for region, fact, demands in _demands(fused):
-        reason = _NOTHING[fact.name](region, demands, target) if fact.name in _NOTHING else None
+        reason = _nothing(fact.name, region, demands, target)
         rule = (fact.source, fact.name)
         if reason is None:
             effective.add(rule)
@@ -78,6 +78,14 @@ def check_demands(fused: Program, target: Target) -> None:
     for rule, message in refused.items():
         if rule not in effective:
             raise RecipeError(f"{message}; it would change nothing")
+
+
+def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why a demand has no effect on a region, None if it has one."""
+    stays = demands.get("quantize")
+    if name in _OF_WEIGHTS and stays is not None and stays.value == "false" and not _only_weights(demands):
+        return f"expected a kernel that is quantized; {stays.source} keeps this one in float"
+    return _NOTHING[name](region, demands, target) if name in _NOTHING else None
 
 
 def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[str, Fact]]]:
@@ -166,6 +174,9 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
     kernel = region.logical_kernel.data
     return f"expected a kernel that computes values; '{kernel}' has the range of its input"
 
+
+_OF_WEIGHTS = ("block_size", "granularity", "weight_bits", "weight_symmetric")
+"""Demands on a kernel's weights. The others are on its output, which an integer kernel may read."""
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
     "activations": _without_constants,

@@ -343,6 +343,17 @@ def test_a_demand_that_changes_nothing_is_refused(rule: dict[str, Any], message:
         quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([rule])))
 
 
+@pytest.mark.parametrize(("key", "value"), [("weight_bits", 8), ("granularity", "per_tensor")])
+def test_a_demand_on_a_kernel_that_another_rule_keeps_in_float_is_refused(key: str, value: object) -> None:
+    rules = [{"name": "dense", "quantize": False}, {"name": "dense", key: value}]
+    message = r"rule 2 \(name 'dense'\): .* expected a kernel that is quantized; recipe: rule 1"
+    for ordered in (rules, rules[::-1]):
+        with pytest.raises(RecipeError, match="keeps this one in float; it would change nothing"):
+            quantize(dense(), SAMPLES, Options(recipe=recipe_of(ordered)))
+    with pytest.raises(RecipeError, match=message):
+        quantize(dense(), SAMPLES, Options(recipe=recipe_of(rules)))
+
+
 def test_a_rule_that_changes_one_of_its_kernels_is_taken() -> None:
     found = specs({"regex": ".*", "granularity": "per_tensor"})
     assert len(set(found["dense"].input_specs.data[1].scales.tolist())) == 1

@@ -92,4 +92,10 @@ class Figures:
 
     def __str__(self) -> str:
         took = "" if self.latency is None else f", {self.latency:.2f} ms"
-        return f"{self.reached:.1f} dB, {self.size / 1e6:.2f} MB of constants{took}"
+        return f"{self.reached:.1f} dB, {_bytes(self.size)} of constants{took}"
+
+
+def _bytes(size: int) -> str:
+    """A size in bytes, kB or MB, such that a small one is not 0.00."""
+    unit = "MB" if size >= 10**6 else "kB" if size >= 10**4 else "B"
+    return f"{size} B" if unit == "B" else f"{size / BYTES[unit]:.2f} {unit}"

@@ -27,12 +27,14 @@ class _Lines(logging.Handler):
 def _be_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         context.meta[_QUIET] = True  # one dict for the group and its command
+        _refuse_both(context)
 
 
 def _be_verbose(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if not value or _VERBOSE in context.meta:
         return
     context.meta[_VERBOSE] = True
+    _refuse_both(context)
     log, handler = logging.getLogger("zeropoint"), _Lines(logging.INFO)
     before = log.level
     log.addHandler(handler)
@@ -43,6 +45,11 @@ def _be_verbose(context: click.Context, parameter: click.Parameter, value: bool)
         log.setLevel(before)
 
     context.find_root().call_on_close(undo)
+
+
+def _refuse_both(context: click.Context) -> None:
+    if _QUIET in context.meta and _VERBOSE in context.meta:
+        raise click.UsageError("found --quiet with --verbose, expected one of them", context)
 
 
 def verbosity_options(command: CommandT) -> CommandT:
