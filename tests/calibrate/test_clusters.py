@@ -32,12 +32,15 @@ def dask() -> Iterator[None]:
 @contextmanager
 def ray() -> Iterator[None]:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the user's home
+    # Else any call of Ray starts it where it is down: that of a thread of an abandoned pool, after its test.
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # read once, where Ray is imported
     module: Any = pytest.importorskip("ray")
     pytest.importorskip("ray.util.joblib").register_ray()
     try:
         # At Ray's priority, workers start in minutes while other tests run.
         settings = {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_worker_niceness": "0"}
         with patch.dict(os.environ, settings), joblib.parallel_config("ray"):
+            module.shutdown()  # what something else has left up
             module.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
             yield
     finally:
