@@ -212,6 +212,16 @@ def test_a_chain_of_sums_of_inputs_is_as_long_as_it_likes(tmp_path: Path) -> Non
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+def assert_quantized(text: str, shape: tuple[int, ...], folder: Path) -> None:
+    """Without an error, on one sample of this shape."""
+    model, data = folder / "m.mlir", folder / "d.npz"
+    model.write_text(text)
+    np.savez(data, x=np.ones(shape, np.float32))
+    arguments = ["quantize", str(model), "--data", str(data), "--effort", "none", "-o", str(folder / "q.mlir")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.stderr
+
+
 def test_values_that_branch_and_join_again_many_times_are_quantized_in_linear_time(tmp_path: Path) -> None:
     square, joined, value = "tensor<4x4xf32>", "tensor<4x8xf32>", "%x"
     body: list[str] = []
@@ -224,11 +234,7 @@ def test_values_that_branch_and_join_again_many_times_are_quantized_in_linear_ti
         value = f"%c{n}"
     text = "\n".join([*body, f"%e = stablehlo.exponential {value} : {square}", f"return %e : {square}"])
     text = f'func.func @main(%x: {square} {{zeropoint.name = "x"}}) -> {square} {{\n{text}\n}}'
-    (tmp_path / "m.mlir").write_text(text)
-    np.savez(tmp_path / "d.npz", x=np.ones((1, 4, 4), np.float32))
-    arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
-    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
-    assert result.exit_code == 0, result.stderr
+    assert_quantized(text, (1, 4, 4), tmp_path)
 
 
 def test_a_chain_of_reshapes_is_quantized_however_long_it_is(tmp_path: Path) -> None:
@@ -243,11 +249,7 @@ def test_a_chain_of_reshapes_is_quantized_however_long_it_is(tmp_path: Path) -> 
     ]
     text = "\n".join([*body, f"%e = stablehlo.tanh %r1200 : {shapes[0]}", f"return %e : {shapes[0]}"])
     text = f'func.func @main(%r0: {shapes[0]} {{zeropoint.name = "x"}}) -> {shapes[0]} {{\n{text}\n}}'
-    (tmp_path / "m.mlir").write_text(text)
-    np.savez(tmp_path / "d.npz", x=np.ones((1, 8, 1), np.float32))
-    arguments = ["quantize", str(tmp_path / "m.mlir"), "--data", str(tmp_path / "d.npz"), "--effort", "none"]
-    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
-    assert result.exit_code == 0, result.stderr
+    assert_quantized(text, (1, 8, 1), tmp_path)
 
 
 def test_a_chain_of_functions_that_call_the_next_is_refused_before_it_is_followed(tmp_path: Path) -> None:

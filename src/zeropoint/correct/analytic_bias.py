@@ -17,13 +17,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress
-from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
 from zeropoint.correct.empirical_bias import moved
 from zeropoint.correct.float_means import observed_float
 from zeropoint.correct.rows import rows_kept
 from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.program import Program
-from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
 
@@ -43,9 +42,7 @@ def correct_biases(
 
     Positions where the input `mask` is 0 are left out of the means.
     """
-    regions = regions_of(program)
-    found = (contraction_kernel(region, program.weights, target) for region in regions)
-    kernels = [kernel for kernel in found if kernel is not None]
+    kernels = contraction_kernels(program, target)
     readers: dict[str, list[ContractionKernel]] = {}
     keys: dict[SSAValue, str] = {}
     for kernel in kernels:

@@ -242,6 +242,12 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
 
 
+def contraction_kernels(program: Program, target: Target) -> list[ContractionKernel]:
+    """The contractions of a propagated program that corrections can change, in order."""
+    found = (contraction_kernel(region, program.weights, target) for region in regions_of(program))
+    return [kernel for kernel in found if kernel is not None]
+
+
 def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
     rows, weight = target.by_kernel.get(region.logical_kernel.data, ()), region.input_specs.data[1]
     in_blocks = isinstance(weight, UniformQuantizedType) and weight.is_sub_channel

@@ -14,13 +14,12 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
-from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
 from zeropoint.correct.rows import Chosen, sampled_sum
 from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
-from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.targets import Target
 
@@ -53,11 +52,9 @@ def float_means(
     """
     masks = masks_of(samples, mask)
     found: dict[QuantizeRegionOp, FloatMean] = {}
-    for region in regions_of(program):
-        kernel = contraction_kernel(region, program.weights, target)
-        if kernel is not None:
-            chosen = Chosen.of(kernel, len(samples), masks)
-            found[region] = FloatMean(kernel, chosen, np.zeros(kernel.channels))
+    for kernel in contraction_kernels(program, target):
+        chosen = Chosen.of(kernel, len(samples), masks)
+        found[kernel.region] = FloatMean(kernel, chosen, np.zeros(kernel.channels))
     keys = {str(number): mean for number, mean in enumerate(found.values())}
     run = engine.prepare(observed_float(program, {mean.kernel.region.results[0]: key for key, mean in keys.items()}))
     number = count()

@@ -9,7 +9,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
-from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
 from zeropoint.correct.float_means import float_means
 from zeropoint.correct.walk import WalkStep, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine
@@ -99,11 +99,9 @@ def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
 
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
     done = analytic_bias.correct_biases(program, samples, platform.whole, platform.target, progress, platform.mask)
-    for op in program.entry.ops:
-        if isinstance(op, QuantizeRegionOp):
-            kernel = contraction_kernel(op, program.weights, platform.target)
-            if kernel is not None and kernel.name in done:
-                _note(op, "analytic_bias", done[kernel.name])
+    for kernel in contraction_kernels(program, platform.target):
+        if kernel.name in done:
+            _note(kernel.region, "analytic_bias", done[kernel.name])
 
 
 def _reconstruct_blocks(

@@ -28,6 +28,16 @@ def message_of(proto: onnx.ModelProto, folder: Path) -> str:
     return text.removeprefix(prefix)
 
 
+Case = tuple[str, Mapping[str, tuple[int, ...]], Mapping[str, np.ndarray], Mapping[str, Any], str]
+"""A node that is refused: its operator, inputs, constants and attributes, and how the message begins."""
+
+
+def assert_refused(case: Case, folder: Path, **options: int) -> None:
+    op_type, inputs, constants, attributes, message = case
+    proto = one_op(op_type, inputs, constants, **options, **attributes)
+    assert message_of(proto, folder).startswith(f"{NODE} ({op_type}): {message}")
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"none\.onnx: no such file, expected a model file"):
         load_model(tmp_path / "none.onnx")
@@ -92,7 +102,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "inputs", "constants", "attributes", "message"),
+    "case",
     [
         ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 3, 3)}, {}, "found 4 input channels, a kernel of shape [6, 3, 3]"),
         ("Conv", {"x": (4, 5)}, {"w": random(6, 3)}, {}, "found shapes [4, 5] and [6, 3], expected [N, C, ...]"),
@@ -131,20 +141,12 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         ("Dropout", {"x": (2, 5)}, {"r": np.array(0.5, "f"), "t": np.array(True)}, {}, "found training_mode true"),
     ],
 )  # fmt: skip
-def test_unsupported_form_of_a_supported_op(
-    op_type: str,
-    inputs: Mapping[str, tuple[int, ...]],
-    constants: Mapping[str, np.ndarray],
-    attributes: Mapping[str, Any],
-    message: str,
-    tmp_path: Path,
-) -> None:
-    proto = one_op(op_type, inputs, constants, **attributes)
-    assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
+def test_unsupported_form_of_a_supported_op(case: Case, tmp_path: Path) -> None:
+    assert_refused(case, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("op_type", "inputs", "constants", "attributes", "message"),
+    "case",
     [
         ("MaxPool", {"x": (1, 2, 5)}, {}, {"kernel_shape": [2], "ceil_mode": 7}, "found ceil_mode 7, expected 0 or 1"),
         ("MaxPool", {"x": (1, 2, 5)}, {}, {"kernel_shape": [2], "storage_order": 7}, "found storage_order 7, expec"),
@@ -158,16 +160,8 @@ def test_unsupported_form_of_a_supported_op(
          "found keep_aspect_ratio_policy 'foo', expected one of: stretch, not_larger, not_smaller"),
     ],
 )  # fmt: skip
-def test_values_of_attributes_that_onnx_does_not_define(
-    op_type: str,
-    inputs: Mapping[str, tuple[int, ...]],
-    constants: Mapping[str, np.ndarray],
-    attributes: Mapping[str, Any],
-    message: str,
-    tmp_path: Path,
-) -> None:
-    proto = one_op(op_type, inputs, constants, opset=23, **attributes)
-    assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
+def test_values_of_attributes_that_onnx_does_not_define(case: Case, tmp_path: Path) -> None:
+    assert_refused(case, tmp_path, opset=23)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("is_causal", "0 or 1"), ("qk_matmul_output_mode", "0, 1, 2 or 3")])
