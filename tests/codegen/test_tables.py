@@ -13,6 +13,11 @@ from zeropoint.codegen.modules import kernels_of
 from zeropoint.ir.text import parse_program
 
 
+def hexadecimal(entries: np.ndarray) -> str:
+    """The entries as MLIR writes large constants. Parsing decimal numbers took most of the time of these tests."""
+    return f'"0x{entries.tobytes().hex()}"'
+
+
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize("shape", [(3, 256), (5, 100), (1, 17)], ids=str)
 def test_every_stored_integer_is_looked_up(isa: InstructionSet, shape: tuple[int, int]) -> None:
@@ -40,7 +45,7 @@ def test_every_16_bit_integer_is_looked_up_in_a_table_of_bytes(isa: InstructionS
     entries = random.integers(-128, 128, 1 << 16).astype(np.int8)
     program = main(
         f"%x: {of}i16>", f"{of}i8>",
-        f"%t = stablehlo.constant dense<{entries.tolist()}> : tensor<65536xi8>",
+        f"%t = stablehlo.constant dense<{hexadecimal(entries)}> : tensor<65536xi8>",
         f"%n = stablehlo.not %x : {of}i16>",
         f'%y = "fxpmath.table"(%n, %t) : ({of}i16>, tensor<65536xi8>) -> {of}i8>',
     )  # fmt: skip
@@ -59,7 +64,7 @@ def test_every_16_bit_integer_is_looked_up_in_a_table_with_equal_ends(
     entries = np.clip(np.arange(1 << 16), first, last) * 40503 % (1 << 16) - (1 << 15)
     program = main(
         "%x: tensor<5x13108xi16>", "tensor<5x13108xi16>",
-        f"%t = stablehlo.constant dense<{entries.tolist()}> : tensor<65536xi16>",
+        f"%t = stablehlo.constant dense<{hexadecimal(entries.astype(np.int16))}> : tensor<65536xi16>",
         '%y = "fxpmath.table"(%x, %t) : (tensor<5x13108xi16>, tensor<65536xi16>) -> tensor<5x13108xi16>',
     )  # fmt: skip
     x = np.resize(np.arange(-(1 << 15), 1 << 15), (5, 13108)).astype(np.int16)
