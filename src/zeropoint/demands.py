@@ -18,7 +18,8 @@ from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import RecipeError, RecipeRules
-from zeropoint.recipe.rules import numbers_of
+from zeropoint.recipe.apply import keeping_float
+from zeropoint.recipe.rules import OF_STORED_OUTPUTS, numbers_of
 from zeropoint.solve.blocks import unfit_blocks
 from zeropoint.targets import Role, Target
 
@@ -82,8 +83,9 @@ def check_demands(fused: Program, target: Target) -> None:
 
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a demand has no effect on a region, None if it has one."""
-    stays = demands.get("quantize")
-    if name in _OF_WEIGHTS and stays is not None and stays.value == "false" and not _only_weights(demands):
+    stays = keeping_float(demands)
+    stored = OF_STORED_OUTPUTS if _only_weights(demands) else (*OF_STORED_OUTPUTS, *_OF_WEIGHTS)
+    if stays is not None and name in stored:
         return f"expected a kernel that is quantized; {stays.source} keeps this one in float"
     return _NOTHING[name](region, demands, target) if name in _NOTHING else None
 
@@ -176,7 +178,7 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
 
 
 _OF_WEIGHTS = ("block_size", "granularity", "weight_bits", "weight_symmetric")
-"""Demands on a kernel's weights. The others are on its output, which an integer kernel may read."""
+"""Demands on a kernel's weights."""
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
     "activations": _without_constants,

@@ -343,7 +343,17 @@ def test_a_demand_that_changes_nothing_is_refused(rule: dict[str, Any], message:
         quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([rule])))
 
 
-@pytest.mark.parametrize(("key", "value"), [("weight_bits", 8), ("granularity", "per_tensor")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("weight_bits", 8),
+        ("granularity", "per_tensor"),
+        ("symmetric", True),
+        ("bits", 16),
+        ("range", [-1, 1]),
+        ("scale", 0.5),
+    ],
+)
 def test_a_demand_on_a_kernel_that_another_rule_keeps_in_float_is_refused(key: str, value: object) -> None:
     rules = [{"name": "dense", "quantize": False}, {"name": "dense", key: value}]
     message = r"rule 2 \(name 'dense'\): .* expected a kernel that is quantized; recipe: rule 1"
@@ -352,6 +362,35 @@ def test_a_demand_on_a_kernel_that_another_rule_keeps_in_float_is_refused(key: s
             quantize(dense(), SAMPLES, Options(recipe=recipe_of(ordered)))
     with pytest.raises(RecipeError, match=message):
         quantize(dense(), SAMPLES, Options(recipe=recipe_of(rules)))
+
+
+def test_a_demand_on_the_output_of_a_kernel_with_float_activations_is_refused() -> None:
+    for key, value in (("symmetric", True), ("bits", 16), ("scale", 0.5)):
+        one = {"name": "dense", "activations": "float", key: value}
+        with pytest.raises(RecipeError, match=f"found 'activations: float' and key '{key}', which says nothing of"):
+            recipe_of([one])
+        two = recipe_of([{"name": "dense", "activations": "float"}, {"name": "dense", key: value}])
+        with pytest.raises(RecipeError, match=f"rule 2 .* key '{key}': .* expected a kernel that is quantized; recipe"):
+            quantize(dense(), SAMPLES, Options(recipe=two))
+
+
+def test_two_ways_of_staying_float_are_refused_for_one_name_but_may_refine_a_general_rule() -> None:
+    ways = [{"quantize": False}, {"activations": "float"}]
+    for first, second in (ways, ways[::-1]):
+        for selector in ({"name": "dense"}, {"op": "fully_connected"}):
+            recipe = recipe_of([{**selector, **first}, {**selector, **second}])
+            with pytest.raises(
+                RecipeError, match=r"rule 1 .* expected one of this and .* \(recipe: rule 2 .* would change"
+            ):
+                quantize(dense(), SAMPLES, Options(recipe=recipe))
+    general = recipe_of([{"regex": "dense|sign", **ways[0]}, {"op": "fully_connected", **ways[1]}])
+    assert quantize(dense(), None, Options(recipe=general)).integer is not None
+
+
+def test_an_observer_of_a_float_value_that_an_integer_kernel_reads_is_taken() -> None:
+    rules = [{"name": "stem", "quantize": False}, {"name": "stem", "observer": "percentile:80"}]
+    made, plain = (quantize(network(), SAMPLES, Options(recipe=recipe_of(some))) for some in (rules, rules[:1]))
+    assert print_program(made.integer) != print_program(plain.integer)
 
 
 def test_a_rule_that_changes_one_of_its_kernels_is_taken() -> None:

@@ -214,31 +214,53 @@ def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
     region.input_specs = _specs(region.inputs, lambda element: element)
     region.output_specs = _specs(region.outputs, lambda element: element)
     region.output_specs = _specs(region.outputs, lambda element: _stated(merged, element) or element)
-    for key, value, reason in _FLOAT:
-        if key in merged and merged[key].value == value:
-            region.input_specs = _specs(region.inputs, NoQuantizedType)
-            region.output_specs = _specs(region.outputs, NoQuantizedType)
-            region.attributes[FLOAT_REASON] = StringAttr(f"{merged[key].source}: {reason}")
+    if (stays := keeping_float(merged)) is not None:
+        region.input_specs = _specs(region.inputs, NoQuantizedType)
+        region.output_specs = _specs(region.outputs, NoQuantizedType)
+        region.attributes[FLOAT_REASON] = StringAttr(f"{stays.source}: {_FLOAT[stays.name, stays.value]}")
 
 
-_FLOAT = (
-    ("quantize", "false", "do not quantize"),
-    *((*pair, "only its weights") for pair in FLOAT_ACTIVATIONS.items()),
-)
-"""Demands that keep a kernel float: key, value, reason."""
-_EITHER = {key for key, _, _ in _FLOAT}
+_FLOAT = {("quantize", "false"): "do not quantize", **dict.fromkeys(FLOAT_ACTIVATIONS.items(), "only its weights")}
+"""Demands that keep a kernel float, with the reason that it states."""
+_EITHER = {key for key, _ in _FLOAT}
+
+
+def keeping_float(demands: Mapping[str, Fact]) -> Fact | None:
+    """The demand that keeps a kernel float, None if none does."""
+    return next((fact for fact in demands.values() if (fact.name, fact.value) in _FLOAT), None)
+
+
+def _check_contradicted(rule: Rule, selected: Iterable[Operation], rules: Iterable[Rule]) -> None:
+    """Raise RecipeError for a rule that keeps kernels float if later rules keep all of them float in the other way.
+
+    A rule for many ops may precede others for some of them, which a small model may have alone. So a rule is only
+    compared with one that selects by the same key and value, and every rule that selects by a name.
+    """
+    stated = keeping_float({fact.name: fact for fact in rule.facts()})
+    regions = (op for op in selected if isinstance(op, QuantizeRegionOp))
+    held = [keeping_float({fact.name: fact for fact in facts_of(region, DEMANDS)}) for region in regions]
+    if stated is None or not held or held[0] is None or any(fact is None or fact.name == stated.name for fact in held):
+        return
+    alike = {str(other) for other in rules if rule.selector == "name" or other.pattern == rule.pattern}
+    if held[0].source in alike:
+        raise RecipeError(
+            f"{rule}: key '{stated.name}': found {stated.value}, expected one of this and '{held[0].name}: "
+            f"{held[0].value}' ({held[0].source}), which holds instead; it would change nothing"
+        )
 
 
 def apply_recipe(program: Program, recipe: RecipeRules, original: Program | None = None) -> Program:
     """A copy of a fused program with the demands of a recipe on its regions.
 
     `original` is the program as imported; with it, messages can tell a name that was folded away from an unknown one.
-    Raises RecipeError for a rule without matches, or whose matches it cannot change.
+    Raises RecipeError for a rule without matches, whose matches it cannot change, or that a later one contradicts.
     """
     program = program.clone()
     pinned: dict[SSAValue, dict[str, Fact]] = {}
+    chosen: list[tuple[Rule, list[Operation]]] = []
     for rule in recipe.rules:
         selected = _selected(program, rule)
+        chosen.append((rule, selected))
         _check_effect(program, rule, selected, original)
         for op in selected:
             if isinstance(op, QuantizeRegionOp):
@@ -247,4 +269,6 @@ def apply_recipe(program: Program, recipe: RecipeRules, original: Program | None
             pinned.setdefault(argument, {}).update({fact.name: fact for fact in rule.facts()})
     for argument, demands in pinned.items():
         _pin_input(program, argument, demands)
+    for rule, selected in chosen:
+        _check_contradicted(rule, selected, recipe.rules)
     return program

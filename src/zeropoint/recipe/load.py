@@ -19,7 +19,7 @@ import yaml
 
 from zeropoint.errors import check_regular, reading
 from zeropoint.recipe.nodes import read_nodes
-from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, RecipeError, RecipeRules, Rule
+from zeropoint.recipe.rules import OF_STORED_OUTPUTS, SELECTORS, SETTINGS, Key, Pattern, RecipeError, RecipeRules, Rule
 
 
 def load_recipe(path: Path | str) -> RecipeRules:
@@ -104,6 +104,14 @@ def _rule(where: str, entries: Iterable[tuple[str, Any]]) -> Rule:
     settings = {key: _read(where, key, SETTINGS[key], seen[key]) for key in seen if key in SETTINGS}
     if not settings:
         raise RecipeError(f"{where}: found nothing to set, expected one or more of: {', '.join(SETTINGS)}")
+    _check_together(where, settings)
+    selector = selectors[0]
+    pattern = _read(where, selector, SELECTORS[selector], seen[selector])
+    return Rule(where, selector, pattern, cast("dict[str, str]", settings))
+
+
+def _check_together(where: str, settings: Mapping[str, object]) -> None:
+    """Raise RecipeError for settings of one rule that exclude or need each other."""
     if "zero_point" in settings and "scale" not in settings:
         raise RecipeError(f"{where}: found key 'zero_point' without 'scale', expected both")
     if "range" in settings and "scale" in settings:
@@ -111,12 +119,12 @@ def _rule(where: str, entries: Iterable[tuple[str, Any]]) -> Rule:
     if settings.get("quantize") == "false" and len(settings) > 1:
         other = next(key for key in settings if key != "quantize")
         raise RecipeError(f"{where}: found 'quantize: false' and key '{other}', which says nothing of floats")
+    other = next((key for key in settings if key in OF_STORED_OUTPUTS), None)
+    if settings.get("activations") == "float" and other is not None:
+        raise RecipeError(f"{where}: found 'activations: float' and key '{other}', which says nothing of float outputs")
     if "observer" in settings and (decides := {"range", "scale"} & settings.keys()):
         other = min(decides)
         raise RecipeError(f"{where}: found keys 'observer' and '{other}', expected one of them: {other} decides alone")
-    selector = selectors[0]
-    pattern = _read(where, selector, SELECTORS[selector], seen[selector])
-    return Rule(where, selector, pattern, cast("dict[str, str]", settings))
 
 
 def _read(where: str, name: str, key: Key, found: object) -> Pattern:

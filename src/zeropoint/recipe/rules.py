@@ -183,3 +183,5 @@ SETTINGS: Mapping[str, Key] = {
 """Keys that a rule sets; each rule has at least one."""
 OF_TENSORS = ("range", "scale", "zero_point")
 """Settings that also apply to inputs of the model, and to its weights and other constants."""
+OF_STORED_OUTPUTS = ("bits", "symmetric", *OF_TENSORS)
+"""Settings of a kernel's output that have no effect on a float one. An observer has: integer kernels may read it."""
