@@ -251,7 +251,7 @@ def test_a_batch_of_one_gives_way_to_the_sample_axis_and_any_other_axis_stays() 
 
 def test_a_model_shows_its_ports_and_how_much_of_it_is_integer(network: Model, integers: Model) -> None:
     assert repr(network) == (
-        "Model((x: tensor<1x6xf32>) -> (y: tensor<1x20xf32>): 0 integer ops, 2 float ops, 1 weight)"
+        "Model((x: tensor<1x6xf32>) -> (y: tensor<1x20xf32>): 0 integer ops, 2 float ops, 484 B of constants)"
     )
     assert "0 float ops" in repr(integers)
     assert "profile fixed16" in repr(integers)

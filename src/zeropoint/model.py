@@ -31,7 +31,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.options import check_arguments, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
-from zeropoint.report.counts import Ops, count_ops, counted
+from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
@@ -360,7 +360,7 @@ class Model:
         return (
             f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): "
             f"{counted(counts.integer, 'integer op')}, {counted(counts.floats, 'float op')}, "
-            f"{counted(len(self.program.weights), 'weight')}{profile})"
+            f"{size_text(constant_bytes(self.program))} of constants{profile})"
         )
 
 

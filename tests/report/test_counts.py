@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from zeropoint.ir.text import parse_program
+from collections import Counter
+
+import numpy as np
+
+import zeropoint as zp
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.report.counts import Counts, Ops, count_ops, float_kernels, float_ops
+from zeropoint.report.document.graph import graph_of
 
 QUANTIZED = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
 FLOAT_IN_THE_MIDDLE = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
@@ -77,6 +83,26 @@ def test_float_ops_are_grouped_by_kernel_and_reason() -> None:
         "1 stablehlo.floor (1 op) stays float at 'down': no kernel covers it",
     ]
     assert str(Ops.of(program)).startswith("0 integer ops, 4 float ops, 0 rescales, 0 conversions\n")
+
+
+def test_kernels_of_one_kind_that_read_each_other_are_counted_one_by_one() -> None:
+    """Two cosines in a row are one kernel; three residual adds are three."""
+    text = """func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %a = stablehlo.cosine %x : tensor<4x8xf32> loc("a")
+      %b = stablehlo.cosine %a : tensor<4x8xf32> loc("b")
+      %c = stablehlo.add %b, %y : tensor<4x8xf32> loc("c")
+      %d = stablehlo.add %c, %y : tensor<4x8xf32> loc("d")
+      %e = stablehlo.add %d, %c : tensor<4x8xf32> loc("e")
+      return %e : tensor<4x8xf32>
+    }"""
+    random = np.random.default_rng(0)
+    data = {name: random.uniform(-2, 2, (4, 4, 8)).astype(np.float32) for name in "xy"}
+    made = zp.quantize(text, data, effort="none", recipe=[{"regex": ".*", "quantize": False}])
+    program = parse_program(print_program(made.program, inline_weights=True, locations=True))
+    found = {(group.kernel, group.kernels, group.ops) for group in float_kernels(program)}
+    boxes = Counter(node.kernel for node in graph_of(program).nodes if node.kind == "float")
+    assert found == {("elementwise_unary", 1, 2), ("add", 3, 3)}
+    assert boxes == {"elementwise_unary": 1, "add": 3}
 
 
 def test_a_rescale_is_a_requantization_that_says_why() -> None:

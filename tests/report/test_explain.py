@@ -14,13 +14,23 @@ from networks import Network
 from zeropoint.cli import main
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, LogisticOp, MaximumOp, ReshapeOp, SineOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ConcatenateOp,
+    DotDimensions,
+    DotGeneralOp,
+    LogisticOp,
+    MaximumOp,
+    ReshapeOp,
+    SineOp,
+)
 from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.recipe import recipe_of
 from zeropoint.report.counts import count_ops
+from zeropoint.report.document.graph import graph_of
 from zeropoint.report.explain import ExplanationError, explain
 
 SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
@@ -316,3 +326,20 @@ def test_an_input_of_several_types_has_a_row_for_each(tmp_path: Path, stage: str
     assert [value.facts[-1].source for value in found] == ["kernel fully_connected '%t'", "asymmetric range"]
     assert found[1].facts[0].name == "range"
     assert found[1].read_by == ("sum",)
+
+
+def test_an_accumulator_with_a_correction_of_zero_points_has_one_row() -> None:
+    """Sums are corrected by an op of their own after the products, which is the same kernel."""
+    net = Network([(1, 8)])
+    net.name = "fc"
+    weight = net.constant(np.random.default_rng(0).normal(0, 1, (8, 4)))
+    product = DotGeneralOp(net.values[0], weight, with_shape(weight, [1, 4]), DotDimensions((), (), (1,), (0,)))
+    value = net.insert(product)
+    net.name = "wave"
+    program = net.finish([net.insert(SineOp(value))])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.uniform(-1, 3, (1, 8)).astype(np.float32)} for _ in range(4)]
+    recipe = recipe_of([{"name": "wave", "quantize": False}])
+    made = quantize(program, samples, Options(recipe=recipe, effort="none")).integer
+    assert [value.name for value in explain(made).values] == ["x0", "fc"]
+    assert [node.name for node in graph_of(made).nodes if node.kind == "kernel"] == ["fc"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from zeropoint.errors import Error
+from zeropoint.report.counts import size_text
 
 BYTES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 MILLISECONDS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -92,10 +93,4 @@ class Figures:
 
     def __str__(self) -> str:
         took = "" if self.latency is None else f", {self.latency:.2f} ms"
-        return f"{self.reached:.1f} dB, {_bytes(self.size)} of constants{took}"
-
-
-def _bytes(size: int) -> str:
-    """A size in bytes, kB or MB, such that a small one is not 0.00."""
-    unit = "MB" if size >= 10**6 else "kB" if size >= 10**4 else "B"
-    return f"{size} B" if unit == "B" else f"{size / BYTES[unit]:.2f} {unit}"
+        return f"{self.reached:.1f} dB, {size_text(self.size)} of constants{took}"

@@ -249,6 +249,14 @@ def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
 
 
+def _drop_inner_facts(made: Sequence[Operation], integers: Sequence[SSAValue], block: Block) -> None:
+    """Leave the facts of a lowered op on the ops that make its results; those before them have copies of them."""
+    owners = {value.owner for value in integers}
+    for op in made:
+        if op not in owners and op.parent is block:
+            op.attributes.pop(FACTS, None)
+
+
 def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None:
     """Record on an integer value its quantized type and the origin of its parameters, for reports."""
     quantized = quantized_element(result)
@@ -318,7 +326,10 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
         lowering.profile = lowering.default if own is None else named_profile(own)
         # A predicate becomes an i1 of the same type, so its readers take it directly; integers change the type of a
         # value, and readers ask for them by `lowering.stored`.
-        for result, value in zip(op.results, _integers(lowering, op) or (), strict=False):
+        start = len(lowering.made)
+        integers = _integers(lowering, op) or ()
+        _drop_inner_facts(lowering.made[start:], integers, block)
+        for result, value in zip(op.results, integers, strict=False):
             if quantized_element(result) is None:
                 result.replace_all_uses_with(value)
                 continue

@@ -18,11 +18,12 @@ Source: the RFC on quantization transformations, section "Export: materializing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -32,6 +33,7 @@ from zeropoint.ir.annotations import (
     FLOAT_REASON,
     FUNCTION,
     KERNEL,
+    KERNEL_NUMBER,
     PROFILE,
     Fact,
     carry,
@@ -216,19 +218,27 @@ class _Materialization:
         return in_element(builder.insert(made).result, element, builder, region.location)
 
 
-def _leave_in_float(region: QuantizeRegionOp, weights: Weights) -> None:
-    """Inline a float region; each of its ops carries the reason why it stays float. Its weights may be stored."""
+def _leave_in_float(region: QuantizeRegionOp, weights: Weights, numbers: Iterator[int]) -> None:
+    """Inline a float region; each of its ops carries the reason why it stays float. Its weights may be stored.
+
+    A region that reads an inlined one of the same kernel gets the next of `numbers`: connected ops are one kernel
+    otherwise.
+    """
+    before = (value.owner.attributes.get(KERNEL) for value in region.inputs if isinstance(value.owner, Operation))
+    number = IntegerAttr(next(numbers), 64) if region.logical_kernel in before else None
     drop_inside(region)
     if store_table(region, weights):
         return
     if reason := store_weights(region, weights):
-        before = region.attributes.get(FLOAT_REASON)
-        stated = f"{before.data}: " if isinstance(before, StringAttr) else ""
+        given = region.attributes.get(FLOAT_REASON)
+        stated = f"{given.data}: " if isinstance(given, StringAttr) else ""
         region.attributes[FLOAT_REASON] = StringAttr(stated + reason)
     for op in inline_region(region):
         if not isinstance(op, ConstantOp):
             carry(region, op, FLOAT_REASON)
             op.attributes[KERNEL] = region.logical_kernel
+            if number is not None:
+                op.attributes[KERNEL_NUMBER] = number
 
 
 def materialize(program: Program) -> Program:
@@ -241,8 +251,9 @@ def materialize(program: Program) -> Program:
         run.replace(region)
     for region in reversed(chosen):
         run.release(region)
+    numbers = count(1)
     for region in regions:
         if region.parent is not None:  # the others were replaced
-            _leave_in_float(region, program.weights)
+            _leave_in_float(region, program.weights, numbers)
     remove_dead_ops(program.entry)
     return program

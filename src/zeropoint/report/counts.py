@@ -11,7 +11,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
-from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, facts_of
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, KERNEL_NUMBER, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
@@ -169,10 +169,7 @@ def float_kernels(program: Program) -> list[FloatKernel]:
     for op, key in keys.items():
         groups.setdefault(key, []).append(op)
     return [
-        FloatKernel(
-            *key, _connected(ops) if ops[0].name != key[0] else len(ops), sum(map(_floats_in, ops)), _locations(ops)
-        )
-        for key, ops in groups.items()
+        FloatKernel(*key, _connected(ops), sum(map(_floats_in, ops)), _locations(ops)) for key, ops in groups.items()
     ]
 
 
@@ -181,8 +178,16 @@ def _kernel_of(op: Operation) -> str:
     return kernel.data if isinstance(kernel, StringAttr) else _kernel_around(op) or op.name
 
 
+def is_same_kernel(op: Operation, other: Operation) -> bool:
+    """Whether two float ops, one of which reads the other, belong to one kernel that stays float."""
+    parts = KERNEL, KERNEL_NUMBER
+    return all(op.attributes.get(part) == other.attributes.get(part) for part in parts) and (
+        KERNEL in op.attributes or _kernel_around(op) is not None
+    )
+
+
 def _connected(ops: list[Operation]) -> int:
-    """The number of connected components of some ops, by their operands."""
+    """The number of connected components of some ops of one kind of kernel, by their operands."""
     part = {op: op for op in ops}
 
     def root(op: Operation) -> Operation:
@@ -193,8 +198,9 @@ def _connected(ops: list[Operation]) -> int:
 
     for op in ops:
         for operand in op.operands:
-            if isinstance(operand.owner, Operation) and operand.owner in part:
-                part[root(op)] = root(operand.owner)
+            made = operand.owner
+            if isinstance(made, Operation) and made in part and is_same_kernel(op, made):
+                part[root(op)] = root(made)
     return sum(part[op] is op for op in ops)
 
 
@@ -241,6 +247,13 @@ def constant_bytes(program: Program) -> int:
             array = program.weights.array(op.value)
             sizes[op.value] = -(-array.size // 2) if _is_nibble(element_of(op.output)) else array.nbytes
     return sum(sizes.values())
+
+
+def size_text(size: int) -> str:
+    """A size in bytes, kB or MB, such that a small one is not 0.00."""
+    if size < 10**4:
+        return f"{size} B"
+    return f"{size / 10**6:.2f} MB" if size >= 10**6 else f"{size / 1000:.2f} kB"
 
 
 def _is_nibble(element: Attribute) -> bool:

@@ -2,7 +2,8 @@
 
 Every op of the entry function belongs to one node. The op that carries the facts of a value ends a kernel; the ops that
 lead to it and that no other node reads belong to the same node. An accumulator that only floats read ends in a
-`uniform_dequantize` and has no facts. Connected float ops of the same kernel and reason are one float island.
+`uniform_dequantize` and has no facts. Float ops are one island if they are connected, and of one
+kernel and reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import is_edge, is_not_integer, why_float
+from zeropoint.report.counts import is_edge, is_not_integer, is_same_kernel, why_float
 from zeropoint.report.expressed import decided_type, expressed_type
 
 Occurrence = tuple[str, int]
@@ -156,11 +157,12 @@ class _Builder:
                 self.key[op] = op
 
     def _islands(self) -> None:
-        """Connected float ops of one kernel and reason get one key."""
+        """The connected float ops of a kernel, with one reason, get one key."""
         kinds = {op: (_kernel_name(op), why_float(op)) for op in self.ops if op not in self.key and is_not_integer(op)}
         for op, kind in kinds.items():
             before = [operand.owner for operand in op.operands]
-            same = [made for made in before if isinstance(made, Operation) and kinds.get(made) == kind]
+            alike = [made for made in before if isinstance(made, Operation) and kinds.get(made) == kind]
+            same = [made for made in alike if is_same_kernel(op, made)]
             self.key[op] = self.key[same[0]] if same else op
             for other in same[1:]:
                 self._join(self.key[other], self.key[op])
