@@ -313,12 +313,15 @@ def sensitivity(
     Raises as `quantize`.
     """
     from zeropoint.calibrate import Work, display, samples
+    from zeropoint.narrow_losses import check_widths
     from zeropoint.options import Options, check_arguments
     from zeropoint.pipeline import sensitivity as run
     from zeropoint.recipe import recipe_of
 
     check_arguments(target=target, profile=profile, observer=observer, effort=effort, exact=exact, progress=progress)
     check_arguments(workers=workers)
+    if exact:
+        check_widths(str(target))
     network = _loaded(model, data, shapes, constants, example)
     rules = None if recipe is None else recipe_of(recipe)
     options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)

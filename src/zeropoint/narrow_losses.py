@@ -12,7 +12,7 @@ from pathlib import Path
 
 from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.budget import Budget, WideningStep, widened
-from zeropoint.budget.steps import region_names, wide_storage
+from zeropoint.budget.steps import output_widths, region_names, wide_storage
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.errors import OptionError
 from zeropoint.interp import Engine
@@ -62,11 +62,22 @@ class Widening:
                 key = name.partition("#")[0], region.logical_kernel.data
                 found[key] = WideningStep((name,), (index,), f"i{storage.type.width}", 0.0, 0, 0)
         if not found:
-            raise OptionError(
-                f"found exact (--exact) with target {self.target}, which has no kernel of the model in two widths, "
-                "where it changes nothing; leave it out, or name a target that has 16 bits, such as litert (--target)"
-            )
+            raise _without_widths(self.target, "no kernel of the model")
         return found
+
+
+def check_widths(target: str) -> None:
+    """Raise OptionError for a target that has no kernel in two widths: no kernel has a narrow loss there."""
+    rows = named_target(target).by_kernel.values()
+    if not any(len(output_widths(one)) > 1 for one in rows):
+        raise _without_widths(target, "no kernel")
+
+
+def _without_widths(target: str, kernels: str) -> OptionError:
+    return OptionError(
+        f"found exact (--exact) with target {target}, which has {kernels} in two widths, where it changes nothing; "
+        "leave it out, or name a target that has 16 bits, such as litert (--target)"
+    )
 
 
 def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[KernelPair, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
-from zeropoint.calibrate import Kept, Progress, Report, Work, silent, state_ranges
+from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent, state_ranges
 from zeropoint.correct import EQUALIZE, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
@@ -31,7 +32,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
-from zeropoint.narrow_losses import Widening, narrow_losses
+from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_resumed, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
@@ -334,9 +335,15 @@ def sensitivity(
     Raises the errors of `quantize`.
     """
     options = options or Options()
+    if exact:
+        check_widths(options.target)
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
     check_used(made, options)
+    if not kept.entries:
+        deque(kept.watch(samples), maxlen=0)  # the model states all ranges: nothing has read the samples
+    if not kept.entries:
+        raise DataError("data: found no samples; expected at least one")
     shown = progress or silent
     platform = _platform(named_target(options.target), engine, len(kept.entries), shown, options.mask)
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+import zeropoint as zp
 from networks import Network
 from zeropoint.correct.sensitivity import Sensitivity, ranked
 from zeropoint.errors import OptionError
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp, ReverseOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.pipeline import Options, sensitivity
 from zeropoint.sensitivities import Sensitivities
@@ -75,9 +78,40 @@ def test_what_outputs_lose_exactly_is_most_for_the_kernels_on_both_sides_of_the_
     assert {one.name for one in ranked(kernels)[:2]} == {kernels[1].name, kernels[2].name}
 
 
-def test_an_exact_loss_is_refused_where_no_kernel_has_two_widths() -> None:
-    with pytest.raises(OptionError, match=r"found exact \(--exact\) with target cpu, which has no kernel of the model"):
-        found(None, exact=True)
+def test_an_exact_loss_is_refused_before_calibration_where_no_kernel_has_two_widths() -> None:
+    def samples() -> Iterator[dict[str, Array]]:
+        raise AssertionError("the data were read")
+        yield {}
+
+    message = r"found exact \(--exact\) with target cpu, which has no kernel in two widths"
+    with pytest.raises(OptionError, match=message):
+        sensitivity(network(None), samples(), Options("cpu"), exact=True)
+    with pytest.raises(OptionError, match=message):
+        zp.sensitivity("missing.onnx", samples, target="cpu", exact=True)
+
+
+def test_an_exact_loss_is_refused_where_no_kernel_of_the_model_has_two_widths() -> None:
+    net = Network([(1, 4, 2)])
+    program = net.finish([net.insert(ReverseOp(net.values[0], [1]))])
+    samples = [{"x0": np.ones((1, 4, 2), np.float32)}]
+    with pytest.raises(OptionError, match="with target cpu-wide, which has no kernel of the model in two widths"):
+        sensitivity(program, samples, Options("cpu-wide"), exact=True)
+
+
+def test_the_samples_of_a_model_without_ranges_to_observe_are_read_under_any_effort() -> None:
+    text = """func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %0 = stablehlo.uniform_quantize %x : (tensor<1x4xf32>) -> tensor<1x4x!quant.uniform<i8:f32, 0.1>>
+      %1 = stablehlo.uniform_dequantize %0 : (tensor<1x4x!quant.uniform<i8:f32, 0.1>>) -> tensor<1x4xf32>
+      %2 = stablehlo.constant dense<0.5> : tensor<4x4xf32>
+      %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0]
+        : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
+      %4 = stablehlo.uniform_quantize %3 : (tensor<1x4xf32>) -> tensor<1x4x!quant.uniform<i8:f32, 0.1>>
+      %5 = stablehlo.uniform_dequantize %4 : (tensor<1x4x!quant.uniform<i8:f32, 0.1>>) -> tensor<1x4xf32>
+      return %5 : tensor<1x4xf32>
+    }"""
+    data = np.random.default_rng(0).uniform(-3, 3, (4, 1, 4)).astype(np.float32)
+    for effort in ("none", "balanced"):
+        assert [one.kernel for one in zp.sensitivity(text, data, effort=effort)] == ["fully_connected"]
 
 
 def test_the_worst_kernels_have_the_shares_of_all() -> None:

@@ -30,7 +30,7 @@ from zeropoint.ir.regions import regions_of
 from zeropoint.ir.result_names import result_names
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import multiplications_of
-from zeropoint.targets import DATA, AtLeast, Role, Target
+from zeropoint.targets import DATA, AtLeast, KernelRow, Role, Target
 from zeropoint.targets import NIBBLE as NIBBLE_STORAGE
 
 FLOAT = "float"
@@ -64,12 +64,18 @@ class WideningStep:
 
 def wide_storage(region: QuantizeRegionOp, target: Target) -> Storage | None:
     """The wider of the two storages in the target's rows for a kernel; None if there is only one width."""
-    rows = target.by_kernel.get(region.logical_kernel.data, ())
-    given = [row.output.storage for row in rows if row.output.role is not Role.OTHER]
+    given = output_widths(target.by_kernel.get(region.logical_kernel.data, ()))
     free = all(isinstance(spec, AnyFloat) for spec in region.output_specs)
-    widest = max(given, key=lambda storage: storage.type.width, default=None)
-    least = min((storage.type.width for storage in given), default=0)
-    return widest if free and widest is not None and widest.type.width > least else None
+    return given[max(given)] if free and len(given) > 1 else None
+
+
+def output_widths(rows: Iterable[KernelRow]) -> dict[int, Storage]:
+    """The storage of results in some rows of one kernel, by its width; of equal width, the first."""
+    widths: dict[int, Storage] = {}
+    for row in rows:
+        if row.output.role is not Role.OTHER:
+            widths.setdefault(row.output.storage.type.width, row.output.storage)
+    return widths
 
 
 def takes_nibbles(region: QuantizeRegionOp, target: Target) -> bool:

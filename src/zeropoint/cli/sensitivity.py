@@ -70,11 +70,14 @@ def sensitivity(
     import json
 
     from zeropoint.calibrate import Work, samples
+    from zeropoint.narrow_losses import check_widths
     from zeropoint.options import Options, check_options
     from zeropoint.pipeline import sensitivity
 
     options = Options(target, observer=observer, effort=effort, mask=mask)
     check_options(options)
+    if exact:
+        check_widths(target)
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
