@@ -249,6 +249,25 @@ def test_parts_are_found_behind_what_moves_and_scales_them(then: Then, sizes: tu
     assert (second > 0.99).all()
 
 
+def test_what_is_computed_from_one_part_is_a_part_of_its_own() -> None:
+    net = Network([(1, 4, 10), (1, 3, 10)])
+    first, second = net.values
+    net.name = "joined"
+    joined = net.insert(ConcatenateOp([first, second], 1))
+    net.name = "kept"
+    kept = net.insert(SliceOp(joined, [0, 0, 0], [1, 4, 10], [1, 1, 1]))
+    net.name = "computed"
+    computed = net.insert(MultiplyOp(kept, net.along(np.full(4, 0.01), kept, 1)))
+    net.name = "both"
+    (found,) = output_parts(net.finish([net.insert(ConcatenateOp([computed, kept, joined], 1))])).values()
+    assert [(part.name, int(part.elements.sum())) for part in found] == [
+        ("x0", 40),
+        ("x1", 30),
+        ("computed", 40),
+        ("kept", 40),
+    ]
+
+
 def test_a_sum_of_two_concatenations_has_no_parts() -> None:
     net = Network([(1, 4), (1, 4)])
     joined = [net.insert(ConcatenateOp(net.values, 1)), net.insert(ConcatenateOp(net.values[::-1], 1))]

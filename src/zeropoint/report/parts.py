@@ -78,11 +78,15 @@ class _Walk:
         return None if meet.any() else np.maximum(first, second)
 
     def _of(self, value: SSAValue) -> Array:
-        """The parts of an operand of a concatenation: its own, or else a new one."""
+        """The parts of an operand of a concatenation: its own if it has several, or else a new one.
+
+        What is computed from one part may be of another size than it, so it is not counted with it.
+        """
         own = self.parts.get(value)
-        if own is not None and own.size and own.max() > NO_PART:
+        if own is not None and own.size and own.min(where=own != NO_PART, initial=own.max()) != own.max():
             return own
-        return np.array(self.numbers.setdefault(value, len(self.numbers)), np.int32)
+        number = np.array(self.numbers.setdefault(value, len(self.numbers)), np.int32)
+        return number if own is None or own.max(initial=NO_PART) == NO_PART else np.where(own == NO_PART, own, number)
 
 
 def output_parts(program: Program) -> dict[str, tuple[ModelPart, ...]]:
