@@ -80,22 +80,27 @@ def load(
     *,
     constants: Mapping[str, Constant] | None = None,
     example: Any = None,
+    progress: Progress | bool = False,
 ) -> Model:
     """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
     or what `jax.jit(f).lower(...)` returns.
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models.
     `constants` turns inputs into constants, `{"sr": 16000}`, a number or an array. `example` holds the inputs for
-    tracing a `torch.nn.Module`. `Specializations.load` loads a folder of programs for several shapes. Raises ModelError
-    with one line: what was found and what was expected.
+    tracing a `torch.nn.Module`. `progress=True` shows bars on a terminal. `Specializations.load` loads a folder of
+    programs for several shapes. Raises ModelError with one line: what was found and what was expected.
     """
     from zeropoint.frontend import ModelError
     from zeropoint.frontend.sources import load_source
     from zeropoint.model import Model
+    from zeropoint.options import check_arguments
+    from zeropoint.progress import display, showing
 
+    check_arguments(progress=progress)
     if _is_folder(model):
         raise ModelError(f"{model}: found a folder, expected one model; zp.Specializations.load loads a folder of them")
-    return Model(load_source(model, shapes, constants, example))
+    with showing(display(progress)):
+        return Model(load_source(model, shapes, constants, example))
 
 
 def quantize(
@@ -173,7 +178,7 @@ def quantize(
     check_effort(effort, corrections)
     check_journal(journal, resume=resume)
     with limited(memory=None if max_memory is None else bytes_of(max_memory), trips=max_trips):
-        network = _loaded(model, data, shapes, constants, example)
+        network = _loaded(model, data, shapes, constants, example, progress)
         check_trips(max_trips, network.program)
         rules = None if recipe is None else recipe_of(recipe)
         limits = None if budget is None else Budget.parse(budget)
@@ -221,6 +226,7 @@ def _loaded(
     shapes: Mapping[str, tuple[int, ...]] | None,
     constants: Mapping[str, Constant] | None,
     example: Any,
+    progress: Progress | bool = False,
 ) -> Model:
     """A Model as it is; anything else is loaded by `load`. The error about dynamic shapes suggests those of the
     data."""
@@ -234,7 +240,7 @@ def _loaded(
             raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
         return model
     try:
-        return load(model, shapes, constants=constants, example=example)
+        return load(model, shapes, constants=constants, example=example, progress=progress)
     except DynamicShapes as error:
         raise DynamicShapes(error.found, error.inputs, shapes_in(data, list(error.inputs))) from None
 
@@ -270,23 +276,26 @@ def compare(
     from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model
     from zeropoint.options import check_arguments
+    from zeropoint.progress import showing
     from zeropoint.specializations import Specializations
 
     check_arguments(layers=layers, mask=mask, progress=progress)
-    if not isinstance(model, Model | Specializations):
-        model = Specializations.load(model) if _is_folder(model) else load(model)
-    if isinstance(model, Specializations):
+    with showing(display(progress)):
+        if not isinstance(model, Model | Specializations):
+            model = Specializations.load(model) if _is_folder(model) else load(model, progress=progress)
+        if isinstance(model, Model):
+            if isinstance(reference, Model):
+                reference = _loaded(reference, data, shapes, constants, example)
+            else:
+                reference = Model(load_alike(reference, model.inputs, shapes, constants, example))
+            given = samples(data, reference.inputs)
+            return run(reference, model, given, layers=layers, mask=mask, progress=display(progress))
         if shapes:
             raise OptionError("found shapes for a comparison of specializations, expected none: their shapes are used")
-        pairs = paired(
-            Specializations.load(reference) if _is_folder(reference) else reference, model, data, constants, example
-        )
+        if _is_folder(reference):
+            reference = Specializations.load(reference)
+        pairs = paired(reference, model, data, constants, example)
         return compare_all(pairs, layers=layers, mask=mask, progress=display(progress))
-    if isinstance(reference, Model):
-        reference = _loaded(reference, data, shapes, constants, example)
-    else:
-        reference = Model(load_alike(reference, model.inputs, shapes, constants, example))
-    return run(reference, model, samples(data, reference.inputs), layers=layers, mask=mask, progress=display(progress))
 
 
 def sensitivity(
@@ -322,7 +331,7 @@ def sensitivity(
     check_arguments(workers=workers)
     if exact:
         check_widths(str(target))
-    network = _loaded(model, data, shapes, constants, example)
+    network = _loaded(model, data, shapes, constants, example, progress)
     rules = None if recipe is None else recipe_of(recipe)
     options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)
     work = Work(workers) if workers != 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
@@ -67,6 +68,37 @@ class Pace:
         each = measured / (self.done - 1)
         # The item that is running may take longer than the mean, but those after it are not done either.
         return max(each * (self.total - self.done) - (now - self.latest), each * (self.total - self.done - 1), 0.0)
+
+
+_shown: ContextVar[Progress] = ContextVar("progress", default=silent)
+"""The progress of the command or call that runs: what loads models is called from many places."""
+
+
+@contextmanager
+def showing(progress: Progress) -> Generator[None]:
+    """Within it, `shown` and `phase` use this progress. Threads and processes begun within it show nothing."""
+    before = _shown.set(progress)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
+
+
+def shown(items: Iterable[T], description: str) -> Iterator[T]:
+    """The items, with the progress that is set by `showing`; by default, nothing is shown."""
+    return _shown.get()(items, description)
+
+
+@contextmanager
+def phase(description: str) -> Generator[None]:
+    """Work that has no items to count: a bar of one step, by `shown`."""
+    steps = shown([None], description)
+    next(steps, None)
+    try:
+        yield
+    finally:
+        for _ in steps:
+            pass
 
 
 _displays: list[RichProgress] = []

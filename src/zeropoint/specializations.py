@@ -24,7 +24,7 @@ from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
 from zeropoint.options import check_arguments
-from zeropoint.progress import Progress, display
+from zeropoint.progress import Progress, display, shown
 from zeropoint.report.tables import preformatted
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
@@ -202,7 +202,7 @@ class Specializations:
         """The models that `save` wrote. Raises ModelError for files that are no programs and a folder without any."""
         if not (paths := sorted(Path(folder).glob("*.mlir"))):
             raise ModelError(f"{folder}: found no .mlir files, expected a folder that Specializations.save wrote")
-        return Specializations([Model(load_model(path)) for path in paths])
+        return Specializations([Model(load_model(path)) for path in shown(paths, "load")])
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))

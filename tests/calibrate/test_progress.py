@@ -6,10 +6,20 @@ import io
 import re
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from operator import length_hint
+from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, save
 
+import zeropoint as zp
 from zeropoint.calibrate import bar
+from zeropoint.progress import _displays, phase, showing  # pyright: ignore[reportPrivateUsage]
+
+T = TypeVar("T")
 
 
 class Terminal(io.StringIO):
@@ -81,3 +91,37 @@ def test_a_bar_inside_of_a_bar_is_a_line_below_it(monkeypatch: pytest.MonkeyPatc
     lines = drawn(terminal)
     assert any("compile" in line and "/2" in line for line in lines)
     assert not any("at once" in line for line in lines)
+
+
+def test_loading_a_model_counts_its_nodes_and_names_the_other_phases(tmp_path: Path) -> None:
+    """The bars of `load` and of all that loads a model by itself; none without progress."""
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2])] for name in "xy"]
+    path = tmp_path / "model.onnx"
+    save(helper.make_model(helper.make_graph([node], "g", *ports), opset_imports=[helper.make_opsetid("", 17)]), path)
+    text = tmp_path / "model.mlir"
+    zp.load(path).save(text)
+    seen: list[tuple[str, int]] = []
+
+    def progress(items: Iterable[T], description: str) -> Iterator[T]:
+        seen.append((description, length_hint(items, -1)))
+        return iter(items)
+
+    zp.load(path)
+    assert not seen
+    zp.load(path, progress=progress)
+    assert seen == [("read model.onnx", 1), ("check", 1), ("fold shapes", 1), ("import", 1), ("verify", 1)]
+    for call in (zp.quantize, zp.sensitivity):
+        seen.clear()
+        call(text, np.ones((1, 1, 2), np.float32), progress=progress)
+        assert seen[0] == ("read model.mlir", 1)
+    seen.clear()
+    zp.compare(path, text, np.ones((1, 1, 2), np.float32), progress=progress)
+    assert seen[:2] == [("read model.mlir", 1), ("read model.onnx", 1)]
+
+
+def test_an_error_in_a_phase_removes_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal_for(monkeypatch)
+    with pytest.raises(ValueError, match="broken"), showing(bar), phase("read"):
+        raise ValueError("broken")
+    assert not _displays

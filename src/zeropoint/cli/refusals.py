@@ -15,8 +15,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from zeropoint.cli.verbosity import verbosity_options
+from zeropoint.cli.verbosity import progress, verbosity_options
 from zeropoint.errors import Error, is_out_of_memory, summary
+from zeropoint.progress import showing
 
 REFUSED = 2
 OUR_FAULT = 70
@@ -54,7 +55,8 @@ def reports_errors(command: CommandT) -> CommandT:
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
-            return command(*arguments, **options)
+            with showing(progress()):
+                return command(*arguments, **options)
         except (BrokenPipeError, click.ClickException, click.Abort, click.exceptions.Exit):
             raise  # `entry.py` reports them
         except Exception as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from zeropoint.calibrate import Progress
+    from zeropoint.progress import Progress
 
 _QUIET = "zeropoint.quiet"
 _VERBOSE = "zeropoint.verbose"
@@ -73,6 +73,6 @@ def say(text: str) -> None:
 
 def progress() -> Progress:
     """Progress bars on a terminal; none with `-q`."""
-    from zeropoint.calibrate import bar, silent
+    from zeropoint.progress import bar, silent
 
     return silent if _QUIET in click.get_current_context().meta else bar

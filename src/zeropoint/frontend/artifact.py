@@ -13,6 +13,7 @@ from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.stablehlo import stablehlo_of_text
 from zeropoint.ir.program import Program
+from zeropoint.progress import phase
 
 READER = Path(__file__).with_name("artifact_text.py")
 _ERROR = re.compile(r"error: (.*)")
@@ -31,7 +32,8 @@ def load_artifact(
             "pip install 'zeropoint[stablehlo]'"
         )
     command = [sys.executable, "-P", str(READER), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    with phase(f"read {path.name}"):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         found = _ERROR.search(done.stderr)
         why = f" ({found[1]})" if found else ""

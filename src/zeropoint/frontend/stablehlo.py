@@ -19,6 +19,7 @@ from zeropoint.ir.locations import text_position
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program
+from zeropoint.progress import phase
 from zeropoint.quant_passes import legalize_chlo, legalize_real_math
 
 
@@ -52,7 +53,8 @@ def _imported(
     constants: Mapping[str, Constant],
 ) -> Program:
     try:
-        expanded = legalize_real_math(legalize_chlo(read()))
+        with phase(f"read {Path(source).name}"):
+            expanded = legalize_real_math(legalize_chlo(read()))
         program = with_constants(with_ranks(named_as_in_text(expanded), shapes), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:

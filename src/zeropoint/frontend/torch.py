@@ -21,6 +21,7 @@ from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.progress import phase
 
 
 def is_torch(model: object) -> bool:
@@ -56,7 +57,7 @@ def load_torch(
     try:
         if not exported:
             model.eval()
-        with _quiet():
+        with phase("export from PyTorch"), _quiet():
             made = torch.onnx.export(model, arguments, kwargs=keywords, dynamo=True, verbose=False, optimize=True)
     except Exception as error:
         raise ModelError(f"{type(model).__name__}: torch.onnx.export cannot export it: {_reason(error)}") from error

@@ -30,6 +30,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded
+from zeropoint.progress import phase, shown
 
 CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
@@ -40,10 +41,12 @@ def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
     Raises ModelError, one line that starts with the path; OSError if the file cannot be read.
     """
     try:
-        model = read_model(path.read_bytes())
+        with phase(f"read {path.name}"):
+            model = read_model(path.read_bytes())
         program = _Importer(model).program()
         _check_shapes(program, shapes)
-        verify(program.module)
+        with phase("verify"):
+            verify(program.module)
         return program
     except (ModelError, InvalidProgram, LimitExceeded) as error:
         raise ModelError(f"{path}: {error}") from error
@@ -100,7 +103,7 @@ class _Importer:
             argument.location = self._build.location = name_location(name)
             self._values.put(index, self._moved_port(argument, order, self._kind_beside(index)))
         lost: set[int] = set()
-        for operator in self._model.operators:
+        for operator in shown(self._model.operators, "import"):
             if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
                 self._convert(operator, lost)
             else:

@@ -30,6 +30,7 @@ from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded
+from zeropoint.progress import shown
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 SIZED_BY_VALUES: Mapping[str, str] = dict.fromkeys(
@@ -171,7 +172,7 @@ class _GraphImporter:
 
     def convert(self) -> None:
         """Convert all nodes in order."""
-        for node in self._graph.node:
+        for node in shown(self._graph.node, "import"):
             if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
                 self._convert_or_lose(node)
 

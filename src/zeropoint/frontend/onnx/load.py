@@ -22,6 +22,7 @@ from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
 from zeropoint.ir.verification import InvalidProgram, verify
+from zeropoint.progress import phase
 
 OLDEST_OPSET = 1
 
@@ -70,18 +71,22 @@ def _naming(source: object) -> Generator[None]:
 def _imported(
     model: ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant]
 ) -> Program:
-    check_text(model)
-    check_versions(model)
-    check_attributes(model)
-    check_names(model)
-    model = inline_functions(model)
-    check_external_data(model, folder)
-    model = expand_qoperators(model, folder)
-    fix_inputs(model.graph, constants)
-    fix_input_shapes(model.graph, shapes)
-    model = inline_bodies(model, CONVERTERS)
-    program = import_graph(fold_shapes(model, folder), folder)
-    verify(program.module)
+    with phase("check"):
+        check_text(model)
+        check_versions(model)
+        check_attributes(model)
+        check_names(model)
+        model = inline_functions(model)
+        check_external_data(model, folder)
+        model = expand_qoperators(model, folder)
+        fix_inputs(model.graph, constants)
+        fix_input_shapes(model.graph, shapes)
+        model = inline_bodies(model, CONVERTERS)
+    with phase("fold shapes"):
+        model = fold_shapes(model, folder)
+    program = import_graph(model, folder)
+    with phase("verify"):
+        verify(program.module)
     return program
 
 
@@ -92,7 +97,8 @@ def _read(path: Path) -> ModelProto:
     """
     size = path.stat().st_size
     try:
-        model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
+        with phase(f"read {path.name}"):
+            model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
     except DecodeError as error:
         raise ModelError(
             f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"
