@@ -91,7 +91,7 @@ def make_files() -> None:
         "data": {"x": SAMPLES, "label": np.arange(5)},
         "hundred": {"x": np.ones((2, 100), np.float32)},
         "sum": {"a": SAMPLES, "b": SAMPLES},
-        "other_name": {"image": SAMPLES},
+        "other_names": {"image": SAMPLES, "before": SAMPLES},
         "other_shape": {"x": SAMPLES[:, :4]},
         "other_dtype": {"x": SAMPLES.astype(np.int32)},
         "text": {"x": np.array(["a", "b"])},
@@ -181,7 +181,7 @@ BAD_DATA = {
     "empty_folder": "empty_folder: found a folder with no .npy and no .npz file; expected x.npy",
     "truncated.npz": "expected .npz data; write it again",
     "foreign.npz": "expected .npz data; write it again",
-    "other_name.npz": "other_name.npz: found 'image'; expected 'x'; name each array after its input",
+    "other_names.npz": "other_names.npz: found 'image', 'before'; expected 'x'; name each array after its input",
     "other_shape.npz": "input 'x': found shape 5x4, expected nx6 or nx1x6 for n samples; it has another number of "
     "elements: resize, crop or pad it",
     "other_dtype.npz": "input 'x': found int32 data, expected float32; convert it",

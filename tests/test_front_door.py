@@ -18,6 +18,7 @@ import pytest
 import safetensors
 
 import zeropoint as zp
+from zeropoint.calibrate.data import _warn_unread  # pyright: ignore[reportPrivateUsage]
 from zeropoint.ir.tensors import element_dtype
 from zeropoint.ir.text import print_program
 
@@ -104,7 +105,7 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
             "found shape .* expected .*; it has another number of elements: resize, crop or pad it",
         ),
         ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
-        (({"picture": IMAGES},), {}, "data: found 'picture'; expected 'image'"),
+        (({"before": IMAGES, "after": IMAGES},), {}, "data: found 'before', 'after'; expected 'image'"),
         (({1: IMAGES},), {}, "data: found the key 1, expected strings; name each array after its input"),
         ((), {"image": {"image": IMAGES}}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
         (("nowhere.npz",), {}, "nowhere.npz: found no such file; expected an .npz file or a folder of .npy files"),
@@ -422,6 +423,63 @@ def test_rows_of_datasets_in_any_format_are_taken_and_a_single_input_needs_no_na
         DIGITS / "digits.onnx", Split([form(_columns(name, IMAGES[n : n + 4])) for n in (0, 4, 8)]), effort="none"
     )
     assert print_program(made.program) == print_program(integers.program)
+
+
+@pytest.mark.parametrize("name", ["image", "pixel_values"])
+@pytest.mark.parametrize("form", [Frame, ArrowTable, dict])
+def test_a_table_as_a_whole_is_taken_and_a_single_input_needs_no_name(integers, form, name: str) -> None:
+    made = zp.quantize(DIGITS / "digits.onnx", form(_columns(name, IMAGES[:12])), effort="none")
+    assert print_program(made.program) == print_program(integers.program)
+
+
+@pytest.mark.parametrize("name", ["image", "arr_0"])
+def test_files_of_a_single_input_need_no_name(integers, name: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", **{name: IMAGES[:12], "arr_1": np.arange(12)})
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / f"{name}.npy", IMAGES[:12])
+    for data in ("data.npz", "folder"):
+        made = zp.quantize(DIGITS / "digits.onnx", tmp_path / data, effort="none")
+        assert print_program(made.program) == print_program(integers.program)
+
+
+@pytest.mark.parametrize("form", [Frame, ArrowTable])
+def test_the_columns_of_a_table_are_the_features_of_a_single_input(form) -> None:
+    text = """func.func @main(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+      %0 = stablehlo.tanh %x : tensor<1x3xf32>
+      return %0 : tensor<1x3xf32>
+    }"""
+    rows = np.random.default_rng(0).normal(0, 1, (20, 3)).astype(np.float32)
+    columns = {name: rows[:, n].tolist() for n, name in enumerate(("width", "height", "age"))}
+    expected = print_program(zp.quantize(text, rows[:, None], effort="none").program)
+    parts = [form({name: values[part] for name, values in columns.items()}) for part in (slice(9), slice(9, 20))]
+    for data in (form(columns), parts):
+        assert print_program(zp.quantize(text, data, effort="none").program) == expected
+    with pytest.raises(zp.Error, match="found 'width', 'height', 'age', 'price'; expected 'x'"):
+        zp.quantize(text, form({**columns, "price": [1.0] * 20}), effort="none")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"image": IMAGES[:4], "imgae": IMAGES[:4], "label": np.arange(4), "text": ["a digit"] * 4},
+        [{"image": image, "imgae": image[0], "label": 3} for image in IMAGES[:4]],
+        [({"image": IMAGES[:4], "imgae": IMAGES[:4], "label": np.arange(4)}, np.arange(4))],
+    ],
+)
+def test_an_array_that_no_input_reads_is_named_once(data, caplog: pytest.LogCaptureFixture) -> None:
+    _warn_unread.cache_clear()
+    for _ in range(2):
+        zp.quantize(DIGITS / "digits.onnx", data, effort="none")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == "data: found 'imgae', which no input reads; the inputs are 'image'"
+
+
+def test_labels_are_no_reason_for_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", image=IMAGES[:4], labels=np.arange(4), names=np.array(list("abcd")))
+    forms = [(IMAGES[0], 3), (IMAGES[:2], np.ones((2, 10), np.float32)), {"image": IMAGES[0], "label": 3, "id": "a"}]
+    for data in (tmp_path / "data.npz", *([form] for form in forms)):
+        zp.quantize(DIGITS / "digits.onnx", data, effort="none")
+    assert not caplog.records
 
 
 def test_a_name_is_needed_where_several_columns_fit() -> None:

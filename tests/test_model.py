@@ -206,8 +206,8 @@ def test_options_that_do_not_exist_are_refused(network: Model, options: dict[str
 
 
 def test_bad_data_and_bad_models_raise_errors_of_one_line(network: Model, integers: Model, folder: Path) -> None:
-    with pytest.raises(DataError, match="found 'z'; expected 'x'"):
-        zp.quantize(network, {"z": SAMPLES})
+    with pytest.raises(DataError, match="found 'z', 'y'; expected 'x'"):
+        zp.quantize(network, {"z": SAMPLES, "y": SAMPLES})
     with pytest.raises(DataError, match="found no samples"):
         zp.quantize(network, [])
     with pytest.raises(ModelError, match="no such file"):

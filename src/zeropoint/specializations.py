@@ -14,7 +14,7 @@ from zeropoint.calibrate.calls import data_of
 from zeropoint.calibrate.columns import as_array
 from zeropoint.calibrate.data import holds_items
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
-from zeropoint.calibrate.items import arrays_of
+from zeropoint.calibrate.items import arrays_of, columns_of
 from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.ir.arguments import InputError
@@ -112,6 +112,7 @@ class Specializations:
         Files, folders, images, arrays and dicts of arrays are one part, for the model of the smallest batch that takes
         it. Raises DataError if no model does, InputError for an item of other shapes.
         """
+        data = columns_of(data, self.inputs)
         if holds_items(data):
             items = cast("Iterable[object]", data() if callable(data) else data)
             found = [arrays_of(item, self.inputs, f"data: item {number}") for number, item in enumerate(items)]

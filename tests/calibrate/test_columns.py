@@ -65,7 +65,7 @@ def test_lists_that_are_no_array_are_refused() -> None:
     endless.append(endless)
     for value in ([[1, 2], [3]], endless):
         with pytest.raises(DataError, match="data: found list that is not an array, expected rows of numbers"):
-            array_columns({"x": value})
+            array_columns({"x": value}, ("x",))
 
 
 @pytest.mark.parametrize(

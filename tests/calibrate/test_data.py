@@ -345,7 +345,7 @@ def test_an_empty_folder_and_a_damaged_npy(tmp_path):
 NAN = DATA.copy()
 NAN[3, 0, 1], NAN[4, 1, 1] = np.nan, np.inf
 BAD = {
-    "names": ({"image": DATA, "labels": np.arange(N)}, "found 'image', 'labels'; expected 'x'; name each array after"),
+    "names": ({"image": DATA, "other": DATA}, "found 'image', 'other'; expected 'x'; name each array after"),
     "nothing": ({}, "found nothing; expected 'x'"),
     "shape": ({"x": np.zeros((N, 2, 4), np.float32)}, "input 'x': found shape 5x2x4, expected nx2x3 or nx1x2x3 for n"),
     "no axis": ({"x": np.float32(1)}, "input 'x': found shape () (a scalar), expected nx2x3 or nx1x2x3"),

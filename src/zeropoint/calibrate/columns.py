@@ -14,8 +14,8 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from lzma import LZMAError
 from pathlib import Path
@@ -321,12 +321,19 @@ def _nested(value: Any) -> Any:
     return [_nested(part) for part in cast("list[Any]", listed)] if isinstance(listed, list) else listed
 
 
-def array_columns(arrays: Mapping[Any, Any]) -> dict[str, Column]:
-    """Columns of in-memory arrays, tensors or lists, by name. Raises DataError for a key that is not a string."""
+def array_columns(arrays: Mapping[Any, Any], inputs: Collection[str]) -> dict[str, Column]:
+    """Columns of in-memory arrays, tensors or lists, by name; without those that are no arrays and no `inputs`.
+
+    Raises DataError for a key that is not a string, and for an input that is no array.
+    """
     for name in arrays:
         if not isinstance(name, str):
             raise DataError(f"data: found the key {name!r}, expected strings; name each array after its input")
         if hasattr(arrays[name], "column_names"):
             known = ", ".join(f"'{key}'" for key in arrays)
             raise DataError(f"data: found a dict of datasets ({known}), expected one of them: data['{name}']")
-    return {name: ArrayColumn(as_array(array)) for name, array in arrays.items()}
+    found: dict[str, Column] = {}
+    for name, array in arrays.items():
+        with nullcontext() if name in inputs else suppress(DataError):
+            found[name] = ArrayColumn(as_array(array))
+    return found

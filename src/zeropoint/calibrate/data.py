@@ -6,7 +6,8 @@ an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hug
 
 In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
 shape (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
-shape S (or S without a leading 1). Other arrays, such as labels, are ignored. A model with a batch axis of N > 1 takes
+shape S (or S without a leading 1). The only input of a model needs no name if one array fits it. Other arrays are
+ignored, with a warning unless they are labels: one integer or text a sample. A model with a batch axis of N > 1 takes
 N samples at a time; the last ones that do not fill a batch are left out, with a warning.
 """
 
@@ -16,6 +17,8 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from itertools import chain, islice
 from operator import length_hint
 from pathlib import Path
@@ -31,7 +34,16 @@ from zeropoint.calibrate.columns import (
 )
 from zeropoint.calibrate.fitting import Fit
 from zeropoint.calibrate.images import Images, image_files
-from zeropoint.calibrate.items import arrays_of, columns_of, fit_rows, is_array, names_do_not_match, split
+from zeropoint.calibrate.items import (
+    arrays_of,
+    columns_of,
+    fit_rows,
+    is_array,
+    names_do_not_match,
+    split,
+    unread,
+    unread_in,
+)
 from zeropoint.errors import Error, reading
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Port
@@ -57,14 +69,15 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
     dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
-    source = columns_of(source)
+    source = columns_of(source, ports)
     name = str(source) if _is_path(source) else "data"
+    inputs = tuple(port.name for port in ports)
     if isinstance(source, Images):
         stream = Pictures(source, ports, fill=fill)
     elif _is_path(source):
         stream = _of_path(Path(source), ports, fill=fill)
     elif isinstance(source, Mapping):
-        stream = Table(array_columns(cast("Mapping[str, Any]", source)), ports, "data", fill=fill)
+        stream = Table(array_columns(cast("Mapping[str, Any]", source), inputs), ports, "data", fill=fill)
     elif isinstance(source, tuple | list) and source and all(map(_is_path, cast("Sequence[Any]", source))):
         paths = cast("Sequence[str | os.PathLike[str]]", source)
         stream = Chain([_of_path(Path(path), ports, fill=fill) for path in paths])
@@ -72,12 +85,14 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
         if len(ports) != 1:
             names = ", ".join(f"'{port.name}'" for port in ports)
             raise DataError(f"data: found one array; expected a dict with {names}")
-        stream = Table(array_columns({ports[0].name: source}), ports, "data", fill=fill)
+        stream = Table(array_columns({ports[0].name: source}, inputs), ports, "data", fill=fill)
     else:
         return Stream(source, ports, fill=fill)
     with reading(name, DataError):
         for _ in stream:  # every value is checked before the first run
             pass
+    if not isinstance(stream, Pictures):
+        _warn_unread(name, tuple(dict.fromkeys(stream.unread)), inputs)
     return stream
 
 
@@ -129,7 +144,11 @@ class Table:
 
     def __init__(self, columns: Mapping[str, Column], ports: Sequence[Port], name: str, *, fill: bool = False):
         self._name = name
-        self._fits = {port.name: Fit.of(port, found, name, fill=fill) for port, found in _match(columns, ports, name)}
+        matched = list(_match(columns, ports, name))
+        self._fits = {port.name: Fit.of(port, found, name, fill=fill) for port, found in matched}
+        used = {id(column) for _, found in matched for column in (found if isinstance(found, list) else [found])}
+        self.unread = unread({key: one for key, one in columns.items() if id(one) not in used}, ports, many=True)
+        """The names of arrays that no input reads and that are no labels."""
         counts = {port: fit.count for port, fit in self._fits.items()}
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{count} for '{port}'" for port, count in counts.items())
@@ -159,6 +178,7 @@ class Chain:
         self._parts = parts
         self.rows_a_sample: int = parts[0].rows_a_sample
         self.filled: int = parts[-1].filled
+        self.unread: list[str] = [name for part in parts for name in part.unread]
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
@@ -202,6 +222,7 @@ class Stream:
             found = type(source).__name__
             raise DataError(f"data: found {found}; expected a path, a dict of arrays, an array, or samples one by one")
         self._source, self._ports, self._fill = source, ports, fill
+        self._names = tuple(port.name for port in ports)
         self.rows_a_sample = batch_of(ports)
         self.filled = 0
         """The number of rows added to fill up the last sample; known after an iteration."""
@@ -224,6 +245,8 @@ class Stream:
         for index, item in enumerate(self.items()):
             where = f"data: sample {index}"
             arrays = arrays_of(item, self._ports, where)
+            if not index:
+                _warn_unread("data", tuple(unread_in(item, arrays, self._ports)), self._names)
             rows = rows_of(arrays, self._ports) if batches.size > 1 else None
             groups = [arrays] if rows is None else batches.add(fit_rows(rows, self._ports, where))
             for group in groups:
@@ -251,6 +274,14 @@ def _warn(name: str, rest: int, batch: int) -> None:
         _LOG.warning("%s: left out the last %d samples, because the model takes %d at a time", name, rest, batch)
 
 
+@cache  # once: a model may be called with such data many times
+def _warn_unread(name: str, found: tuple[str, ...], inputs: tuple[str, ...]) -> None:
+    """Log that arrays are not used: their names may be misspelled."""
+    if found:
+        listed, expected = (", ".join(f"'{one}'" for one in names) for names in (found, inputs))
+        _LOG.warning("%s: found %s, which no input reads; the inputs are %s", name, listed, expected)
+
+
 def shapes_in(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The shapes of the arrays for these inputs in a `Source`; without those that cannot be told.
 
@@ -269,7 +300,7 @@ def _shapes(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
         path = Path(source)
         columns = folder_columns(path) if path.is_dir() else npz_columns(path)
     elif isinstance(source, Mapping):
-        columns = array_columns(cast("Mapping[str, Any]", source))
+        columns = array_columns(cast("Mapping[str, Any]", source), names)
     elif is_array(source):
         return dict.fromkeys(names[:1], tuple(source.shape))
     else:
@@ -284,11 +315,22 @@ def _match(
 ) -> Iterator[tuple[Port, Column | list[Column]]]:
     """For each input, its single array or the list of its arrays, one per sample."""
     matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
+    if len(ports) == 1 and not matched[0][1] and (only := _only_fitting(columns, ports[0])) is not None:
+        matched = [(ports[0], only)]
     if any(not found for _, found in matched):
         raise DataError(names_do_not_match(name, columns, ports))
     for port, found in matched:
         assert found is not None
         yield port, found
+
+
+def _only_fitting(columns: Mapping[str, Column], port: Port) -> Column | None:
+    """The only array that may hold the samples of an input; None if there are none or several."""
+    found: list[Column] = []
+    for column in columns.values():
+        with suppress(DataError):
+            found.append(Fit.of(port, column, "", fill=True).columns[0])
+    return found[0] if len(found) == 1 else None
 
 
 def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], name: str) -> list[Column] | None:

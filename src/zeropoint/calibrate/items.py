@@ -4,7 +4,7 @@
 |-----------------------------------------|-------------------------------------------------------|
 | `{"image": x, "label": y}`              | inputs by name; other entries are ignored             |
 | the same, for a single input            | without its name: the only entry that fits it         |
-| rows of a data frame or of an Arrow table | a dict of their columns                             |
+| rows of a data frame or of an Arrow table | a dict of their columns, or one row of features each |
 | `x`                                     | the only input                                        |
 | `(x, y)`, `[x, y]`                      | inputs by position; further entries are ignored       |
 | `({"image": x}, y)`, `((a, b), y)`      | the first entry, as above                             |
@@ -16,6 +16,7 @@ with a leading axis of N > 1 are regrouped (`batches.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -34,7 +35,7 @@ def is_array(value: object) -> bool:
 
 def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Array]:
     """The arrays of an item by input name. Raises DataError if there is none for an input."""
-    found = _by_name(columns_of(item), ports, where)
+    found = _by_name(columns_of(item, ports), ports, where)
     for port in ports:
         if _is_picture(found[port.name]) and element_dtype(port.type.element_type).kind == "f":
             raise DataError(
@@ -44,13 +45,33 @@ def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Arra
     return {name: as_array(value) for name, value in found.items()}
 
 
-def columns_of(item: Any) -> Any:
-    """The columns by name of an Arrow table or a data frame of pandas; other items as they are."""
+def columns_of(item: Any, ports: Sequence[Port]) -> Any:
+    """The columns by name of an Arrow table or a data frame of pandas or polars; other items as they are.
+
+    A table with as many columns of numbers as the only input has features, none of its name, is that input.
+    """
     if hasattr(item, "to_pydict"):
-        return item.to_pydict()
-    if hasattr(item, "to_dict") and hasattr(item, "columns") and hasattr(item, "iloc"):
-        return {name: item[name].tolist() for name in item.columns}
-    return item
+        named: Mapping[Any, Any] = item.to_pydict()
+    elif hasattr(item, "to_dict") and hasattr(item, "columns") and (hasattr(item, "iloc") or hasattr(item, "select")):
+        named = {name: np.asarray(item[name]).tolist() for name in item.columns}
+    else:
+        return item
+    features = _features(named, ports[0]) if len(ports) == 1 else None
+    return named if features is None else {ports[0].name: features}
+
+
+def _features(named: Mapping[Any, Any], port: Port) -> Array | None:
+    """The columns of a table as rows of an input; None if they are not exactly its features."""
+    shape = port.type.get_shape()
+    row = shape[1:] if len(shape) > 1 else shape
+    if port.name in named or tuple(row) != (len(named),):
+        return None
+    try:
+        columns = [as_array(column) for column in named.values()]
+    except DataError:
+        return None
+    is_features = all(column.ndim == 1 and column.dtype.kind in "biuf" for column in columns)
+    return np.stack(columns, axis=1) if is_features else None
 
 
 def _is_picture(value: Any) -> bool:
@@ -169,6 +190,38 @@ def is_numbers(item: Any) -> bool:
     if isinstance(item, list):
         return all(is_numbers(part) for part in cast("list[Any]", item))
     return isinstance(item, int | float)
+
+
+def unread(found: Mapping[str, Any], ports: Sequence[Port], *, many: bool) -> list[str]:
+    """The names of arrays that no input reads, without labels: one integer or text for each of `many` samples."""
+    return [
+        name
+        for name, value in found.items()
+        if all(port.name != name for port in ports) and not _is_label(value, many=many)
+    ]
+
+
+def unread_in(item: Any, arrays: Mapping[str, Array], ports: Sequence[Port]) -> list[str]:
+    """The names of entries of an item that no input reads, without labels. `arrays` are the item's, by input."""
+    named = columns_of(item, ports)
+    while _is_group(named):
+        named = columns_of(named[0], ports)
+    if not isinstance(named, Mapping):
+        return []
+    entries = dict(cast("Mapping[str, Any]", named))
+    if len(ports) == 1 and ports[0].name not in entries and (only := _only_fitting(entries, ports[0])) is not None:
+        del entries[only]
+    return unread(entries, ports, many=not all(is_one_sample(arrays[port.name].shape, port) for port in ports))
+
+
+def _is_label(value: Any, *, many: bool) -> bool:
+    """Whether a value is no array, or one integer or text for each sample."""
+    try:
+        array = value if hasattr(value, "shape") and isinstance(value.dtype, np.dtype) else as_array(value)
+    except (DataError, TypeError):
+        return True
+    size = array.shape[1:] if many else array.shape
+    return array.dtype.kind not in "fc" and math.prod(size) == 1
 
 
 def names_do_not_match(where: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
