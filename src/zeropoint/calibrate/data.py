@@ -4,8 +4,8 @@ Sources are an .npz, several of them, a folder of .npy (or of .npz) files, `Imag
 data frame, and an array for the only input. A source may also yield samples or batches (`zeropoint.calibrate.items`):
 an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
 
-In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
-shape (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
+In a file, folder or dict, an input NAME of shape S has one array NAME whose leading axis counts the samples. Its shape
+is (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis. Or it has one array per sample: NAME_0, NAME_1, ... of
 shape S (or S without a leading 1). The only input of a model needs no name if one array fits it. Other arrays are
 ignored, with a warning unless they are labels: one integer or text a sample. A model with a batch axis of N > 1 takes
 N samples at a time; the last ones that do not fill a batch are left out, with a warning.

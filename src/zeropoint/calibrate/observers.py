@@ -1,6 +1,6 @@
 """Observers: what is kept of the values seen at one point of a program, and the range that follows from it.
 
-Every observer has a state of bounded size that depends only on the multiset of values: neither the order of the samples
+Every observer has a state of bounded size that depends only on the multiset of values. Neither the order of the samples
 nor how they are split among observers that are merged later changes a bit of it. Values are observed in f32, the type
 of `quant.stats`; f16 and bf16 widen exactly, f64 rounds (and saturates).
 """

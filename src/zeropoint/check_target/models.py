@@ -190,8 +190,8 @@ class Built:
 def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: bool = True, end: int = 0) -> Built:
     """The case by the row's rules: storage, zero points, scales as the relation has them, weights along their axis.
 
-    Free zero points are in the middle half of the storage, at its least number with `end` -1, at its greatest with 1;
-    the scale of a free result is then an eighth (most of the result saturates) or eight times as large.
+    Free zero points are in the middle half of the storage, at its least number with `end` -1, at its greatest with 1.
+    The scale of a free result is then an eighth (most of the result saturates) or eight times as large.
     """
     random = generator(row)
     operands: list[ModelOperand] = [case.shapes[0]] if case.condition else []

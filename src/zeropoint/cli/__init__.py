@@ -1,7 +1,7 @@
 """The command line.
 
-Exit status: 0 success; 1 a check failed; 2 invalid input or no room for the output (one line with what was found, what
-was expected, and the fix); 70 internal error (one line with how to report it); 130 interrupted by Ctrl-C; 141 nobody
+Exit status: 0 success. 1 a check failed. 2 invalid input or no room for the output (one line with what was found, what
+was expected, and the fix). 70 internal error (one line with how to report it). 130 interrupted by Ctrl-C. 141 nobody
 reads the output. `--debug` shows the traceback.
 
 Implementation modules are imported inside the commands, so that `--help` and wrong options are answered immediately.

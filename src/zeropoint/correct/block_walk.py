@@ -1,6 +1,6 @@
 """Run the float and the quantized network side by side, block by block, over all samples at once.
 
-As `walk.py`, but the float results at the end of a block are there before its first quantized kernel runs, so that all
+As `walk.py`, but the float results at the end of a block are there before its first quantized kernel runs. So all
 kernels of the block can be changed for the sake of its result. A value inside of a block is released after its last
 reader there.
 """

@@ -1,6 +1,6 @@
 """The inputs, weights and results of a contraction as matrices: rows of positions, terms and outputs.
 
-A convolution of G groups is y[g, p, o] = sum over t of x[g, p, t] * w[g, o, t], where p is an output position and t
+A convolution of G groups is y[g, p, o] = sum over t of x[g, p, t] * w[g, o, t]. Here p is an output position and t
 runs over the input features and the taps of a group; a fully connected layer is one group.
 """
 

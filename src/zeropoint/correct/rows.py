@@ -1,6 +1,6 @@
 """Rows of inputs and results of a contraction at sampled output positions, the same ones in both networks.
 
-Using all positions of all samples would take gigabytes for little gain: float and quantized are compared at the same
+Using all positions of all samples would take gigabytes for little gain. Float and quantized are compared at the same
 positions, so that the difference of the two means is far more accurate than either mean.
 """
 

@@ -160,7 +160,7 @@ def with_one_row(program: Program) -> Program:
     """A copy in which one-dimensional convolutions are convolutions of images of one row.
 
     The program itself if it has none, or if its images would not have the channel dimension of its convolutions of
-    images, or if it has other values of rank 4: products of attention heads must not become images.
+    images. Also if it has other values of rank 4: products of attention heads must not become images.
     """
     layouts = [op.dimension_numbers.data for op in program.entry.ops if isinstance(op, hlo.ConvolutionOp)]
     lines = [layout for layout in layouts if _is_line(layout)]

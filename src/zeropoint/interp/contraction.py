@@ -1,6 +1,6 @@
 """`convolution` and `dot_general` on floats and integers.
 
-Source: the StableHLO specification. It leaves the order of the sums to the implementation: real floats are added in the
+Source: the StableHLO specification. It leaves the order of the sums to the implementation. Real floats are added in the
 order of `zeropoint.numerics.products`, in f32 for narrower types; integer sums are exact in any order; complex numbers
 are added by BLAS.
 

@@ -1,6 +1,6 @@
 """`reduce` and `reduce_window`.
 
-Source: the StableHLO specification, and the RFC "StableHLO quantization for reduction ops": the body may compute in
+Source: the StableHLO specification, and the RFC "StableHLO quantization for reduction ops". The body may compute in
 another element type than operands and results; values are converted at its edges by `uniform_quantize` (A) or
 `convert` (F, G).
 
@@ -12,10 +12,10 @@ in the reduced dimensions, or in the window including padding, the last dimensio
 - A single op on integers, a single `maximum` or `minimum`: every order gives the same result.
 - A single `add` of quantized values: the exact sum, saturated once at the end. If every step saturated, the result
   would depend on the schedule. Ours is the result of a schedule that adds neighbours of opposite signs as long as there
-  are any: no such step saturates, and a sum of values of one sign stays at its bound once it reaches it. If no step
+  are any. No such step saturates, and a sum of values of one sign stays at its bound once it reaches it. If no step
   saturates, every schedule gives this result.
 - Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
-  initial value last, from the left; a window is combined from left to right, starting with the initial value.
+  initial value last, from the left. A window is combined from left to right, starting with the initial value.
 
 Native code uses the same schedule, so floats are equal bit for bit.
 """

@@ -5,9 +5,9 @@ the machine:
 
 - Operations that IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) are one NumPy operation in
   the dtype.
-- Elementary functions are composed of such operations, in the same steps as native code (`approximations`): exp, erf
-  and logistic of f32 in f32, within 2.5 ulp of the exact value; all others in f64, within 4 ulp of f64 (erf 7), and
-  then rounded to the dtype, so that all but about one f32 in 2^26 are correctly rounded.
+- Elementary functions are composed of such operations, in the same steps as native code (`approximations`). exp, erf
+  and logistic of f32 are in f32, within 2.5 ulp of the exact value. All others are computed in f64, within 4 ulp of f64
+  (erf 7), and then rounded to the dtype, so that all but about one f32 in 2^26 are correctly rounded.
 - Functions without a native form (digamma, erf_inv, erfc, lgamma) and complex functions are NumPy's, or series
   (`special`), in f64, rounded once.
 

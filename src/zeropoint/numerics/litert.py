@@ -1,8 +1,9 @@
 """The arithmetic of LiteRT's kernels that are neither a requantized sum nor a real function rounded once.
 
 A mean multiplies by one fixed-point number that includes the division by the count. A function of 8-bit values is a
-table of 256 entries: `abs`, `leaky_relu` and `rsqrt` compute in fixed point, `hard_swish` in 16 bits, `sqrt` truncates,
-the others evaluate f32 and multiply by the reciprocal of the output scale. Quotients are in `numerics.litert_division`.
+table of 256 entries. `abs`, `leaky_relu` and `rsqrt` compute in fixed point, `hard_swish` in 16 bits, and `sqrt`
+truncates. The others evaluate f32 and multiply by the reciprocal of the output scale. Quotients are in
+`numerics.litert_division`.
 
 Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
 """

@@ -162,8 +162,8 @@ def minmax_nudged(
 
     The range is widened to include 0. With n = storage_max - storage_min steps of size d, the low end moves down to a
     multiple of d, and the high end is n steps above it. d is bisected between (max - min) / n and that with two steps
-    more, until the larger overshoot is 0, or is positive and d changes by less than 1e-15; at most 60 iterations. If
-    they end short of the range, the least d known to suffice is used (the 2019 code did not check).
+    more. It ends when the larger overshoot is 0, or is positive and d changes by less than 1e-15; at most 60
+    iterations. If they end short of the range, the least d known to suffice is used (the 2019 code did not check).
     Raises ValueError as `asymmetric` does (the 2019 solver reported "unsat" there, and for 0..0).
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
@@ -192,10 +192,10 @@ def fake_quant(
 
     The storage range is exactly `num_bits` wide (2 to 32). Up to 16 bits, the parameters are TensorFlow's
     (`fake_quantization`): zero points are rounded in f32, and a range that excludes 0 is shifted. Those of more bits or
-    of an empty range are `asymmetric`. With `compat`, the result is that of upstream's fakeQuantAttrsToType since 2019:
-    the least of 8, 16 or 32 bits of storage that holds num_bits; a range that excludes 0 is shifted, with its scale
-    unchanged; max - min below the epsilon of f64 gives scale 1 and zero point storage_min. Raises ValueError for other
-    widths, and as `asymmetric` does.
+    of an empty range are `asymmetric`. With `compat`, the result is that of upstream's fakeQuantAttrsToType since 2019.
+    The storage is the least of 8, 16 or 32 bits of storage that holds num_bits; a range that excludes 0 is shifted,
+    with its scale unchanged; max - min below the epsilon of f64 gives scale 1 and zero point storage_min. Raises
+    ValueError for other widths, and as `asymmetric` does.
     """
     if not 2 <= num_bits <= 32:
         raise ValueError(f"found {num_bits} bits of fake quantization; expected 2 to 32")

@@ -1,6 +1,6 @@
 """Sine, cosine, tangent, their inverses and the hyperbolic functions in f64, as steps of arithmetic.
 
-An angle is reduced with as many bits of 2 / pi as its exponent needs: for x = m 2^e, only the bits of 2^e 2 / pi below
+An angle is reduced with as many bits of 2 / pi as its exponent needs. For x = m 2^e, only the bits of 2^e 2 / pi below
 4 matter, and 192 of them are multiplied by m. The rest is at most pi / 4 and has full relative precision, even for the
 greatest f64. Source: Payne and Hanek, "Radian reduction for trigonometric functions".
 """

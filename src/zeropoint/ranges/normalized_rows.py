@@ -1,9 +1,9 @@
 """Bounds of the integers of a layer normalization, which depend on each other.
 
-Each op's range alone is too wide: the variance of a row is a difference of two sums, its shift depends on it, Newton's
-steps converge, and no value is far from the mean if the variance is small. So the ops of `numerics.layer_norm` are
-found as a whole, op by op with their constants, from the `count_leading_zeros` of the variance, and the bounds below
-are known to the analysis. The other ops of the rows follow from these by the rules for one op.
+Each op's range alone is too wide. The variance of a row is a difference of two sums, and its shift depends on it.
+Newton's steps converge, and no value is far from the mean if the variance is small. So the ops of `numerics.layer_norm`
+are found as a whole, op by op with their constants, from the `count_leading_zeros` of the variance, and the bounds
+below are known to the analysis. The other ops of the rows follow from these by the rules for one op.
 
 For rows of n integers q in low..high, with S = sum(q), Q = sum(q q), V = max(n Q - S S + E, n), E >= 0:
 

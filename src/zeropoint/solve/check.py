@@ -1,6 +1,6 @@
 """Check that a program's specs obey the target's table, and that it is fully quantized.
 
-Source: the RFC on quantization transformations, section "Propagation pass": at each step the constraints of the current
+Source: the RFC on quantization transformations, section "Propagation pass". At each step the constraints of the current
 kernel are satisfied; a model is fully quantized when all its kernels have parameters for all their quantizable ports.
 """
 

@@ -11,10 +11,10 @@ becomes
 %0 = "quant.region"(%b, %d) ({ maximum }) ...
 %c = "quant.stats"(%0) {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>, zeropoint.derived = "..."} ...
 ```
-The range follows for kernels whose results are elements of their operands, moved or selected (`PASSES_ELEMENTS`), and
-for continuous functions of one value (`FUNCTIONS`), whose result has the values of the function on the operand's range.
-It does not follow for other kernels. The sum of two values in [-1, 1] is within [-2, 2], but it may never be near these
-ends, and an observed range would have a finer scale.
+The range follows for kernels whose results are elements of their operands, moved or selected (`PASSES_ELEMENTS`). It
+also follows for continuous functions of one value (`FUNCTIONS`), whose result has the values of the function on the
+operand's range. It does not follow for other kernels. The sum of two values in [-1, 1] is within [-2, 2], but it may
+never be near these ends, and an observed range would have a finer scale.
 
 The requests that remain are those of the values that need a range. Requests that would follow from these are removed,
 and so are those of values whose range no kernel needs.

@@ -1,7 +1,7 @@
 """The least output scale of a kernel, from the greatest result that its operands can produce.
 
 If the observed range is tiny beside that result (a clip to almost nothing, sums that cancel), the requantization
-multiplier would exceed what the rounding profiles support: `fixed32-double` and `tosa-double` have 32 bits for an
+multiplier would exceed what the rounding profiles support. `fixed32-double` and `tosa-double` have 32 bits for an
 accumulator times a multiplier above one, and an addition has one common scale. An output scale of at least 2^-25 of the
 greatest result leaves room in every profile. It costs only noise: 255 such steps are below 2^-17 of that result.
 

@@ -11,7 +11,7 @@ becomes the same with the range [-17, 0] of `%mask` and the range [-12, 5] of th
 
 The mask may be an input of the program, or computed. The bound also holds for what it is moved from (a broadcast mask)
 if everything that reads that is a mask as well; of several bounds, the lowest. A constant factor of a mask, as in
-`(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold: 2^24 times what saturates, so that the least
+`(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold, 2^24 times what saturates. So the least
 difference of two f32 between 0.5 and 1 still hides a score.
 
 The sum may be reshaped, scaled by a positive number, and clamped from below at a number as low as a mask's

@@ -1,8 +1,8 @@
 """A canonical order of a program's ops: swapping independent ops in the text does not change it.
 
 It breaks ties: between cuts of equal cost, and between kernels whose functions could run first. Ops are ordered by
-depth in the dataflow, then by a hash of the op, its operands, its users and the constraints on its values, from two
-rounds of hashing along the edges and against them. Ops that this cannot tell apart are ordered by name, then by
+depth in the dataflow, then by a hash. It is of the op, its operands, its users and the constraints on its values, from
+two rounds of hashing along the edges and against them. Ops that this cannot tell apart are ordered by name, then by
 position.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it is deterministic. The hashes are color

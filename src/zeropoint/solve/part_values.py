@@ -6,7 +6,7 @@
 %p = "quant.region"(%h) ({ average pool })
 ```
 The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the way is copied for the
-part (`divided.py`), with the part of its constants; a part of an operand that does not come from the concatenation,
+part (`divided.py`), with the part of its constants. A part of an operand that does not come from the concatenation,
 such as the gate of a product, is a slice. If that would be too coarse for it, it is computed by a part of the weights
 of a contraction, twice if others read the contraction as well. Readers of the same part share the copies.
 

@@ -3,7 +3,7 @@
 Nodes are values, the operands that read them, and the outputs that define them. `same_scale` ties the ports of a kernel
 and `coupled_ref` ties values; tied nodes are merged. Edges connect a value to the output that defines it and to each
 operand that reads it. Cutting an edge inserts a rescale there; the cost is the number of elements times their width.
-A float value (an input of the program, or the result of a float op) has no edges: each port that reads it quantizes it
+A float value (an input of the program, or the result of a float op) has no edges. Each port that reads it quantizes it
 for itself, by the range that its kernel takes of it.
 
 Source: the RFC on quantization transformations, section "Target Constraints": an indexed input or output of a kernel is

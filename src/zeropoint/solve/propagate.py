@@ -9,9 +9,9 @@ becomes
 %2 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool",
        input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
 ```
-The steps: collect model constraints (`constraints`), duplicate shared constants (`constants`), choose rows (`kernels`),
-tie ports (`ports`) and separate them where demands conflict (`separate`), keep joins of uneven ranges float (`joins`),
-decide the parameters (`specs`), and write the specs (here).
+The steps, in order: collect model constraints (`constraints`), duplicate shared constants (`constants`), choose rows
+(`kernels`). Then tie ports (`ports`) and separate them where demands conflict (`separate`), keep joins of uneven ranges
+float (`joins`), decide the parameters (`specs`), and write the specs (here).
 
 Source: the RFC on quantization transformations, section "Propagation pass". Each port is set once and rescaled at most
 once, so the pass terminates. Ties are broken by the canonical order (`order.py`), so that swapping independent ops

@@ -2,7 +2,7 @@
 
 Each row of `x` is divided by its own number, so the noise of `x` costs small rows more (`normalized_loss`). The divisor
 is a row of its own: its noise is relative to itself. Such products are `x * (1 / y)` and `x * (1 / sqrt(y))`, and those
-whose statistics show it: if great factors meet small ones, the noise of the small ones is multiplied by great numbers.
+whose statistics show it. If great factors meet small ones, the noise of the small ones is multiplied by great numbers.
 """
 
 from __future__ import annotations

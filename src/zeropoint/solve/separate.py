@@ -1,9 +1,9 @@
 """Cut the port graph where demands conflict, at the cheapest edges, until every piece can have one type.
 
-There are three kinds of conflict, checked in this order: two fixed types, or a fixed type that cannot represent a
-range; a zero point that one kernel requires and another reader does not; a scale so coarse that a reader would lose
-more than half a bit at any node that its value passes through (`precision.py`). A cut separates the two sides for good,
-so there are fewer cuts than nodes.
+There are three kinds of conflict, checked in this order. The first is two fixed types, or a fixed type that
+cannot represent a range. The second is a zero point that one kernel requires and another reader does not. The third is
+a scale so coarse that a reader would lose more than half a bit at any node that its value passes through
+(`precision.py`). A cut separates the two sides for good, so there are fewer cuts than nodes.
 
 Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale; the
 cheapest edge is ours (a minimum cut, cost = elements times width, ties by the order of `order.py`).

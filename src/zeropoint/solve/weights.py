@@ -1,7 +1,7 @@
 """Parameters of weights, biases and constant operands, from their values.
 
-Source: the project's numerics notes, sections "Range to scale and zero point" (symmetric, narrow) and "Accumulators":
-if a bias at scale s_in * s_w or the sum of products would overflow the accumulator, the weight scale of that channel
+Source: the project's numerics notes, sections "Range to scale and zero point" (symmetric, narrow) and "Accumulators".
+If a bias at scale s_in * s_w or the sum of products would overflow the accumulator, the weight scale of that channel
 is increased just enough.
 """
 

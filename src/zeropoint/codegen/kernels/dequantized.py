@@ -1,6 +1,6 @@
 """Float activations times weights of 2, 4 or 8 bits: the arithmetic of `Floats`, with weights packed in memory.
 
-A word of 32 bits has the weights of one channel for adjacent terms, the first in the low bits, and a vector of words
+A word of 32 bits has the weights of one channel for adjacent terms, the first in the low bits. A vector of words
 has those of as many channels as a vector of floats. Weights are dequantized in registers, once for a tile's pixels:
 
     weight = f32(word << left >> right) [- f32(point)] * scale

@@ -2,7 +2,7 @@
 
     sum (x^2 >> 15) 2^15 + sum (x^2 & (2^15 - 1))    =    sum (p >> 15) 2^15 + sum (p & (2^15 - 1)),    p = x0^2 + x1^2
 
-Both are the sum of the squares. p is at most 2^31, so it fits 32 bits without a sign, and a row of fewer than 2^16
+Both are the sum of the squares. p is at most 2^31, so it fits 32 bits without a sign. A row of fewer than 2^16
 elements has sums below 2^31 on the right as on the left. Nothing but this combination of the two sums may be read.
 """
 

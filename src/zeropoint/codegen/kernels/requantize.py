@@ -1,7 +1,7 @@
 """The epilogue of a kernel: requantize accumulators to 8 or 16 bits, as in `zeropoint.numerics.requantize`.
 
 Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
-+ i of the group of n vectors (`channel_order`): packing i16 and bytes lane by lane then puts the channels in order,
++ i of the group of n vectors (`channel_order`). Packing i16 and bytes lane by lane then puts the channels in order,
 and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
 
 Parameters of a group, each a vector of the instruction set:

@@ -1,6 +1,6 @@
 """Instruction sets as data: the vector width, and the instruction for each step of a kernel.
 
-Every step has a portable form in plain LLVM; a row of the table names the intrinsic that replaces it if the machine has
+Every step has a portable form in plain LLVM. A row of the table names the intrinsic that replaces it if the machine has
 one. 16- and 8-bit elements are packed inside 128-bit lanes, as on x86; with a single lane (AArch64) this is the normal
 element order.
 """
