@@ -9,9 +9,9 @@ After `group`, kernels take and return tensors:
     }) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
 
 After `layout` they take memrefs; the last ones are written. The body is the same: it computes on tensors with the
-elements of the memrefs. Memory spaces are "arena", "carried", "input", "output" and "weights". i8 elements in the arena
-are stored with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers), those in other
-spaces as they are.
+elements of the memrefs. Memory spaces are "arena", "carried", "input", "output" and "weights". The i8 elements in the
+arena are stored with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers). Those in
+other spaces are stored as they are.
 
 The regions of `native.while` and `native.case` are isolated, and each is a program of its own: its arguments are
 inputs, what it yields are outputs. After `layout`, carried values and results are dense buffers, in space "carried" or

@@ -8,8 +8,8 @@ becomes
 %a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
-A kernel with another op, such as a quotient of two values, or a contraction, whose result covers far less than the
-range that its operand types allow, is split before (`split_composites.py`), or else float as a whole.
+Other kernels have another op, such as a quotient of two values, or a contraction whose result covers far less than the
+range that its operand types allow. Such a kernel is split before (`split_composites.py`), or else float as a whole.
 
 A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
 sum, difference or product of two values covers every result that the operand types allow. An op that computes a result

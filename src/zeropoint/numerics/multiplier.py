@@ -39,7 +39,7 @@ def fixed32_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 
     m >= 1 has N <= 30. Extreme values are replaced:
     - m >= 2^31 becomes (2^31 - 1, 0). A non-zero accumulator then gives at least 2^31 - 1 in magnitude, and so does
-      the exact product; with the zero point inside a storage range of at most 31 bits, both clamp to the same end.
+      the exact product. With the zero point inside a storage range of at most 31 bits, both clamp to the same end.
     - m < 2^-32 becomes (0, 31). An int32 accumulator has |acc * m| <= 2^31 * m < 1/2, which rounds to 0.
     """
     mantissa, exponent = quantize_multiplier(m)

@@ -193,8 +193,8 @@ def fake_quant(
     The storage range is exactly `num_bits` wide (2 to 32). Up to 16 bits, the parameters are TensorFlow's
     (`fake_quantization`): zero points are rounded in f32, and a range that excludes 0 is shifted. Those of more bits or
     of an empty range are `asymmetric`. With `compat`, the result is that of upstream's fakeQuantAttrsToType since 2019.
-    The storage is the least of 8, 16 or 32 bits of storage that holds num_bits; a range that excludes 0 is shifted,
-    with its scale unchanged; max - min below the epsilon of f64 gives scale 1 and zero point storage_min. Raises
+    The storage is the least of 8, 16 or 32 bits that holds num_bits. A range that excludes 0 is shifted, with its
+    scale unchanged. max - min below the epsilon of f64 gives scale 1 and zero point storage_min. Raises
     ValueError for other widths, and as `asymmetric` does.
     """
     if not 2 <= num_bits <= 32:

@@ -20,7 +20,7 @@ from zeropoint.solve.rounding_noise import RoundingNoise
 def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread: bool = False) -> RealFunction | None:
     """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one.
 
-    With `spread`, and if there is one other operand, the function is evaluated at all points of that: a clamp at 3
+    With `spread`, and if there is one other operand, the function is evaluated at all points of that. A clamp at 3
     hides the noise of 8 / x near 0, but not that of 0.1 / x.
     """
     if len(op.results) != 1:

@@ -1,8 +1,8 @@
 """Find the storage that the readers of a value ask for where it has more than 8 bits.
 
-Rows of a table are in order of preference. If the first row of a reader that fits takes more than 8 bits at an operand,
-such as a softmax of 16-bit scores, the kernel that produces the operand gives that storage, if the table has such a
-row. Then the operands of that row may also be wide, and so on backwards. Without this, a value would be rounded to 8
+Rows of a table are in order of preference. The first row of a reader that fits may take more than 8 bits at an operand,
+such as a softmax of 16-bit scores. Then the kernel that produces the operand gives that storage, if the table has such
+a row. Then the operands of that row may also be wide, and so on backwards. Without this, a value would be rounded to 8
 bits and then rescaled to 16. A row that requires more than a producer can give is skipped if there is another one.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the storage of the neighbours.
