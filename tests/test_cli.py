@@ -1024,3 +1024,12 @@ def test_run_says_where_an_op_that_it_cannot_run_and_an_unranked_input_are(tmp_p
     result = CliRunner().invoke(main, ["run", str(unranked), *arguments])
     assert result.exit_code == 2
     assert f"{unranked}:1:1: input 'x': found tensor<*xf32>, expected a ranked tensor" in result.stderr
+
+
+@pytest.mark.parametrize("verbosity", ["", "-q", "-v"])
+def test_a_warning_about_data_is_one_line_under_any_verbosity(tmp_path: Path, verbosity: str) -> None:
+    data = tmp_path / "extra.npz"
+    np.savez(data, x=SAMPLES, mask=SAMPLES)
+    result = CliRunner().invoke(main, f"quantize model.onnx --data {data} -o extra.mlir {verbosity}".split())
+    said = [line for line in result.stderr.splitlines() if "'mask'" in line]
+    assert said == [f"zeropoint: warning: {data}: found 'mask', which no input reads; the inputs are 'x'"]

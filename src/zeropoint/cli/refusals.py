@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from zeropoint.cli.verbosity import progress, verbosity_options
+from zeropoint.cli.verbosity import progress, verbosity_options, warnings_shown
 from zeropoint.errors import Error, is_out_of_memory, summary
 from zeropoint.progress import showing
 
@@ -55,7 +55,7 @@ def reports_errors(command: CommandT) -> CommandT:
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
-            with showing(progress()):
+            with warnings_shown(), showing(progress()):
                 return command(*arguments, **options)
         except (BrokenPipeError, click.ClickException, click.Abort, click.exceptions.Exit):
             raise  # `entry.py` reports them

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,10 +19,29 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class _Lines(logging.Handler):
-    """Log records as lines on standard error."""
+    """Log records below warnings, which are always shown, as lines on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"zeropoint: {record.getMessage()}", err=True)
+        if record.levelno < logging.WARNING:
+            click.echo(f"zeropoint: {record.getMessage()}", err=True)
+
+
+class _Warnings(logging.Handler):
+    """Warnings as lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"zeropoint: warning: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def warnings_shown() -> Generator[None]:
+    """Within it, logged warnings are printed, with `-q` as well: they are about the input."""
+    log, handler = logging.getLogger("zeropoint"), _Warnings(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _be_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
