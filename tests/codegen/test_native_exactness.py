@@ -209,3 +209,28 @@ def test_tables(isa: InstructionSet, shape: tuple[int, ...]) -> None:
 def test_tables_stay_inside_of_their_buffers(isa: InstructionSet, shape: tuple[int, ...]) -> None:
     case = table_of(shape)
     assert_native_is_exact(case.program, case.samples, isa, guarded=True)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("least", [28, 31, 33])
+def test_shifts_of_fixed32_that_are_far_apart(isa: InstructionSet, least: int) -> None:
+    """Of a channel whose weights are next to nothing beside one whose weights are not."""
+    program = parse_program(f"""
+    func.func @main(%x: tensor<1x3xi8>) -> tensor<1x3xi8> {{
+      %w = stablehlo.constant dense<[[97, -128, 127], [-3, -128, 127], [85, -128, 127], [1, -128, 127]]>
+        : tensor<4x3xi8>
+      %p = stablehlo.constant dense<0> : tensor<i8>
+      %z = stablehlo.pad %x, %p, low = [0, 0], high = [0, 1], interior = [0, 0]
+        : (tensor<1x3xi8>, tensor<i8>) -> tensor<1x4xi8>
+      %y = stablehlo.dot_general %z, %w, contracting_dims = [1] x [0]
+        : (tensor<1x4xi8>, tensor<4x3xi8>) -> tensor<1x3xi32>
+      %m = stablehlo.constant dense<[1073741824, 2147483647, 2147483647]> : tensor<3xi32>
+      %n = stablehlo.constant dense<[{least}, 62, 61]> : tensor<3xi32>
+      %q = "fxpmath.requantize"(%y, %m, %n) <{{axis = 1 : i64, behaviour = "fixed32", zero_point = 0 : i64,
+        storage_min = -128 : i64, storage_max = 127 : i64}}>
+        : (tensor<1x3xi32>, tensor<3xi32>, tensor<3xi32>) -> tensor<1x3xi8>
+      return %q : tensor<1x3xi8>
+    }}
+    """)
+    inputs = [{"arg0": np.full((1, 3), number, np.int8)} for number in (-128, -1, 0, 5, 127)]
+    assert_native_is_exact(program, inputs, isa)

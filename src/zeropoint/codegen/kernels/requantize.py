@@ -147,7 +147,8 @@ class Epilogue:
         else:
             parts.append(m[:, order].astype(np.int32 if shift is not None else np.float32))
             if shift is not None and self.lifted is not None:
-                shift = np.where(channels < 0, 1, shift + (self.lifted - 32))
+                # A channel that shifts by 64 or more is always 0, and so it is with 63: 31 of the high half.
+                shift = np.where(channels < 0, 1, np.minimum(shift + (self.lifted - 32), 31))
                 parts.append((np.int64(1) << (shift - 1))[:, order].astype(np.int32))
             if shift is not None:
                 parts.append(shift[:, order].astype(np.int32))
