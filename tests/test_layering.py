@@ -1,6 +1,7 @@
 """Who may import whom, by the table of docs/architecture.md, and what else holds of all modules."""
 
 import ast
+import functools
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -36,9 +37,20 @@ def _table() -> dict[str, set[str] | None]:
 TABLE = _table()
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def imports_of(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """The import statements of a module: at its top, for type checking only, inside functions."""
+    return tuple(node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 def imported_packages(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
@@ -78,9 +90,8 @@ def _modules() -> dict[str, Path]:
 
 
 def _imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
-    """What a module imports anywhere: at its top, for type checking only, inside functions."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {name if name in modules else node.module for name in inner}
@@ -102,7 +113,7 @@ def test_imports_are_absolute() -> None:
     relative = [
         path.relative_to(ROOT)
         for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in imports_of(path)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not relative
@@ -111,7 +122,7 @@ def test_imports_are_absolute() -> None:
 def test_helpers_of_tests_live_in_helper_modules_and_are_imported_by_their_full_name() -> None:
     tests = Path(__file__).parent
     for path in tests.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in imports_of(path):
             if isinstance(node, ast.ImportFrom):
                 assert not node.level, f"{path.relative_to(tests)} imports relatively"
                 named = (node.module or "").split(".")
@@ -131,7 +142,7 @@ def test_the_bounds_of_32_bits_are_written_by_name() -> None:
         if path != ROOT / "numerics" / "rounding.py":
             numbers = [
                 ast.unparse(node)
-                for node in ast.walk(ast.parse(path.read_text()))
+                for node in ast.walk(parsed(path))
                 if isinstance(node, ast.BinOp) or (isinstance(node, ast.Constant) and isinstance(node.value, int))
             ]
             assert not [number for number in numbers if written.fullmatch(number)], path.relative_to(ROOT)
@@ -163,7 +174,7 @@ def _type_name(node: ast.stmt) -> str | None:
 def test_the_name_of_a_class_or_type_has_one_home() -> None:
     homes: dict[str, list[str]] = {}
     for path in ROOT.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef | ast.Assign) and (name := _type_name(node)):
                 homes.setdefault(name, []).append(_home(path, node))
     shared = {

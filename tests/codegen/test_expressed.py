@@ -13,7 +13,7 @@ from codegen.contractions import Builder
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.arithmetic import Expressed
 from zeropoint.codegen.kernels.contraction import Contraction
-from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -73,7 +73,7 @@ def samples(program: Program, seed: int) -> list[dict[str, Array]]:
 
 def assert_one_kernel(program: Program) -> None:
     """An image a step, and nothing else that computes with the accumulators."""
-    graph = NativeProgram(program, isa=HERE[0]).graph
+    graph = steps_of(program, HERE[0])
     contractions = [step.kernel for step in graph.steps if isinstance(step.kernel, Contraction)]
     assert contractions
     assert all(isinstance(kernel.arithmetic, Expressed) for kernel in contractions)
@@ -95,11 +95,13 @@ def test_products(isa, rows: int, inputs: int, outputs: int, tail: str) -> None:
 
 
 @INSTRUCTION_SETS
-@pytest.mark.parametrize("tail", ["", "bounds residual"])
 @pytest.mark.parametrize(
     ("channels", "outputs", "kernel", "stride"), [c for c in itertools.product((3, 20), (5, 48), (1, 3), (1, 2))]
 )
-def test_convolutions(isa, channels: int, outputs: int, kernel: int, stride: int, tail: str) -> None:
+def test_convolutions(isa, channels: int, outputs: int, kernel: int, stride: int) -> None:
+    # One tail a shape: every combination of it with any three of the four numbers occurs.
+    odd = (channels == 3) ^ (outputs == 5) ^ (kernel == 1) ^ (stride == 1)
+    tail = "bounds residual" if odd else ""
     net = Net([(2, channels, 9, 9)], seed=channels * outputs + kernel)
     weights = net.constant(net.random.integers(-127, 128, (outputs, channels, kernel, kernel)).astype(np.int8))
     size = (9 - kernel) // stride + 1
