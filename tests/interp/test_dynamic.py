@@ -11,6 +11,7 @@ from oracle.mlir import checked
 from zeropoint.interp import InputError, Interpreter
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program
+from zeropoint.limits import LimitExceeded
 
 
 def run(text: str, *values: Array) -> list[Array]:
@@ -194,3 +195,96 @@ def test_operands_of_two_shapes_are_refused() -> None:
     given = [np.zeros((2, size), np.int32) for size in (4, 1)]
     with pytest.raises(InputError, match=r"stablehlo\.add: found operands of shapes \(2, 4\) and \(2, 1\)"):
         Interpreter(program).run_values(given)
+
+
+RESHAPE = """func.func @main(%x: tensor<2x3xf32>, %s: tensor<2xi64>) -> tensor<?x2xf32> {
+  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<?x2xf32>
+  return %0 : tensor<?x2xf32>
+}"""
+BROADCAST = """func.func @main(%x: tensor<?x3xf32>, %s: tensor<2xi64>) -> tensor<?x3xf32> {
+  %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
+    : (tensor<?x3xf32>, tensor<2xi64>) -> tensor<?x3xf32>
+  return %0 : tensor<?x3xf32>
+}"""
+IOTA = """func.func @main(%s: tensor<2xi64>) -> tensor<?x3xi8> {
+  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi64>) -> tensor<?x3xi8>
+  return %0 : tensor<?x3xi8>
+}"""
+PAD = """func.func @main(%x: tensor<3xf32>, %z: tensor<f32>, %l: tensor<1xi64>, %h: tensor<1xi64>, %i: tensor<1xi64>)
+    -> tensor<5xf32> {
+  %0 = stablehlo.dynamic_pad %x, %z, %l, %h, %i
+    : (tensor<3xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}"""
+GATHER = """func.func @main(%x: tensor<2x3xf32>, %i: tensor<4x1xi64>, %s: tensor<2xi64>) -> tensor<4x?xf32> {
+  %0 = "stablehlo.dynamic_gather"(%x, %i, %s) <{
+    dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+      index_vector_dim = 1>, indices_are_sorted = false}>
+    : (tensor<2x3xf32>, tensor<4x1xi64>, tensor<2xi64>) -> tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}"""
+CONVOLUTION = """func.func @main(%x: tensor<1x4x4x1xi32>, %k: tensor<3x3x1x1xi32>, %p: tensor<2x2xi64>)
+    -> tensor<1x4x4x1xi32> {
+  %0 = "stablehlo.dynamic_conv"(%x, %k, %p) <{
+    dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,
+    batch_group_count = 1 : i64, feature_group_count = 1 : i64}>
+    : (tensor<1x4x4x1xi32>, tensor<3x3x1x1xi32>, tensor<2x2xi64>) -> tensor<1x4x4x1xi32>
+  return %0 : tensor<1x4x4x1xi32>
+}"""
+ZERO = np.array(0, np.float32)
+ROWS = np.zeros((4, 1), np.int64)
+PICTURE, KERNEL = np.ones((1, 4, 4, 1), np.int32), np.ones((3, 3, 1, 1), np.int32)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        (RESHAPE, [X, sizes(2, 3)], "found the computed shape [2, 3], expected one that fits tensor<?x2xf32>"),
+        (RESHAPE, [X, sizes(-1, 2)], "found the computed shape [-1, 2], expected one that fits tensor<?x2xf32>"),
+        (
+            RESHAPE,
+            [X, sizes(4, 2)],
+            "found the computed shape [4, 2] of 8 elements, expected 6, as the operand of shape [2, 3] has",
+        ),
+        (BROADCAST, [X, sizes(2, 4)], "found the computed shape [2, 4], expected one that fits tensor<?x3xf32>"),
+        (
+            BROADCAST,
+            [X, sizes(5, 3)],
+            "found size 2 of operand dimension 0 and the computed shape [5, 3], expected size 1 or 5",
+        ),
+        (IOTA, [sizes(2, 4)], "found the computed shape [2, 4], expected one that fits tensor<?x3xi8>"),
+        (IOTA, [sizes(-2, 3)], "found the computed shape [-2, 3], expected one that fits tensor<?x3xi8>"),
+        (
+            PAD,
+            [X[0], ZERO, sizes(1), sizes(0), sizes(0)],
+            "found the computed shape [4], expected one that fits tensor<5xf32>",
+        ),
+        (
+            PAD,
+            [X[0], ZERO, sizes(1), sizes(1), sizes(-2)],
+            "found interior padding [-2], expected no negative amount",
+        ),
+        (GATHER, [X, ROWS, sizes(1, 4)], "found slice sizes [1, 4], which the op cannot take: "),
+        (GATHER, [X, ROWS, sizes(1, 1 << 40)], "found slice sizes [1, 1099511627776], which the op cannot take: "),
+        (GATHER, [X, ROWS, sizes(2, 3)], "found slice sizes [2, 3], which the op cannot take: "),
+        (GATHER, [X, ROWS, sizes(1, -1)], "found slice sizes [1, -1], which the op cannot take: "),
+        (
+            CONVOLUTION,
+            [PICTURE, KERNEL, np.array([[1, 1], [1, 2]])],
+            "found padding [[1, 1], [1, 2]], which the op cannot take: ",
+        ),
+    ],
+)
+def test_computed_shapes_that_do_not_fit_are_refused_by_the_op(text: str, values: list[Array], expected: str):
+    name = re.search(r"stablehlo\.dynamic_\w+", text)
+    assert name is not None
+    with pytest.raises(InputError, match=re.escape(expected)) as error:
+        run(text, *values)
+    assert str(error.value).startswith(name[0])
+
+
+@pytest.mark.parametrize("text", [BROADCAST, IOTA])
+def test_computed_shapes_beyond_the_memory_limit_are_refused(text: str):
+    values = [sizes(1 << 50, 3)] if text is IOTA else [X[:1].copy(), sizes(1 << 50, 3)]
+    with pytest.raises(LimitExceeded, match=re.escape("stablehlo.dynamic_")):
+        run(text, *values)

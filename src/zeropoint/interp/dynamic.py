@@ -1,22 +1,31 @@
 """Dynamic ops: they compute what their static forms do, with attributes known only at run time.
 
 Source: the StableHLO specification. `dynamic_conv` and `dynamic_gather` are bound once for each distinct padding or
-slice size.
+slice size, and shapes of operands.
+
+The verifier cannot see the computed shapes. So each op checks them when it runs, before it allocates. It raises
+InputError where they do not fit the operand or the result type, and LimitExceeded where the result takes more memory
+than the limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
-from xdsl.ir import Block
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.interp.affine import is_quantized, quantization
 from zeropoint.interp.binding import Binary, Kernel, Scope, Ternary, Unary
 from zeropoint.interp.contraction import contraction as real_contraction
+from zeropoint.interp.errors import InputError
 from zeropoint.interp.indexing import gather
-from zeropoint.interp.movement import padded
+from zeropoint.interp.movement import padded, padded_shape
 from zeropoint.interp.quantized_contraction import contraction as quantized_contraction
+from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
     ConvolutionOp,
     DynamicBroadcastInDimOp,
@@ -29,12 +38,20 @@ from zeropoint.ir.stablehlo import (
     GetDimensionSizeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute
-from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.stablehlo.elements import compatible_shapes
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import afford
 
 
 def _sizes(values: Array) -> tuple[int, ...]:
     return tuple(int(size) for size in values.reshape(-1))
+
+
+def _check_shape(op: Operation, shape: Sequence[int]) -> None:
+    """Check that a computed shape has no negative size and fits the type of the result. Raises InputError."""
+    wanted = op.results[0].type
+    if min(shape, default=0) < 0 or not compatible_shapes(tuple(shape), shape_of(wanted)):
+        raise InputError(f"{describe(op)}: found the computed shape {list(shape)}, expected one that fits {wanted}")
 
 
 def get_dimension_size(op: GetDimensionSizeOp, scope: Scope) -> Unary:
@@ -44,8 +61,19 @@ def get_dimension_size(op: GetDimensionSizeOp, scope: Scope) -> Unary:
 
 
 def dynamic_reshape(op: DynamicReshapeOp, scope: Scope) -> Binary:
-    """reshape to the shape output_shape."""
-    return lambda operand, output_shape: operand.reshape(_sizes(output_shape))
+    """reshape to the shape output_shape (C2, C4)."""
+
+    def run(operand: Array, output_shape: Array) -> Array:
+        shape = _sizes(output_shape)
+        _check_shape(op, shape)
+        if prod(shape) != operand.size:
+            raise InputError(
+                f"{describe(op)}: found the computed shape {list(shape)} of {prod(shape)} elements, expected "
+                f"{operand.size}, as the operand of shape {list(operand.shape)} has"
+            )
+        return operand.reshape(shape)
+
+    return run
 
 
 def dynamic_broadcast_in_dim(op: DynamicBroadcastInDimOp, scope: Scope) -> Binary:
@@ -55,9 +83,15 @@ def dynamic_broadcast_in_dim(op: DynamicBroadcastInDimOp, scope: Scope) -> Binar
 
     def run(operand: Array, output_dimensions: Array) -> Array:
         shape = _sizes(output_dimensions)
+        _check_shape(op, shape)
         afford(shape, operand.itemsize, "a dynamic_broadcast_in_dim")
         aligned = [1] * len(shape)
         for source, target in enumerate(dims):
+            if operand.shape[source] not in (1, shape[target]):
+                raise InputError(
+                    f"{describe(op)}: found size {operand.shape[source]} of operand dimension {source} and the "
+                    f"computed shape {list(shape)}, expected size 1 or {shape[target]}"
+                )
             aligned[target] = operand.shape[source]
         return np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
 
@@ -73,6 +107,7 @@ def dynamic_iota(op: DynamicIotaOp, scope: Scope) -> Unary:
 
     def run(output_shape: Array) -> Array:
         shape = _sizes(output_shape)
+        _check_shape(op, shape)
         afford(shape, finish(np.arange(1)).itemsize, "a dynamic_iota")
         along = [-1 if dim == axis else 1 for dim in range(len(shape))]
         return np.broadcast_to(finish(np.arange(shape[axis])).reshape(along), shape)
@@ -88,36 +123,57 @@ def dynamic_pad(op: DynamicPadOp, scope: Scope) -> Kernel:
     """pad by the amounts of the last three operands."""
 
     def run(operand: Array, padding_value: Array, low: Array, high: Array, interior: Array) -> Array:
-        return padded(operand, list(zip(_sizes(low), _sizes(high), strict=True)), padding_value, _sizes(interior))
+        steps = _sizes(interior)
+        if min(steps, default=0) < 0:
+            raise InputError(f"{describe(op)}: found interior padding {list(steps)}, expected no negative amount")
+        edges = list(zip(_sizes(low), _sizes(high), strict=True))
+        _check_shape(op, padded_shape(operand.shape, edges, steps))
+        return padded(operand, edges, padding_value, steps)
 
     return run
 
 
-def _bound_once(bind: Callable[[Array], Binary]) -> Ternary:
-    """Binds a kernel for each distinct value of the last operand, and caches it."""
-    kernels: dict[bytes, Binary] = {}
+def _bound_once(bind: Callable[[Array, Array, Array], Binary]) -> Ternary:
+    """Binds a kernel for each distinct value of the last operand and shapes of the others, and caches it."""
+    kernels: dict[tuple[object, ...], Binary] = {}
 
     def run(first: Array, second: Array, attribute: Array) -> Array:
-        key = attribute.tobytes()
+        key = (first.shape, second.shape, attribute.tobytes())
         if key not in kernels:
-            kernels[key] = bind(attribute)
+            kernels[key] = bind(first, second, attribute)
         return kernels[key](first, second)
 
     return run
 
 
+def _arguments(*found: tuple[SSAValue, Array]) -> list[SSAValue]:
+    """Fresh block arguments of the operands' element types and the arrays' shapes.
+
+    A rule cannot take one for a constant.
+    """
+    types: list[Attribute] = [TensorType(element_of(value), array.shape) for value, array in found]
+    return list(Block(arg_types=types).args)
+
+
+def _verified(op: Operation, static: Operation, computed: str) -> None:
+    """Check the static form of an op. Raises InputError with the op's name and location."""
+    try:
+        static.verify_()
+    except VerifyException as error:
+        raise InputError(f"{describe(op)}: found {computed}, which the op cannot take: {error}") from error
+
+
 def dynamic_conv(op: DynamicConvOp, scope: Scope) -> Ternary:
     """convolution with the padding of the third operand."""
 
-    def bind(padding: Array) -> Binary:
-        # The operands are fresh block arguments, so the rule cannot take one for a constant.
-        block = Block(arg_types=[op.lhs.type, op.rhs.type])
+    def bind(lhs: Array, rhs: Array, padding: Array) -> Binary:
         pairs = [(int(low), int(high)) for low, high in padding]
         static = ConvolutionOp.create(
-            operands=list(block.args),
+            operands=_arguments((op.lhs, lhs), (op.rhs, rhs)),
             result_types=[op.result.type],
             properties={**op.properties, "padding": padding_attribute(pairs)},
         )
+        _verified(op, static, f"padding {[list(pair) for pair in pairs]}")
         rule = quantized_contraction if is_quantized(element_of(op.rhs)) else real_contraction
         return rule(static, scope)
 
@@ -127,13 +183,14 @@ def dynamic_conv(op: DynamicConvOp, scope: Scope) -> Ternary:
 def dynamic_gather(op: DynamicGatherOp, scope: Scope) -> Ternary:
     """gather of slices of the sizes of the third operand."""
 
-    def bind(slice_sizes: Array) -> Binary:
-        block = Block(arg_types=[op.operand.type, op.start_indices.type])
+    def bind(operand: Array, start_indices: Array, slice_sizes: Array) -> Binary:
+        sizes = _sizes(slice_sizes)
         static = GatherOp.create(
-            operands=list(block.args),
+            operands=_arguments((op.operand, operand), (op.start_indices, start_indices)),
             result_types=[op.result.type],
-            properties={**op.properties, "slice_sizes": i64_array(_sizes(slice_sizes))},
+            properties={**op.properties, "slice_sizes": i64_array(sizes)},
         )
+        _verified(op, static, f"slice sizes {list(sizes)}")
         return gather(static, scope)
 
     return _bound_once(bind)

@@ -79,6 +79,14 @@ def pad(op: PadOp, scope: Scope) -> Binary:
     return lambda operand, padding_value: padded(operand, padding, padding_value, interior)
 
 
+def padded_shape(shape: Sequence[int], padding: Sequence[tuple[int, int]], interior: Sequence[int]) -> list[int]:
+    """The shape of `padded`. Negative padding may crop everything."""
+    return [
+        max(low + (max(size - 1, 0) * (between + 1) + 1 if size else 0) + high, 0)
+        for size, (low, high), between in zip(shape, padding, interior, strict=True)
+    ]
+
+
 def padded(
     operand: Array,
     padding: Sequence[tuple[int, int]],
@@ -90,19 +98,17 @@ def padded(
 
     Always a new array, of `dtype` if given.
     """
-    steps = [1] * operand.ndim if interior is None else [between + 1 for between in interior]
-    shape: list[int] = []
+    interior = [0] * operand.ndim if interior is None else interior
+    shape = padded_shape(operand.shape, padding, interior)
     targets: list[slice] = []
     sources: list[slice] = []
-    for size, (low, high), step in zip(operand.shape, padding, steps, strict=True):
-        # Negative padding may crop everything.
-        extent = max(low + (max(size - 1, 0) * step + 1 if size else 0) + high, 0)
+    for size, extent, (low, _), between in zip(operand.shape, shape, padding, interior, strict=True):
+        step = between + 1
         # Operand index j moves to low + j * step; indices first..last are in bounds.
         first = max(-(low // step), 0)
         last = min(size - 1, (extent - 1 - low) // step)
         count = max(last - first + 1, 0)
         start = low + first * step
-        shape.append(extent)
         sources.append(slice(first, first + count))
         targets.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0, 0))
     # Before the allocation: a small file can ask for any size.

@@ -187,7 +187,7 @@ class PlanBuilder:
         return len(self.slots) - 1
 
     def _refuse(self, op: Operation, reason: str) -> None:
-        self.refused.append(f"{describe(op)}: {reason}")
+        self.refused.append(reason if reason.startswith(describe(op)) else f"{describe(op)}: {reason}")
         root = self
         while root._outer is not None:
             root = root._outer
