@@ -18,7 +18,7 @@ import pytest
 import safetensors
 
 import zeropoint as zp
-from zeropoint.calibrate.data import _warn_unread  # pyright: ignore[reportPrivateUsage]
+from zeropoint.calibrate.data import _warn_unread  # pyright: ignore[reportPrivateUsage]: warns once a process
 from zeropoint.ir.tensors import element_dtype
 from zeropoint.ir.text import print_program
 

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, save
 
 import zeropoint as zp
 from zeropoint.calibrate import bar
-from zeropoint.progress import _displays, phase, showing  # pyright: ignore[reportPrivateUsage]
+from zeropoint.progress import _displays, phase, showing  # pyright: ignore[reportPrivateUsage]: what is on the terminal
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ import pytest
 
 from oracle.mlir import checked
 from zeropoint.interp import InputError, Interpreter
+from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program
 from zeropoint.limits import LimitExceeded
@@ -23,6 +24,42 @@ def sizes(*entries: int) -> Array:
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+RESHAPE = """func.func @main(%x: tensor<2x3xf32>, %s: tensor<2xi64>) -> tensor<?x2xf32> {
+  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<?x2xf32>
+  return %0 : tensor<?x2xf32>
+}"""
+BROADCAST = """func.func @main(%x: tensor<?x3xf32>, %s: tensor<2xi64>) -> tensor<?x3xf32> {
+  %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
+    : (tensor<?x3xf32>, tensor<2xi64>) -> tensor<?x3xf32>
+  return %0 : tensor<?x3xf32>
+}"""
+IOTA = """func.func @main(%s: tensor<2xi64>) -> tensor<?x3xi8> {
+  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi64>) -> tensor<?x3xi8>
+  return %0 : tensor<?x3xi8>
+}"""
+PAD = """func.func @main(%x: tensor<3xf32>, %z: tensor<f32>, %l: tensor<1xi64>, %h: tensor<1xi64>, %i: tensor<1xi64>)
+    -> tensor<5xf32> {
+  %0 = stablehlo.dynamic_pad %x, %z, %l, %h, %i
+    : (tensor<3xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}"""
+GATHER = """func.func @main(%x: tensor<2x3xf32>, %i: tensor<4x1xi64>, %s: tensor<2xi64>) -> tensor<4x?xf32> {
+  %0 = "stablehlo.dynamic_gather"(%x, %i, %s) <{
+    dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+      index_vector_dim = 1>, indices_are_sorted = false}>
+    : (tensor<2x3xf32>, tensor<4x1xi64>, tensor<2xi64>) -> tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}"""
+CONVOLUTION = """func.func @main(%x: tensor<1x4x4x1xi32>, %k: tensor<3x3x1x1xi32>, %p: tensor<2x2xi64>)
+    -> tensor<1x4x4x1xi32> {
+  %0 = "stablehlo.dynamic_conv"(%x, %k, %p) <{
+    dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,
+    batch_group_count = 1 : i64, feature_group_count = 1 : i64}>
+    : (tensor<1x4x4x1xi32>, tensor<3x3x1x1xi32>, tensor<2x2xi64>) -> tensor<1x4x4x1xi32>
+  return %0 : tensor<1x4x4x1xi32>
+}"""
 
 
 def test_shapes_come_from_operands():
@@ -64,17 +101,9 @@ def test_padding_comes_from_operands_and_may_be_negative():
 
 
 def test_convolutions_of_several_paddings_in_one_program():
-    text = """func.func @main(%x: tensor<1x4x4x1xi32>, %k: tensor<3x3x1x1xi32>, %p: tensor<2x2xi64>)
-        -> tensor<1x4x4x1xi32> {
-      %0 = "stablehlo.dynamic_conv"(%x, %k, %p) <{
-        dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,
-        batch_group_count = 1 : i64, feature_group_count = 1 : i64}>
-        : (tensor<1x4x4x1xi32>, tensor<3x3x1x1xi32>, tensor<2x2xi64>) -> tensor<1x4x4x1xi32>
-      return %0 : tensor<1x4x4x1xi32>
-    }"""
     random = np.random.default_rng(0)
     x, kernel = random.integers(-9, 9, (1, 4, 4, 1), np.int32), random.integers(-9, 9, (3, 3, 1, 1), np.int32)
-    interpreter = Interpreter(checked(text))
+    interpreter = Interpreter(checked(CONVOLUTION))
     for low, high in ((1, 1), (2, 0), (0, 2), (1, 1)):
         found = interpreter.run_values([x, kernel, np.array([[low, high]] * 2)])[0]
         around = np.pad(x[0, :, :, 0], ((low, high),) * 2)
@@ -197,40 +226,6 @@ def test_operands_of_two_shapes_are_refused() -> None:
         Interpreter(program).run_values(given)
 
 
-RESHAPE = """func.func @main(%x: tensor<2x3xf32>, %s: tensor<2xi64>) -> tensor<?x2xf32> {
-  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<?x2xf32>
-  return %0 : tensor<?x2xf32>
-}"""
-BROADCAST = """func.func @main(%x: tensor<?x3xf32>, %s: tensor<2xi64>) -> tensor<?x3xf32> {
-  %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
-    : (tensor<?x3xf32>, tensor<2xi64>) -> tensor<?x3xf32>
-  return %0 : tensor<?x3xf32>
-}"""
-IOTA = """func.func @main(%s: tensor<2xi64>) -> tensor<?x3xi8> {
-  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi64>) -> tensor<?x3xi8>
-  return %0 : tensor<?x3xi8>
-}"""
-PAD = """func.func @main(%x: tensor<3xf32>, %z: tensor<f32>, %l: tensor<1xi64>, %h: tensor<1xi64>, %i: tensor<1xi64>)
-    -> tensor<5xf32> {
-  %0 = stablehlo.dynamic_pad %x, %z, %l, %h, %i
-    : (tensor<3xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<5xf32>
-  return %0 : tensor<5xf32>
-}"""
-GATHER = """func.func @main(%x: tensor<2x3xf32>, %i: tensor<4x1xi64>, %s: tensor<2xi64>) -> tensor<4x?xf32> {
-  %0 = "stablehlo.dynamic_gather"(%x, %i, %s) <{
-    dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
-      index_vector_dim = 1>, indices_are_sorted = false}>
-    : (tensor<2x3xf32>, tensor<4x1xi64>, tensor<2xi64>) -> tensor<4x?xf32>
-  return %0 : tensor<4x?xf32>
-}"""
-CONVOLUTION = """func.func @main(%x: tensor<1x4x4x1xi32>, %k: tensor<3x3x1x1xi32>, %p: tensor<2x2xi64>)
-    -> tensor<1x4x4x1xi32> {
-  %0 = "stablehlo.dynamic_conv"(%x, %k, %p) <{
-    dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,
-    batch_group_count = 1 : i64, feature_group_count = 1 : i64}>
-    : (tensor<1x4x4x1xi32>, tensor<3x3x1x1xi32>, tensor<2x2xi64>) -> tensor<1x4x4x1xi32>
-  return %0 : tensor<1x4x4x1xi32>
-}"""
 ZERO = np.array(0, np.float32)
 ROWS = np.zeros((4, 1), np.int64)
 PICTURE, KERNEL = np.ones((1, 4, 4, 1), np.int32), np.ones((3, 3, 1, 1), np.int32)
@@ -288,3 +283,70 @@ def test_computed_shapes_beyond_the_memory_limit_are_refused(text: str):
     values = [sizes(1 << 50, 3)] if text is IOTA else [X[:1].copy(), sizes(1 << 50, 3)]
     with pytest.raises(LimitExceeded, match=re.escape("stablehlo.dynamic_")):
         run(text, *values)
+
+
+def test_a_computed_constant_shape_that_does_not_fit_is_refused_before_the_run_with_the_name_once():
+    text = """func.func @main() -> tensor<?x3xi8> {
+      %l = stablehlo.constant dense<1> : tensor<2xi64>
+      %x = stablehlo.constant dense<1> : tensor<2x3xi8>
+      %h = stablehlo.add %l, %l : tensor<2xi64>
+      %0 = stablehlo.dynamic_reshape %x, %h : (tensor<2x3xi8>, tensor<2xi64>) -> tensor<?x3xi8>
+      return %0 : tensor<?x3xi8>
+    }"""
+    with pytest.raises(UnsupportedError) as error:
+        Interpreter(checked(text))
+    assert str(error.value).splitlines()[1:] == [
+        "  stablehlo.dynamic_reshape: found the computed shape [2, 2], expected one that fits tensor<?x3xi8>"
+    ]
+
+
+V = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "result", "values", "found"),
+    [
+        (
+            "stablehlo.dynamic_update_slice %0, %1, %2",
+            ["tensor<?xf32>", "tensor<?xf32>", "tensor<i64>"],
+            "tensor<?xf32>",
+            [V, np.ones(5, np.float32), np.array(0)],
+            "(2,) and (5,) and ()",
+        ),
+        (
+            "stablehlo.dynamic_slice %0, %1, sizes = [5]",
+            ["tensor<?xf32>", "tensor<i64>"],
+            "tensor<5xf32>",
+            [V, np.array(0)],
+            "(2,) and ()",
+        ),
+        ("stablehlo.slice %0 [2:5]", ["tensor<?xf32>"], "tensor<3xf32>", [V], "(2,)"),
+        ("stablehlo.reshape %0", ["tensor<?xf32>"], "tensor<3x2xf32>", [np.ones(5, np.float32)], "(5,)"),
+        (
+            "stablehlo.concatenate %0, %1, dim = 1",
+            ["tensor<?x3xf32>"] * 2,
+            "tensor<?x6xf32>",
+            [X, np.ones((4, 3), np.float32)],
+            "(2, 3) and (4, 3)",
+        ),
+        (
+            "stablehlo.dot_general %0, %1, contracting_dims = [1] x [0]",
+            ["tensor<2x?xf32>", "tensor<?x2xf32>"],
+            "tensor<2x2xf32>",
+            [X, np.ones((2, 2), np.float32)],
+            "(2, 3) and (2, 2)",
+        ),
+    ],
+)
+def test_operands_of_dynamic_shapes_that_contradict_each_other_are_refused_by_the_op(
+    op: str, types: list[str], result: str, values: list[Array], found: str
+):
+    arguments = ", ".join(f"%{index}: {type}" for index, type in enumerate(types))
+    text = f"""func.func @main({arguments}) -> {result} {{
+      %r = {op} : ({", ".join(types)}) -> {result}
+      return %r : {result}
+    }}"""
+    with pytest.raises(InputError) as error:
+        run(text, *values)
+    name = op.split(" ")[0]
+    assert str(error.value).startswith(f"{name}: found operands of shapes {found}, which the op cannot take: ")

@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Operation
 
 from zeropoint.interp.affine import is_quantized, quantization
 from zeropoint.interp.binding import Binary, Kernel, Scope, Ternary, Unary
@@ -25,6 +23,7 @@ from zeropoint.interp.errors import InputError
 from zeropoint.interp.indexing import gather
 from zeropoint.interp.movement import padded, padded_shape
 from zeropoint.interp.quantized_contraction import contraction as quantized_contraction
+from zeropoint.interp.run_shapes import block_arguments, verify_static
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
     ConvolutionOp,
@@ -146,34 +145,17 @@ def _bound_once(bind: Callable[[Array, Array, Array], Binary]) -> Ternary:
     return run
 
 
-def _arguments(*found: tuple[SSAValue, Array]) -> list[SSAValue]:
-    """Fresh block arguments of the operands' element types and the arrays' shapes.
-
-    A rule cannot take one for a constant.
-    """
-    types: list[Attribute] = [TensorType(element_of(value), array.shape) for value, array in found]
-    return list(Block(arg_types=types).args)
-
-
-def _verified(op: Operation, static: Operation, computed: str) -> None:
-    """Check the static form of an op. Raises InputError with the op's name and location."""
-    try:
-        static.verify_()
-    except VerifyException as error:
-        raise InputError(f"{describe(op)}: found {computed}, which the op cannot take: {error}") from error
-
-
 def dynamic_conv(op: DynamicConvOp, scope: Scope) -> Ternary:
     """convolution with the padding of the third operand."""
 
     def bind(lhs: Array, rhs: Array, padding: Array) -> Binary:
         pairs = [(int(low), int(high)) for low, high in padding]
         static = ConvolutionOp.create(
-            operands=_arguments((op.lhs, lhs), (op.rhs, rhs)),
+            operands=block_arguments([op.lhs, op.rhs], [lhs, rhs]),
             result_types=[op.result.type],
             properties={**op.properties, "padding": padding_attribute(pairs)},
         )
-        _verified(op, static, f"padding {[list(pair) for pair in pairs]}")
+        verify_static(op, static, f"padding {[list(pair) for pair in pairs]}")
         rule = quantized_contraction if is_quantized(element_of(op.rhs)) else real_contraction
         return rule(static, scope)
 
@@ -186,11 +168,11 @@ def dynamic_gather(op: DynamicGatherOp, scope: Scope) -> Ternary:
     def bind(operand: Array, start_indices: Array, slice_sizes: Array) -> Binary:
         sizes = _sizes(slice_sizes)
         static = GatherOp.create(
-            operands=_arguments((op.operand, operand), (op.start_indices, start_indices)),
+            operands=block_arguments([op.operand, op.start_indices], [operand, start_indices]),
             result_types=[op.result.type],
             properties={**op.properties, "slice_sizes": i64_array(sizes)},
         )
-        _verified(op, static, f"slice sizes {list(sizes)}")
+        verify_static(op, static, f"slice sizes {list(sizes)}")
         return gather(static, scope)
 
     return _bound_once(bind)

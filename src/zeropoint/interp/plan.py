@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, TensorType
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -22,7 +22,8 @@ from zeropoint.errors import Error
 from zeropoint.interp import standard
 from zeropoint.interp.binding import BodyFunction, Branch, Kernel
 from zeropoint.interp.control import INLINED, function_body
-from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.run_shapes import verified_when_run
 from zeropoint.interp.table import rule_of
 from zeropoint.interp.trips import counted_trips
 from zeropoint.ir.annotations import own_profile
@@ -32,7 +33,7 @@ from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.locations import TextPosition, describe, text_position
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
-from zeropoint.ir.stablehlo import BinaryOp, ConstantOp
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded, afford
 from zeropoint.numerics import Profile
@@ -226,7 +227,7 @@ class PlanBuilder:
             raise UnsupportedError("found an op that has no semantics for these types")
         scope = _BoundScope(self, values, op)
         _afford(op)
-        kernel = _of_one_shape(op, rule(op, scope))
+        kernel = verified_when_run(op, rule(op, scope))
         operands = (*operands, *scope.captured)
         if isinstance(op, StatisticsRefOp):
             results = [self._new()]
@@ -240,21 +241,6 @@ class PlanBuilder:
         results = [self._new() for _ in op.results]
         self.steps.append(PlanStep(op, kernel, operands, tuple(results), None))
         return results
-
-
-def _of_one_shape(op: Operation, kernel: Kernel) -> Kernel:
-    """The kernel; of a binary op with a dynamic dimension, one that raises InputError for operands of two shapes."""
-    if not isinstance(op, BinaryOp) or DYNAMIC_INDEX not in (*shape_of(op.lhs), *shape_of(op.rhs)):
-        return kernel
-
-    def run(lhs: Array, rhs: Array) -> Any:
-        if lhs.shape != rhs.shape:
-            raise InputError(
-                f"{describe(op)}: found operands of shapes {lhs.shape} and {rhs.shape}, expected one shape"
-            )
-        return kernel(lhs, rhs)
-
-    return run
 
 
 def _afford(op: Operation) -> None:

@@ -233,15 +233,16 @@ def keeping_float(demands: Mapping[str, Fact]) -> Fact | None:
 def _check_contradicted(rule: Rule, selected: Iterable[Operation], rules: Iterable[Rule]) -> None:
     """Raise RecipeError for a rule that keeps kernels float if later rules keep all of them float in the other way.
 
-    A rule for many ops may precede others for some of them, which a small model may have alone. So a rule is only
-    compared with one that selects by the same key and value, and every rule that selects by a name.
+    A rule for many ops may precede others for some of them, and a small model may have no more ops than those. So a
+    rule that selects by name is compared with all rules, any other only with rules of the same selector and pattern.
     """
     stated = keeping_float({fact.name: fact for fact in rule.facts()})
     regions = (op for op in selected if isinstance(op, QuantizeRegionOp))
     held = [keeping_float({fact.name: fact for fact in facts_of(region, DEMANDS)}) for region in regions]
     if stated is None or not held or held[0] is None or any(fact is None or fact.name == stated.name for fact in held):
         return
-    alike = {str(other) for other in rules if rule.selector == "name" or other.pattern == rule.pattern}
+    mine = rule.selector, rule.pattern
+    alike = {str(other) for other in rules if rule.selector == "name" or (other.selector, other.pattern) == mine}
     if held[0].source in alike:
         raise RecipeError(
             f"{rule}: key '{stated.name}': found {stated.value}, expected one of this and '{held[0].name}: "

@@ -78,7 +78,7 @@ def test_it_needs_no_data_and_gives_the_runtime_s_values(target: str, bits: int,
         run = OpenVinoFile(path)
     else:
         session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-        run = lambda inputs: {output: session.run(None, inputs)[0]}  # noqa: E731
+        run = lambda inputs: {output: session.run(None, inputs)[0]}  # noqa: E731 (as in the other branch, one name)
     random = np.random.default_rng(1)
     for _ in range(10):
         inputs = {"x": random.normal(0, 1.2, SHAPE).astype(np.float32)}

@@ -2,8 +2,8 @@
 
 Every op of the entry function belongs to one node. The op that carries the facts of a value ends a kernel; the ops that
 lead to it and that no other node reads belong to the same node. An accumulator that only floats read ends in a
-`uniform_dequantize` and has no facts. Float ops are one island if they are connected, and of one
-kernel and reason.
+`uniform_dequantize` and has no facts. Float ops are one island if they are connected and
+have one kernel and reason.
 """
 
 from __future__ import annotations
