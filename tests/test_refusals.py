@@ -63,7 +63,7 @@ BAD: list[tuple[str, Any]] = [
     ("data", "none.npz"),
     ("data", np.zeros((0, 4), np.float32)),
     ("data", None),
-    ("data", {"z": ROWS}),
+    ("data", {"z": ROWS[:, :3]}),
     ("model", 5),
     ("model", "none.onnx"),
     ("model", b"abc"),

@@ -43,8 +43,8 @@ def verify_static(op: Operation, static: Operation, found: str) -> None:
 
 def verified_when_run(op: Operation, kernel: Kernel) -> Kernel:
     """The kernel; of an op with a dynamic dimension, one that raises InputError for shapes that it cannot take."""
-    types = [value.type for value in op.operands if isinstance(value.type, TensorType)]
-    if op.regions or all(DYNAMIC_INDEX not in shape_of(found) for found in types):
+    dynamic = any(isinstance(value.type, TensorType) and DYNAMIC_INDEX in shape_of(value) for value in op.operands)
+    if op.regions or not dynamic:
         return kernel
     accepted: set[tuple[tuple[int, ...], ...]] = set()
 
