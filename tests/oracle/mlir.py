@@ -67,9 +67,14 @@ class Outcome:
         return self.text is None and self.error is None
 
 
+def installed() -> bool:
+    """Whether the oracle is installed."""
+    return importlib.util.find_spec("torch_mlir") is not None
+
+
 def require() -> None:
     """Skip the test where the oracle is not installed."""
-    if importlib.util.find_spec("torch_mlir") is None:
+    if not installed():
         pytest.skip("C++ MLIR (the torch-mlir wheel) is not installed")
 
 

@@ -48,7 +48,7 @@ class Emission:
     def __init__(self, builder: Builder, weights: Weights, location: LocationAttr):
         self._builder = builder
         self._weights = weights
-        self._location = location
+        self.location = location
 
     def add(self, op: Operation) -> SSAValue:
         """Insert an op with one result."""
@@ -56,7 +56,7 @@ class Emission:
 
     def several(self, op: Operation) -> Sequence[SSAValue]:
         """Insert an op with any number of results."""
-        op.location = self._location
+        op.location = self.location
         return self._builder.insert(op).results
 
     def array(self, value: SSAValue) -> Array | None:

@@ -344,8 +344,7 @@ _KEPT = frozenset(("arith", "bufferization", "math", "memref"))
 
 
 def lower_to_loops(program: Program) -> Program:
-    """A copy in affine, arith, math, memref and scf ops, with the same integers. Floats are added in the order of the
-    loops.
+    """A copy in affine, arith, math, memref and scf ops, with the same results as that of `lower_to_standard`.
 
     Raises LoweringError for dynamic shapes and the ops that `lower-to-standard` refuses.
     """

@@ -20,8 +20,8 @@ becomes one named op and one generic,
 } -> tensor<2x4xi8>
 ```
 Loops and branches become scf ops (`control.py`), scatters and sorts `scf.for` (`scatter.py`, `sort.py`); calls and the
-functions that they call stay. Floats at the edges become arith and math ops; only there, results depend on the
-compiler's `exp` and order of sums.
+functions that they call stay. Floats at the edges become arith and math ops. Their sums have the interpreter's order
+(`ordered_reductions.py`); only `exp` and products of float matrices depend on the compiler.
 """
 
 from __future__ import annotations
