@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 PARALLEL ?= -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
+# Empty counts as unset. Many tests start processes, and each would compile all of our sources: a second of processor time.
+export PYTHONDONTWRITEBYTECODE =
 .PHONY: help demo test lint docs fuzz faults conformance onnx-conformance guarded clean
 
 help:
