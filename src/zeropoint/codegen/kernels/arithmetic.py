@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -139,6 +139,31 @@ class _IntegerSums:
         taps = laid.view(np.int8)
         return np.stack([taps >> 1, taps - (taps >> 1)], axis=2)
 
+    def order(self, isa: InstructionSet, count: int) -> IntArray:
+        """(count, width): the channel, inside its group, of every element of `count` vectors."""
+        return np.arange(count * isa.width).reshape(count, isa.width)
+
+    def pack_with(
+        self,
+        isa: InstructionSet,
+        groups: ChannelGroups,
+        weights: AnyArray,
+        bias: IntArray,
+        own: Callable[[int, IntArray], AnyArray],
+    ) -> bytes:
+        """Weights (steps, 4 or 2, channels), biases (channels,) and `own` parameters for groups of (vectors, channels).
+
+        `bias` belongs to activations as the program has them (i8 or i16).
+        """
+        # The kernel reads x + 128, so 128 times the sum of the weights comes off the bias.
+        start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
+        words, parts = self.words(weights), list[bytes]()
+        for count, covered in groups:
+            channels = covered[:, self.order(isa, count)]
+            biases = of_channels(start, channels, np.int32)
+            parts.append(side_by_side(self.laid(words, channels), biases, own(count, covered)).tobytes())
+        return b"".join(parts)
+
 
 @dataclass(frozen=True)
 class Integers(_IntegerSums):
@@ -179,20 +204,10 @@ class Integers(_IntegerSums):
     def pack(
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Requantization
     ) -> bytes:
-        """Weights (steps, 4 or 2, channels) and biases (channels,) for groups of (vectors, channels).
-
-        `bias` belongs to activations as the program has them (i8 or i16).
-        """
-        # The kernel reads x + 128, so 128 times the sum of the weights comes off the bias.
-        stored = self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
-        start = bias - stored + self.epilogue.rounding(output.multiplier)
-        words, parts = self.words(weights), list[bytes]()
-        for count, covered in groups:
-            channels = covered[:, self.order(isa, count)]
-            biases = of_channels(start, channels, np.int32)
-            own = self.epilogue.parameters(isa, output, covered, count)
-            parts.append(side_by_side(self.laid(words, channels), biases, own).tobytes())
-        return b"".join(parts)
+        """`pack_with` the parameters of the epilogue, whose rounding term the biases include."""
+        start = bias + self.epilogue.rounding(output.multiplier)
+        own = self.epilogue.parameters
+        return self.pack_with(isa, groups, weights, start, lambda count, covered: own(isa, output, covered, count))
 
 
 @dataclass(frozen=True)
@@ -282,10 +297,6 @@ class Expressed(_IntegerSums):
         """The term that is added at the end."""
         return self.floats.residual
 
-    def order(self, isa: InstructionSet, count: int) -> IntArray:
-        """(count, width): the channel, inside its group, of every element of `count` vectors."""
-        return np.arange(count * isa.width).reshape(count, isa.width)
-
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
@@ -303,15 +314,5 @@ class Expressed(_IntegerSums):
     def pack(
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, scales: FloatArray
     ) -> bytes:
-        """Weights (steps, 4 or 2, channels), biases and scales (channels,) for groups of (vectors, channels).
-
-        `bias` belongs to activations as the program has them (i8 or i16).
-        """
-        start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
-        words, parts = self.words(weights), list[bytes]()
-        for count, covered in groups:
-            laid = self.laid(words, covered[:, self.order(isa, count)])
-            biases = of_channels(start, covered, np.int32)
-            own = of_channels(scales, covered, np.float32)
-            parts.append(side_by_side(laid, biases, own).tobytes())
-        return b"".join(parts)
+        """`pack_with` the scales (channels,)."""
+        return self.pack_with(isa, groups, weights, bias, lambda _, covered: of_channels(scales, covered, np.float32))

@@ -1,7 +1,4 @@
-"""Products of two activations, batch by batch: the contraction kernel on weights that are packed at run time.
-
-Source: CODEGEN.md, "Contraction micro-kernel".
-"""
+"""Products of two activations, batch by batch: the contraction kernel on weights that are packed at run time."""
 
 from __future__ import annotations
 

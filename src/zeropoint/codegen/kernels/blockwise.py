@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Integers, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.integers import lower_halves
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, vector
+from zeropoint.codegen.llvm.types import Value, vector
 from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.blockwise import FRACTION
@@ -80,7 +81,7 @@ class Blocks:
         # The factors of all blocks follow the starts.
         begin = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
         # The extension tells LLVM that the low 32 bits have the whole factor, so that it multiplies only those.
-        factors = [_extended(f, factor) for factor in self._wide(f, isa, f.at(parameters, begin), count)]
+        factors = [lower_halves(f, factor) for factor in self._wide(f, isa, f.at(parameters, begin), count)]
         results: list[Value] = []
         for sums in pixels:
             for n, acc in enumerate(sums):
@@ -145,14 +146,7 @@ class Blocks:
 def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]:
     """The even and the odd elements of a vector of i32 as i64, with their signs."""
     pairs = f.bits(acc, vector(isa.width // 2, "i64"))
-    return _extended(f, pairs), f.binary("ashr", pairs, 32)
-
-
-def _extended(f: Function, value: Value) -> Value:
-    """The low 32 bits of i64 elements, with their sign."""
-    half = constant(value.type, 32)
-    # The low 32 bits, sign-extended: LLVM then takes the multiplication of 32 by 32 bits.
-    return f.binary("ashr", f.binary("shl", value, half), half)
+    return lower_halves(f, pairs), f.binary("ashr", pairs, 32)
 
 
 def _apart(numbers: IntArray, channels: IntArray) -> IntArray:

@@ -6,7 +6,7 @@ import math
 
 from zeropoint.codegen.kernels.elements import Elementwise, Scalar, apply
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import FLOATS, Value, constant, lanes
+from zeropoint.codegen.llvm.types import FLOATS, WIDTHS, Value, constant, lanes
 from zeropoint.numerics.storage import integer_range
 
 
@@ -59,9 +59,9 @@ def identity(op: str, type_: str, signed: bool) -> float:
         return -0.0 if type_ in FLOATS else 0
     if op == "multiply":
         return 1
-    bits = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}.get(type_)
-    if bits is None:
-        return float("-inf") if op == "maximum" else float("inf")
+    if type_ in FLOATS:
+        return -math.inf if op == "maximum" else math.inf
+    bits = WIDTHS[type_]
     if op == "and":
         return -1 if bits > 1 else 1
     low, high = integer_range(bits, signed=signed and bits > 1)

@@ -8,7 +8,7 @@ Integer accumulators start at the bias. Float sums are one chain in the order of
 end (`zeropoint.numerics.products`).
 
 Weights of a group of n vectors are [step][half][vector][element], then the parameters of the arithmetic.
-Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
+What is computed is defined by the lowering of quantized contractions (`lower/contraction.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The shape of a contraction, and how its pixels and channels are split into tiles (`contraction.py` has the code).
 
 A tile has R output pixels and n vectors of output channels, a group. Its accumulators stay in registers.
-Source: CODEGEN.md, "Contraction micro-kernel".
 """
 
 from __future__ import annotations

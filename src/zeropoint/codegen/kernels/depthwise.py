@@ -8,8 +8,7 @@ input rows if these need no more groups of four; the weights of the second row a
 In-lane unpacking and packing are inverse, so channels come out in order (`channel_order` of four vectors).
 
 Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and the
-parameters of the epilogue. A block begins at a multiple of the vectors that it is read by. Source: CODEGEN.md,
-"Depthwise on VNNI".
+parameters of the epilogue. A block begins at a multiple of the vectors that it is read by.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Floats, Residual, TileSums, TileTarget
-from zeropoint.codegen.kernels.requantize import side_by_side
+from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, vector
@@ -117,8 +117,8 @@ class PackedFloats:
         parts: list[bytes] = []
         for _, covered in groups:
             laid = np.ascontiguousarray(words[:, covered].swapaxes(0, 1))
-            given = [np.where(covered < 0, 0, row[covered]).astype(np.float32) for row in numbers]
-            biases = np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)
+            given = [of_channels(row, covered, np.float32) for row in numbers]
+            biases = of_channels(bias, covered, np.float32) + np.float32(0)
             parts.append(side_by_side(laid, biases, *given).tobytes())
         return b"".join(parts)
 

@@ -54,11 +54,16 @@ def multiply_high(f: Function, x: Value, y: Value) -> Value:
         product = f.binary("mul", *(f.cast("sext", value, like(value, "i64")) for value in (x, y)))
         return f.cast("trunc", f.binary("ashr", product, 32), x.type)
     pairs = [f.bits(value, vector(count // 2, "i64")) for value in (x, y)]
-    # The lower 32 bits with their sign: LLVM then takes the multiplication of 32 by 32 bits.
-    even = f.binary("mul", *(f.binary("ashr", f.binary("shl", pair, 32), 32) for pair in pairs))
+    even = f.binary("mul", *(lower_halves(f, pair) for pair in pairs))
     odd = f.binary("mul", *(f.binary("ashr", pair, 32) for pair in pairs))
     low, high = f.bits(f.binary("lshr", even, 32), x.type), f.bits(odd, x.type)
     return f.shuffle(low, high, [n + n % 2 * count for n in range(count)])
+
+
+def lower_halves(f: Function, value: Value) -> Value:
+    """The low 32 bits of i64 elements, with their sign."""
+    # Sign-extended: LLVM then takes the multiplication of 32 by 32 bits.
+    return f.binary("ashr", f.binary("shl", value, 32), 32)
 
 
 def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
