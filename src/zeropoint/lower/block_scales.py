@@ -42,7 +42,7 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
 )
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
-from zeropoint.numerics.storage import StorageType, half_range
+from zeropoint.numerics.storage import StorageType
 
 
 def expand_block_scales(program: Program) -> Program:
@@ -73,7 +73,7 @@ def _dequantized(program: Program) -> Iterator[Operation]:
 def _product(program: Program, op: Operation, stored: Array, kind: UniformQuantizedType) -> SSAValue:
     """The product that `op` computes, inserted before it."""
     result, width = op.results[0], kind.storage.type.width
-    half = 0 if kind.storage.type.signed else half_range(width)
+    half = kind.storage.type.middle
     builder = Builder(InsertPoint.before(op))
 
     def add(made: Operation) -> SSAValue:

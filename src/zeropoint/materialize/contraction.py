@@ -29,6 +29,7 @@ from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
+from zeropoint.numerics.storage import signed_range
 
 ACCUMULATOR = Storage.of("i32")
 BYTE = 8
@@ -56,7 +57,8 @@ def _centred_constant(kernel: MaterializedKernel, value: SSAValue, stored: Array
     quantized = kernel.type_of(value)
     points = quantized.zero_points
     low, high = quantized.affine.centred_range
-    fits = low >= -(1 << (BYTE - 1)) and high < 1 << (BYTE - 1)
+    least, greatest = signed_range(BYTE)
+    fits = least <= low and high <= greatest
     storage = Storage.of(f"i{width if fits else max(width, 2 * BYTE)}", low, high)
     centred = stored.astype(np.int64) - along_axis(points, stored.ndim, quantized.axis, "zero point")
     made = constant_op(centred.astype(storage.type.dtype), kernel.weights, quantized=_same_scales(quantized, storage))

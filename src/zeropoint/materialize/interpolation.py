@@ -30,6 +30,7 @@ from zeropoint.materialize.elementwise import tabulated as in_table
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import expressed, is_plain, stored_input
 from zeropoint.numerics.interpolation import BITS, tabulated
+from zeropoint.numerics.storage import half_range
 
 
 def function(kernel: MaterializedKernel) -> SSAValue:
@@ -59,7 +60,7 @@ def _image(kernel: MaterializedKernel, given: UniformQuantizedType) -> Array:
     """The real results for every stored integer, and for the one behind the greatest."""
     (argument,) = kernel.arguments
     dtype = element_dtype(element_of(argument))
-    stored = np.arange(-(1 << (BITS - 1)), (1 << (BITS - 1)) + 1)
+    stored = np.arange(-half_range(BITS), half_range(BITS) + 1)
     domain = (stored - given.zero_point).astype(dtype) * dtype.type(given.scale)
     with np.errstate(all="ignore"):
         return evaluate_chain(kernel.returned[0][0], argument, domain, kernel.weights)

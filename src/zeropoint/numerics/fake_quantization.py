@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import round_half_away
+from zeropoint.numerics.storage import integer_range
 
 MOST_BITS = 16
 """TensorFlow simulates up to this many bits."""
@@ -40,7 +41,7 @@ class FakeQuantization:
     def of(minimum: npt.ArrayLike, maximum: npt.ArrayLike, num_bits: int, narrow_range: bool) -> FakeQuantization:
         """The parameters of finite ranges. An empty range has the scale 0 and the zero point `least`."""
         low, high = np.asarray(minimum, np.float32), np.asarray(maximum, np.float32)
-        least, greatest = int(narrow_range), (1 << num_bits) - 1
+        least, greatest = int(narrow_range), integer_range(num_bits, signed=False)[1]
         extent, steps = np.asarray(high - low), np.float32(greatest - least)
         empty = extent == 0
         scale = np.asarray(extent / steps)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.numerics.arrays import AnyArray
+from zeropoint.numerics.storage import half_range
 
 BITS = 16
 """Width of x."""
@@ -41,7 +42,7 @@ def interpolated(x: AnyArray, table: AnyArray) -> AnyArray:
     if shift is None:
         raise ValueError(f"found a table of {table.size} entries, expected 2^k + 1 with k from 2 to {BITS - 1}")
     # From 0 to 65535, so that the high bits are the index of an entry.
-    u = x.astype(np.int32) + (1 << (BITS - 1))
+    u = x.astype(np.int32) + half_range(BITS)
     index = u >> shift
     entries = table.astype(np.int32)
     low = np.take(entries, index)
@@ -55,7 +56,7 @@ def tabulated(image: AnyArray) -> AnyArray | None:
 
     `image` has the rounded results for x = -2^15 to 2^15, the last one beyond the greatest x.
     """
-    domain = np.arange(-(1 << (BITS - 1)), 1 << (BITS - 1))
+    domain = np.arange(-half_range(BITS), half_range(BITS))
     for shift in range(USUAL_SHIFT, 0, -1):
         table = image[:: 1 << shift]
         if np.abs(interpolated(domain, table) - image[:-1].astype(np.int64)).max() <= LARGEST_ERROR:

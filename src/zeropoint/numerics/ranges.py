@@ -15,7 +15,7 @@ import numpy.typing as npt
 from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from zeropoint.numerics.fake_quantization import MOST_BITS, FakeQuantization
 from zeropoint.numerics.rounding import round_half_away
-from zeropoint.numerics.storage import StorageType, half_range
+from zeropoint.numerics.storage import StorageType
 
 RealRange = tuple[float, float]
 """The least and the greatest number."""
@@ -142,7 +142,7 @@ def symmetric(
     storage_min = storage.narrow_min if narrow else storage.min
     storage_max = storage.max if greatest is None else greatest
     low, high = _widened(minimum, maximum, storage_min, storage_max)
-    zero_point = 0 if storage.signed else half_range(storage.width)
+    zero_point = storage.middle
     # By the positive side also without `narrow`: at 128 steps to the maximum, the maximum itself would saturate.
     scale = np.maximum(-low, high) / float(storage_max - zero_point)
     scale, degenerate = _floored(scale, low, high, zero_range_scale)

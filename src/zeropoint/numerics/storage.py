@@ -74,6 +74,11 @@ class StorageType:
         return self.min + 1
 
     @property
+    def middle(self) -> int:
+        """The zero point of symmetric parameters: 0, or half the range of unsigned storage."""
+        return 0 if self.signed else half_range(self.width)
+
+    @property
     def dtype(self) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
         """The smallest NumPy integer that holds every value: int8 for i4."""
         bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.width)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import shape_of
+from zeropoint.numerics.storage import half_range
 from zeropoint.targets import DATA, KernelRow, PortRule
 
 
@@ -26,7 +27,7 @@ def greatest_sum(region: QuantizeRegionOp, row: KernelRow) -> int:
 
 def sums_fit(region: QuantizeRegionOp, row: KernelRow) -> bool:
     """Whether the row's accumulator holds every sum; true for rows that state none."""
-    return row.accumulator_bits is None or greatest_sum(region, row) < 1 << (row.accumulator_bits - 1)
+    return row.accumulator_bits is None or greatest_sum(region, row) < half_range(row.accumulator_bits)
 
 
 def _reach(rule: PortRule) -> int:

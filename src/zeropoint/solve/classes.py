@@ -33,11 +33,6 @@ RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged
 DEFAULT_RANGES = "asymmetric"
 
 
-def middle(storage: Storage) -> int:
-    """The zero point of symmetric parameters."""
-    return 0 if storage.type.signed else 1 << (storage.type.width - 1)
-
-
 def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
     """The least and the greatest real value that a per-layer type expresses."""
     low, high = fixed.storage.minimum, fixed.storage.maximum
@@ -108,7 +103,7 @@ class ScaleClass:
         storage = self.storage
         if self.zero_point is None:
             chosen = RANGE_RULES[self.rule](minimum, maximum, storage.minimum, storage.maximum)
-        elif self.zero_point == middle(storage):
+        elif self.zero_point == storage.type.middle:
             chosen = symmetric(
                 minimum, maximum, storage.type, narrow=False, zero_range_scale=UNIT_SCALE, greatest=storage.maximum
             )

@@ -22,7 +22,7 @@ from zeropoint.ir.annotations import Fact
 from zeropoint.ir.locations import written_name
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
-from zeropoint.solve.classes import middle, real_range
+from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernel import ChosenKernel
@@ -268,7 +268,7 @@ class PortGraph:
             node.minimum, node.maximum = real_range(fixed)
             return
         if index < 0 and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
-            node.zero_point, node.zero_point_by = middle(kernel.storage(index)), "the recipe"
+            node.zero_point, node.zero_point_by = kernel.storage(index).type.middle, "the recipe"
         node.widen(known.minimum, known.maximum, known.facts, written_name(kernel.value(index)))
 
     def _fill_value(self, node: PortNode, known: ValueConstraint, name: str) -> None:

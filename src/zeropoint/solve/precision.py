@@ -23,7 +23,6 @@ from math import inf
 
 from zeropoint.ir.quant import Storage
 from zeropoint.numerics.ranges import least_scale
-from zeropoint.solve.classes import middle
 from zeropoint.solve.nodes import PortNode
 
 TOLERANCE = 2**0.5
@@ -46,7 +45,7 @@ def step_of(minimum: float | None, maximum: float | None, storage: Storage, zero
     low, high = min(minimum or 0.0, 0.0), max(maximum or 0.0, 0.0)
     if zero_point is None:
         return (high - low) / (storage.maximum - storage.minimum)
-    if zero_point == middle(storage):  # same as `numerics.ranges.symmetric`
+    if zero_point == storage.type.middle:  # same as `numerics.ranges.symmetric`
         return max(-low, high) / (storage.maximum - zero_point)
     return least_scale(zero_point, low, high, storage.minimum, storage.maximum)
 

@@ -74,7 +74,7 @@ def weight_type(
     if pairs is not None:
         least = np.maximum(least, least_pair_scales(pairs))
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
-    middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
+    middle = storage.type.middle
     if not per_channel:
         # One scale has to satisfy the widest channel.
         return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
