@@ -158,15 +158,15 @@ def while_(op: Any, scope: Scope) -> Kernel:
 
 def for_range(op: Any, scope: Scope) -> Kernel:
     """`scf.for`: a loop between computed bounds, one step after the other. Raises ExecutionError beyond the limit."""
-    branch, count, place = scope.branch(op.body.block), len(op.iter_args), describe(op)
+    branch, count, described = scope.branch(op.body.block), len(op.iter_args), describe(op)
 
     def run(low: Array, high: Array, step: Array, *operands: Array) -> Array | tuple[Array, ...]:
         if step <= 0:
-            raise InputError(f"{place}: found a step of {step}, expected a positive one")
+            raise InputError(f"{described}: found a step of {step}, expected a positive one")
         values: Sequence[Array] = operands[:count]
         made = trips()
         for index in range(int(low), int(high), int(step)):
-            made.make(place)
+            made.make(described)
             values = branch([np.asarray(index), *values], operands[count:])
         return values[0] if count == 1 else tuple(values)
 

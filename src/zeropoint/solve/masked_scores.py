@@ -148,48 +148,48 @@ class MaskedScores:
 
     def __init__(self, weights: Weights):
         self.weights = weights
-        self._found: dict[_Place, Masked | None] = {}
+        self._found: dict[_Reached, Masked | None] = {}
 
     def masked(self, op: Operation) -> Masked | None:
         """The way of an op's result to a softmax or a maximum if only that reads it, or more masks do; else None."""
         # Iterative, because a chain may be as long as the program.
-        place, behind = self._start(op), list[_Step]()
-        while place not in self._found:
-            step = self._step(place)
+        reached, behind = self._start(op), list[_Step]()
+        while reached not in self._found:
+            step = self._step(reached)
             if not isinstance(step, _Step):
-                self._found[place] = step
+                self._found[reached] = step
             else:
                 behind.append(step)
-                place = step.to
-        found = self._found[place]
+                reached = step.to
+        found = self._found[reached]
         for step in reversed(behind):
             found = None if found is None else step.before(found)
-            self._found[step.place] = found
+            self._found[step.start] = found
         return found
 
-    def _start(self, op: Operation) -> _Place:
-        return _Place(op, isinstance(combination(op, self.weights), AddOp), stated=False)
+    def _start(self, op: Operation) -> _Reached:
+        return _Reached(op, isinstance(combination(op, self.weights), AddOp), stated=False)
 
-    def _step(self, place: _Place) -> _Step | Masked | None:
+    def _step(self, start: _Reached) -> _Step | Masked | None:
         """What the only reader of an op's result does: it hands the scores on, hides them, or neither (None)."""
-        found = _only_reader(place.op)
+        found = _only_reader(start.op)
         if found is None:
             return None
         statistics, use = found
         reader, weights = use.operation, self.weights
-        stated = place.stated or statistics is not None
-        if (apart := _hides_below(reader, place.adds)) is not None:
+        stated = start.stated or statistics is not None
+        if (apart := _hides_below(reader, start.adds)) is not None:
             return Masked(Way(), apart, statistics) if stated and use.index == 0 else None
         others = [value for index, value in enumerate(reader.operands) if index != use.index]
         if combination(reader, weights) is not None and any(_hides(value, weights) for value in others):
-            return _Step(place, statistics, None, self._start(reader)) if stated else None
+            return _Step(start, statistics, None, self._start(reader)) if stated else None
         way = Way() if _hands_on(reader, weights) else _scaled_or_moved(reader, use.index, weights)
-        return None if way is None else _Step(place, statistics, way, _Place(reader, place.adds, stated))
+        return None if way is None else _Step(start, statistics, way, _Reached(reader, start.adds, stated))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The result of an op after a mask. `adds`: the mask was added; `stated`: there were statistics in between."""
+class _Reached:
+    """An op that masked scores reach. `adds`: the mask was added; `stated`: there were statistics in between."""
 
     op: Operation
     adds: bool
@@ -198,15 +198,15 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Step:
-    """From a place to the next, whose op does `way` to the scores; None if it puts a further mask on."""
+    """From one op to the next, which does `way` to the scores; None if it puts a further mask on."""
 
-    place: _Place
+    start: _Reached
     statistics: StatisticsOp | None
     way: Way | None
-    to: _Place
+    to: _Reached
 
     def before(self, found: Masked) -> Masked:
-        """The way from this place, given that from the next."""
+        """The way from `start`, given that from the next op."""
         if self.way is None:
             return Masked(found.way, found.apart, self.statistics)
         return Masked(self.way.then(found.way), found.apart, self.statistics, found, self.way)

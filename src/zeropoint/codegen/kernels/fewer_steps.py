@@ -41,8 +41,8 @@ def _with_forms(body: Scalars, wide: Sequence[bool]) -> Scalars:
             number = made.narrowed(n, body)
             # The last one is the result, and stays the last one.
             if number is None and n < len(body) - 1 and _is_idle(i, body[i.arguments[0]]):
-                number = made.places[i.arguments[0]]
-        made.places.append(made.append(made.moved(i)) if number is None else number)
+                number = made.numbers[i.arguments[0]]
+        made.numbers.append(made.append(made.moved(i)) if number is None else number)
     return needed(tuple(made.body))
 
 
@@ -56,18 +56,18 @@ def _constant(i: Scalar) -> float | None:
 
 
 class _Made:
-    """A body in the making; `places` has the new number of each scalar of the old one."""
+    """A body in the making; `numbers` has the new number of each scalar of the old one."""
 
     def __init__(self) -> None:
         self.body: list[Scalar] = []
-        self.places: list[int] = []
+        self.numbers: list[int] = []
 
     def append(self, i: Scalar) -> int:
         self.body.append(i)
         return len(self.body) - 1
 
     def moved(self, i: Scalar) -> Scalar:
-        return replace(i, arguments=tuple(self.places[n] for n in i.arguments))
+        return replace(i, arguments=tuple(self.numbers[n] for n in i.arguments))
 
     def difference(self, n: int, body: Scalars, wide: Sequence[bool]) -> int | None:
         """(x - m) k - r by its second form; None for anything else."""
@@ -83,9 +83,9 @@ class _Made:
         if wide[m] or not wide[x]:
             return None
         times = body[product]
-        moved = self.append(replace(times, arguments=(self.places[m], self.places[k])))
-        moved = self.append(replace(i, what=_ADD, arguments=(moved, self.places[r])))
-        scaled = self.append(replace(times, arguments=(self.places[x], self.places[k])))
+        moved = self.append(replace(times, arguments=(self.numbers[m], self.numbers[k])))
+        moved = self.append(replace(i, what=_ADD, arguments=(moved, self.numbers[r])))
+        scaled = self.append(replace(times, arguments=(self.numbers[x], self.numbers[k])))
         return self.append(replace(i, arguments=(scaled, moved)))
 
     def narrowed(self, n: int, body: Scalars) -> int | None:
@@ -99,7 +99,7 @@ class _Made:
         if first is None or last is None or min(first, last) < _WORD[0] or max(first, last) > _WORD[1]:
             return None
         inside = [self.append(replace(clamp, what=Number(bound), arguments=())) for bound in _WORD]
-        saturated = self.append(replace(clamp, arguments=(inside[0], self.places[x], inside[1])))
+        saturated = self.append(replace(clamp, arguments=(inside[0], self.numbers[x], inside[1])))
         word = self.append(replace(i, arguments=(saturated,)))
         ends = [self.append(replace(i, what=Number(bound), arguments=())) for bound in (first, last)]
         return self.append(replace(i, what=clamp.what, arguments=(ends[0], word, ends[1])))

@@ -51,5 +51,5 @@ def needed(body: Scalars) -> Scalars:
     for n in reversed(range(len(body))):
         if n in wanted:
             wanted |= set(body[n].arguments)
-    places = {n: place for place, n in enumerate(sorted(wanted))}
-    return tuple(replace(body[n], arguments=tuple(places[k] for k in body[n].arguments)) for n in places)
+    numbers = {n: number for number, n in enumerate(sorted(wanted))}
+    return tuple(replace(body[n], arguments=tuple(numbers[k] for k in body[n].arguments)) for n in numbers)

@@ -37,14 +37,14 @@ def with_pair_sums(body: Scalars, length: int) -> Scalars:
         if length <= LONGEST_ROW:
             found.update(_squares(body, i))
     made: list[Scalar] = []
-    places: list[int] = []
+    numbers: list[int] = []
     for n, i in enumerate(body):
-        arguments = tuple(places[k] for k in i.arguments)
+        arguments = tuple(numbers[k] for k in i.arguments)
         if n in found:
             what, x = found[n]
-            made.append(Scalar(what, "i32", (places[x],)))
+            made.append(Scalar(what, "i32", (numbers[x],)))
             arguments = (len(made) - 1,)
-        places.append(len(made))
+        numbers.append(len(made))
         made.append(replace(i, arguments=arguments))
     return needed(tuple(made))
 

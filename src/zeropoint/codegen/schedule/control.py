@@ -23,8 +23,8 @@ from zeropoint.limits import limits
 TRIPS = -1
 """The number of the counter of trips among the outputs of a region."""
 
-Places = Mapping[tuple[Space, int], View]
-"""Where the inputs and outputs of a region are, by their number."""
+Bindings = Mapping[tuple[Space, int], View]
+"""The views of the program around it that a region's inputs and outputs stand for, by their number."""
 
 
 def has_loops(block: Block) -> bool:
@@ -59,7 +59,7 @@ def schedule_while(
     number = len(trips.loops)
     condition, body = regions
     decision = View(Buffer(Space.CARRIED, 1), 0, (), (), np.dtype(np.bool_))
-    given: Places = {
+    given: Bindings = {
         (Space.OUTPUT, TRIPS): trips.count,
         **{(Space.INPUT, n): view for n, view in enumerate((*carried, *captured))},
     }
@@ -68,8 +68,8 @@ def schedule_while(
     step.add(condition, {**given, (Space.OUTPUT, 0): decision})
     step.add(body, {**given, **{(Space.OUTPUT, n): view for n, view in enumerate(carried)}})
     pointers = step.pointers()
-    places = pointers[decision.buffer], pointers[trips.count.buffer]
-    step.append(name, Loop(len(pointers), step.calls(), *places, trips.limit, number))
+    counted = pointers[decision.buffer], pointers[trips.count.buffer]
+    step.append(name, Loop(len(pointers), step.calls(), *counted, trips.limit, number))
 
 
 def schedule_case(
@@ -77,19 +77,19 @@ def schedule_case(
 ) -> None:
     """Append a branch: one of the regions runs, by the first of the inputs; the others are the regions' inputs."""
     selector, *given = inputs
-    places: Places = {
+    bindings: Bindings = {
         **{(Space.INPUT, n): view for n, view in enumerate(given)},
         **{(Space.OUTPUT, n): view for n, view in enumerate(outputs)},
     }
     counters = [] if graph.trips is None else [graph.trips.count]
     if graph.trips is not None:
-        places = {**places, (Space.OUTPUT, TRIPS): graph.trips.count}
+        bindings = {**bindings, (Space.OUTPUT, TRIPS): graph.trips.count}
     step = _Step(graph, [*outputs, *counters], [selector])
     for region in regions:
-        step.add(region, places)
+        step.add(region, bindings)
     pointers = step.pointers()
-    place = pointers[selector.buffer], selector.offset
-    step.append(name, Branches(len(pointers), step.calls(), place, selector.dtype == np.bool_))
+    address = pointers[selector.buffer], selector.offset
+    step.append(name, Branches(len(pointers), step.calls(), address, selector.dtype == np.bool_))
 
 
 def _write_in_place(body: Graph, carried: int) -> None:
@@ -140,18 +140,18 @@ def _is_overwritten(body: Graph, number: int) -> bool:
     return all(map(is_early, read))
 
 
-def _bound(step: Step, places: Places) -> Step:
-    """The step, and those inside of it, with inputs and outputs at their places."""
+def _bound(step: Step, bindings: Bindings) -> Step:
+    """The step, and those inside of it, on the views that inputs and outputs stand for."""
 
     def buffer(found: Buffer) -> Buffer:
-        place = places.get((found.space, found.index))
-        return found if place is None else place.buffer
+        view = bindings.get((found.space, found.index))
+        return found if view is None else view.buffer
 
     def argument(found: View | Parameters) -> View | Parameters:
-        if isinstance(found, Parameters) or (found.buffer.space, found.buffer.index) not in places:
+        if isinstance(found, Parameters) or (found.buffer.space, found.buffer.index) not in bindings:
             return found
-        place = places[found.buffer.space, found.buffer.index]
-        return replace(found, buffer=place.buffer, offset=place.offset + found.offset)
+        view = bindings[found.buffer.space, found.buffer.index]
+        return replace(found, buffer=view.buffer, offset=view.offset + found.offset)
 
     return replace(
         step,
@@ -159,7 +159,7 @@ def _bound(step: Step, places: Places) -> Step:
         reads=tuple(map(buffer, step.reads)),
         writes=tuple(map(buffer, step.writes)),
         over=None if step.over is None else buffer(step.over),
-        inner=tuple(_bound(inner, places) for inner in step.inner),
+        inner=tuple(_bound(inner, bindings) for inner in step.inner),
     )
 
 
@@ -173,13 +173,13 @@ class _Step:
         self._workspace = Buffer(Space.ARENA, 0)
         self._regions: list[list[Step]] = []
 
-    def add(self, region: Graph, places: Places) -> None:
-        """Add the steps of a region, with its inputs and outputs at their places. Its arena becomes the workspace."""
+    def add(self, region: Graph, bindings: Bindings) -> None:
+        """Add the steps of a region, on the views of its inputs and outputs. Its arena becomes the workspace."""
         self._workspace.size = max(self._workspace.size, plan(region).size)
         for buffer in (buffer for step in region.steps for buffer in (*step.reads, *step.writes)):
             if buffer.space.in_arena:
                 buffer.inside = self._workspace
-        self._regions.append([_bound(step, places) for step in region.steps])
+        self._regions.append([_bound(step, bindings) for step in region.steps])
 
     @property
     def _steps(self) -> list[Step]:
@@ -206,13 +206,13 @@ class _Step:
         for region in self._regions:
             calls: list[KernelCall] = []
             for step in region:
-                arguments = tuple(self._place(argument, pointers) for argument in step.arguments)
+                arguments = tuple(self._address(argument, pointers) for argument in step.arguments)
                 calls.append(KernelCall(step.kernel, arguments, number))
                 number += _count(step)
             regions.append(tuple(calls))
         return tuple(regions)
 
-    def _place(self, argument: View | Parameters, pointers: Mapping[Buffer | Parameters, int]) -> tuple[int, int]:
+    def _address(self, argument: View | Parameters, pointers: Mapping[Buffer | Parameters, int]) -> tuple[int, int]:
         if isinstance(argument, Parameters):
             return pointers[argument], 0
         buffer = argument.buffer
