@@ -25,7 +25,7 @@ from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.frontend import ModelError
-from zeropoint.garbage import seldom_collected
+from zeropoint.garbage_collection import seldom_collected
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.constants import is_constant

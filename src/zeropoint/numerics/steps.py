@@ -160,7 +160,7 @@ class Steps(Protocol[V]):
         """Arithmetic right shift."""
         ...
 
-    def window(self, words: Sequence[int], start: V, count: int, /) -> list[V]:
+    def words_from(self, words: Sequence[int], start: V, count: int, /) -> list[V]:
         """`count` 64-bit words of a table, starting at bit `start`."""
         ...
 
@@ -279,7 +279,7 @@ class _ArraySteps:
     def halved(self, n: AnyArray, count: int) -> AnyArray:
         return np.asarray(n >> count)
 
-    def window(self, words: Sequence[int], start: AnyArray, count: int) -> list[AnyArray]:
+    def words_from(self, words: Sequence[int], start: AnyArray, count: int) -> list[AnyArray]:
         table = np.array(words, np.int64).view(np.uint64)
         index, shift = start >> 6, (start & 63).astype(np.uint64)
         # NumPy does not define a shift by 64, so shift by 1 and by 63 - shift.

@@ -61,7 +61,7 @@ def _reduced(s: Steps[V], x: V) -> tuple[V, V]:
     exponent = s.bounded(s.down(bits, 52), 1022, 2046)
     m = s.merged(s.masked(bits, (1 << 52) - 1), 1 << 52)
     # Bit j of 2 / pi (bit 0 is 1/2) has weight 2^(e - j - 1), which is below 4 from j = e - 2 on.
-    high, middle, low = s.window(WORDS, s.added(exponent, 64 - 1075 - 2), 3)
+    high, middle, low = s.words_from(WORDS, s.added(exponent, 64 - 1075 - 2), 3)
     second = s.multiplied(m, middle)
     below = s.added(second, s.upper_product(m, low))
     carry = s.is_below(below, second)

@@ -113,7 +113,7 @@ class VectorSteps:
         product = f.binary("mul", f.cast("zext", a, wide), f.cast("zext", b, wide))
         return f.cast("trunc", f.binary("lshr", product, 64), a.type)
 
-    def window(self, words: Sequence[int], start: Value, count: int) -> list[Value]:
+    def words_from(self, words: Sequence[int], start: Value, count: int) -> list[Value]:
         f, table = self.f, self.f.module.table(words)
         index, shift = self.down(start, 6), self.masked(start, 63)
         read = [f.gather(start.type, table, self.up(f.add(index, n), 3), 8) for n in range(count + 1)]

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from zeropoint.garbage import OBJECTS, seldom_collected
+from zeropoint.garbage_collection import OBJECTS, seldom_collected
 
 
 def test_the_last_user_restores_the_threshold() -> None:
