@@ -12,7 +12,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from zeropoint.bit_widths import BitWidthError
+from zeropoint.bit_widths import BitWidthError, SqnrEstimate, estimated_sqnr
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.frontend.sources import load_source
@@ -23,6 +23,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize, sensitivity
+from zeropoint.recipe import recipe_of
 from zeropoint.report.explain import explain, reaches
 
 DATA = 12
@@ -97,7 +98,7 @@ def test_few_of_the_kernels_are_wide_and_the_outputs_are_as_near_to_float_as_ask
     program, data, narrow = quantized(None)
     base = sqnr(program, narrow, data)
     counts: list[int] = []
-    for asked in (base - 1, base + 0.5, base + 1.5):
+    for asked in (base - 4, base + 0.5, base + 1.5):
         _, _, made = quantized(asked)
         assert sqnr(program, made, data) >= asked - 0.01
         assert demands(made) <= wide(made)
@@ -264,3 +265,83 @@ def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:
     assert None not in losses
     assert len(set(losses)) == 3
     assert sensitivity(parse_program(REPEATED), data, options, exact=True, work=Work(2)) == found
+
+
+def test_the_margin_is_that_of_a_ratio_over_samples() -> None:
+    """Against the spread of the SQNR over sets of samples that are drawn from the same distribution."""
+    random = np.random.default_rng(11)
+    samples = 400
+
+    def drawn() -> list[dict[str, tuple[float, float]]]:
+        signal = random.uniform(1, 3, samples)
+        noise = 0.01 * signal * random.gamma(0.5, 2, samples)
+        return [{"y": pair} for pair in zip(signal.tolist(), noise.tolist(), strict=True)]
+
+    sets = [estimated_sqnr(drawn()) for _ in range(200)]
+    spread = float(np.std([one.least for one in sets]))
+    assert np.mean([one.margin for one in sets]) == pytest.approx(2 * spread, rel=0.15)
+    assert estimated_sqnr([{"y": (2.0, 0.02)}] * 3).margin == pytest.approx(0.0, abs=1e-6)
+    assert estimated_sqnr([{"y": (2.0, 0.02)}]) == SqnrEstimate(pytest.approx(20.0), 0.0)
+    assert estimated_sqnr([{"y": (2.0, 0.0)}, {"y": (1.0, 0.0)}]) == SqnrEstimate(np.inf, 0.0)
+    assert estimated_sqnr([{"y": (2.0, np.nan)}, {"y": (1.0, 0.0)}]) == SqnrEstimate(-np.inf, 0.0)
+
+
+def test_the_margin_is_that_of_the_output_that_may_have_the_least() -> None:
+    samples = [{"even": (1.0, 0.01), "uneven": (1.0, noise)} for noise in (0.002, 0.015, 0.002)]
+    found = estimated_sqnr(samples)
+    uneven = estimated_sqnr([{"y": sample["uneven"]} for sample in samples])
+    assert found.least == pytest.approx(20.0)
+    assert uneven.least > 21
+    assert found.least - found.margin == pytest.approx(uneven.least - uneven.margin)
+
+
+def uneven_data() -> list[Sample]:
+    """Samples of which some are nearly empty: their outputs are of biases, and have more noise than the others."""
+    program, data = classifier()
+    (port,) = program.inputs
+    return [
+        {port.name: value * (0.05 if number % 3 == 0 else 1)} for number, (value,) in enumerate(map(dict.values, data))
+    ]
+
+
+def test_kernels_are_widened_until_the_minimum_holds_less_two_standard_errors() -> None:
+    program, data = classifier()[0], uneven_data()
+    narrow = quantize(program, data, Options("litert"))
+    base = sqnr(program, narrow, data)
+    made = quantize(program, data, Options("litert", least_sqnr=base - 0.2))
+    assert made.widths is not None
+    assert made.widths.wide  # the minimum is met without, but hardly
+    assert made.widths.margin > 0.2
+    assert made.widths.verified - made.widths.margin >= base - 0.2
+    assert f"({made.widths.verified - made.widths.margin:.1f} less 2 standard errors)" in str(made.widths)
+    assert "other data" not in str(made.widths)
+
+
+def test_a_minimum_that_holds_on_the_data_alone_is_met_and_the_summary_says_so() -> None:
+    program, data = classifier()[0], uneven_data()
+    widest = quantize(program, data, Options("litert", recipe=recipe_of([{"regex": ".*", "bits": 16}])))
+    asked = sqnr(program, widest, data) - 0.05
+    made = quantize(program, data, Options("litert", least_sqnr=asked))
+    assert made.widths is not None
+    assert made.widths.verified >= asked > made.widths.verified - made.widths.margin
+    assert f"other data may have less than the {asked:g} dB asked for" in str(made.widths)
+
+
+def test_validation_data_judges_the_widths() -> None:
+    """The samples that ranges come from do not show what lies outside of them."""
+    program, data = classifier()
+    (port,) = program.inputs
+    others = [{port.name: 2 * sample[port.name]} for sample in data]
+    narrow = quantize(program, data, Options("litert"))
+    asked = min(sqnr(program, narrow, data), 12.0) - 2
+    assert sqnr(program, narrow, others) < asked
+    alone = quantize(program, data, Options("litert", least_sqnr=asked))
+    assert alone.widths is not None
+    assert alone.widths.wide == ()
+    with pytest.raises(BitWidthError) as caught:
+        quantize(program, data, Options("litert", least_sqnr=asked), validation=others)
+    assert f"dB on all {DATA} validation samples" in str(caught.value)
+    made = quantize(program, data, Options("litert", least_sqnr=asked), validation=data[:5])
+    assert made.widths is not None
+    assert (made.widths.samples, made.widths.validation) == (5, True)
+    assert made.widths.verified == pytest.approx(sqnr_of(program, made.integer, data[:5]), abs=0.01)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import zeropoint as zp
 from networks import Network
 from zeropoint import budget_search
-from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.bit_widths import SqnrEstimate, least_output_sqnr
 from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep, spend, widened
 from zeropoint.budget_candidates import by_workers
 from zeropoint.calibrate import Work
@@ -117,14 +117,26 @@ def test_only_what_reaches_the_minimum_in_the_search_is_verified_and_decides() -
     verified: list[int] = []
     on_all = [8.0, 9.0, 13.0, 13.5, 13.9, 15.0, 16.0, 17.0, 18.0, 19.0, 20.0]
 
-    def verify(steps: Sequence[WideningStep]) -> float:
+    def verify(steps: Sequence[WideningStep]) -> SqnrEstimate:
         verified.append(len(steps))
-        return on_all[len(steps)]
+        return SqnrEstimate(on_all[len(steps)])
 
     spent = spend(ranked, measured([], range(10, 21)), Budget(14.0, floats=False), verify)
     assert len(spent.steps) == 5
     assert (spent.after.quality, spent.after.verified, spent.available) == (15.0, 15.0, 10)
     assert sorted(verified) == [0, 4, 5, 6, 8]
+
+
+def test_the_minimum_has_a_margin_where_some_prefix_has_it() -> None:
+    def verify(steps: Sequence[WideningStep]) -> SqnrEstimate:
+        return SqnrEstimate(10.0 + len(steps), 2.0)
+
+    spent = spend(ranked, measured([], range(10, 21)), Budget(14.0, floats=False), verify)
+    assert (len(spent.steps), spent.after.sure) == (6, 14.0)
+    spent = spend(ranked, measured([], range(10, 21)), Budget(19.0, floats=False), verify)
+    assert (spent.after.reached, spent.after.sure) == (20.0, 18.0)  # the margin is beyond the last prefix
+    with pytest.raises(BudgetError, match=r"found at most 20\.0 dB \(18\.0 less its margin\)"):
+        spend(ranked, measured([], range(10, 21)), Budget(20.5, floats=False), verify)
 
 
 def test_lengths_between_are_tried_if_the_best_one_is_near() -> None:

@@ -27,7 +27,7 @@ SAMPLES = [{"x": np.random.default_rng(n).normal(size=(1, 16)).astype(np.float32
 
 def test_the_bits_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     alone = sqnr_on(EXACT, ROUNDED, SAMPLES, ReferenceEngine(), None)
-    assert 40 < alone < 60
+    assert 40 < alone.least < 60
     for work in (Work(1), Work(2, chunk=3), Work(2, tmp_path / "journal")):
         assert sqnr_on(EXACT, ROUNDED, iter(SAMPLES), ReferenceEngine(), work) == alone
     assert not list(tmp_path.iterdir())

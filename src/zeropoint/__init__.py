@@ -140,8 +140,9 @@ def quantize(
     (`output`, `mse`, `minmax`, `percentile:99.99`, `entropy`, `moving_average`). `io` selects `float` or `integer`
     inputs and outputs. `ranges` turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
 
-    `least_sqnr` is the minimum SQNR of every output in dB, measured on all of `data`; wider kernels are used where
-    needed, and BitWidthError is raised if it cannot be reached. `budget` limits quality, size and latency,
+    `least_sqnr` is the minimum SQNR of every output in dB, measured on `validation`, or on all of `data` without it;
+    wider kernels are used where needed, with a margin of two standard errors over the samples if the target has it, and
+    BitWidthError is raised if the minimum cannot be reached. `budget` limits quality, size and latency,
     `quality=20,size=4MB,latency=5ms`: a search widens kernels, or keeps them in float, until it is met, and BudgetError
     is raised if it cannot be. `recipe` is a YAML file of rules for parts of the model, or a list of rules as dicts.
     `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and biases that bring outputs closer to

@@ -6,13 +6,21 @@ which propagation treats as a demand of the user.
 
 Source: the RFC on quantization transformations, "Intermediate transformations": bit widths explored by a parameter
 search become AnyQuantizedType.
+
+The noise of a few samples may be most of the noise of all: those that a network is undecided about, or almost empty
+ones. So the SQNR on the samples of a search says little about others, and an estimate has a margin. With the energies
+s_i of the exact outputs and n_i of the noise, R = sum n / sum s, and N samples, the standard error of 10 log10 R is
+
+    10 / ln 10 * sqrt(N / (N - 1) * sum (n_i - R s_i)^2) / sum n
+
+to first order, which is that of a ratio estimator (Cochran, Sampling Techniques, section 6.4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite, log, sqrt
 
 from zeropoint.budget import Spent
 from zeropoint.errors import Error
@@ -21,6 +29,10 @@ from zeropoint.numerics.noise import decibels, energies
 
 LISTED = 12
 """The most names in a message; `explain`, the report and `Widths.wide` have all of them."""
+
+
+STANDARD_ERRORS = 2
+"""How many standard errors over the samples a margin has."""
 
 
 class BitWidthError(Error, ValueError):
@@ -33,7 +45,9 @@ class Widths:
 
     `wide` has the names of the wide kernels, each unique (`gru`, `gru_1`) and the same as in warnings, out of
     `candidates` kernels that the target has in two widths. `searched` is the least SQNR of an output in dB on the `few`
-    samples of the search, `verified` the one on all `samples`.
+    samples of the search, `verified` the one on all `samples`, `margin` how much less another such set may have
+    (`SqnrEstimate`). `least` is the minimum that was asked for; `validation` says whether the samples are others than
+    those of calibration.
     """
 
     wide: tuple[str, ...]
@@ -42,12 +56,17 @@ class Widths:
     verified: float
     few: int
     samples: int
+    margin: float = 0.0
+    least: float = 0.0
+    validation: bool = False
 
     @staticmethod
-    def of(spent: Spent, few: int, samples: int) -> Widths:
+    def of(spent: Spent, few: int, samples: int, *, validation: bool = False) -> Widths:
         """The widths that a search on `few` samples chose, verified on all `samples`."""
         names = tuple(name for step in spent.steps for name in step.names)
-        return Widths(names, spent.kernels, spent.after.quality, spent.after.reached, few, samples)
+        after, least = spent.after, spent.budget.quality or 0.0
+        searched, verified = after.quality, after.reached
+        return Widths(names, spent.kernels, searched, verified, few, samples, after.margin, least, validation)
 
     @property
     def listed(self) -> str:
@@ -56,11 +75,19 @@ class Widths:
         names = [*map(repr, self.wide[:LISTED]), *([f"and {more} more"] if more > 0 else [])]
         return f" ({', '.join(names)})" if names else ""
 
+    @property
+    def judges(self) -> str:
+        """A description of the samples that verify the result."""
+        return f"all {self.samples} {'validation ' if self.validation else ''}samples"
+
     def __str__(self) -> str:
         counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{self.listed}"
         shown = counts if self.candidates else "no kernel has two widths"
         few = f"{self.searched:.1f} dB on the {self.few} of the search"
-        return f"{shown}: least output {self.verified:.1f} dB on all {self.samples} samples, {few}"
+        sure = self.verified - self.margin
+        margin = f" ({sure:.1f} less {STANDARD_ERRORS} standard errors)" if self.margin else ""
+        short = f"; other data may have less than the {self.least:g} dB asked for" if sure < self.least else ""
+        return f"{shown}: least output {self.verified:.1f} dB on {self.judges}{margin}, {few}{short}"
 
 
 Energies = dict[str, tuple[float, float]]
@@ -75,16 +102,64 @@ def energies_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> Ener
     return found
 
 
-def least_sqnr(samples: Iterable[Energies]) -> float:
-    """The least SQNR of an output in dB, over samples; their energies are added in order."""
-    power: dict[str, float] = {}
-    error: dict[str, float] = {}
+@dataclass(frozen=True)
+class SqnrEstimate:
+    """The least SQNR of an output in dB over some samples, and the `margin` in dB by which that of other such samples
+    may be less: `STANDARD_ERRORS` of them. The margin of a single sample is 0."""
+
+    least: float
+    margin: float = 0.0
+
+
+@dataclass
+class _Sums:
+    """Sums over samples of one output: of signal and noise, and of their products."""
+
+    count: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    signals: float = 0.0
+    noises: float = 0.0
+    both: float = 0.0
+
+    def add(self, signal: float, noise: float) -> None:
+        self.count += 1
+        self.signal += signal
+        self.noise += noise
+        self.signals += signal * signal
+        self.noises += noise * noise
+        self.both += signal * noise
+
+    @property
+    def sqnr(self) -> float:
+        return decibels(self.signal, self.noise)
+
+    @property
+    def margin(self) -> float:
+        if self.count < 2 or not isfinite(self.sqnr):
+            return 0.0
+        ratio = self.noise / self.signal
+        # Rounding may leave a tiny negative number where all samples have the same ratio.
+        squares = max(self.noises - 2 * ratio * self.both + ratio * ratio * self.signals, 0.0)
+        error = sqrt(self.count / (self.count - 1) * squares) / self.noise
+        return STANDARD_ERRORS * 10 / log(10) * error
+
+
+def estimated_sqnr(samples: Iterable[Energies]) -> SqnrEstimate:
+    """The least SQNR of an output in dB, over samples, and its margin. Energies are added in order."""
+    outputs: dict[str, _Sums] = {}
     for sample in samples:
-        for name, (signal, noise) in sample.items():
-            power[name] = power.get(name, 0.0) + signal
-            error[name] = error.get(name, 0.0) + noise
+        for name, pair in sample.items():
+            outputs.setdefault(name, _Sums()).add(*pair)
     # Energies are summed over samples before the ratio: a sample of little signal counts little.
-    return min((decibels(power[name], error[name]) for name in power), default=inf)
+    least = min((sums.sqnr for sums in outputs.values()), default=inf)
+    sure = min((sums.sqnr - sums.margin for sums in outputs.values()), default=inf)
+    return SqnrEstimate(least, least - sure if isfinite(least) else 0.0)
+
+
+def least_sqnr(samples: Iterable[Energies]) -> float:
+    """The least SQNR of an output in dB, over samples."""
+    return estimated_sqnr(samples).least
 
 
 def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:

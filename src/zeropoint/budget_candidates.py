@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from zeropoint import budget
-from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.bit_widths import energies_of, estimated_sqnr
 from zeropoint.budget import Budget, Figures, WideningStep
 from zeropoint.calibrate import Progress, silent
 from zeropoint.calibrate.workers import folder_for_workers
@@ -108,9 +108,9 @@ class Candidates(Generic[M]):
         program = self.with_floats(self.made(steps))
         run = self.engine.prepare(program)
         found = map(run, self.progress(self.held, "integer outputs"))
-        quality = least_output_sqnr(zip(self._expected, found, strict=True))
+        quality = estimated_sqnr(map(energies_of, self._expected, found))
         took = None if self.limits.latency is None else milliseconds(program, self.held[0])
-        return Figures(quality, constant_bytes(program), took)
+        return Figures(quality.least, constant_bytes(program), took, margin=quality.margin)
 
     def with_floats(self, made: M) -> Program:
         """The integer program, with floats at inputs and outputs."""

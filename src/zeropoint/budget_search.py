@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from zeropoint import budget
+from zeropoint.bit_widths import SqnrEstimate
 from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep
 from zeropoint.budget_candidates import Candidates, Made, Measure, Quantizer, Task, by_workers
 from zeropoint.calibrate import Progress, Work
@@ -64,7 +65,7 @@ class BudgetSearch(Generic[M]):
         )
         candidates = self._narrow_enough(candidates, journal)
 
-        def verify(chosen: Sequence[WideningStep]) -> float:
+        def verify(chosen: Sequence[WideningStep]) -> SqnrEstimate:
             judged = candidates.with_floats(candidates.made(chosen))
             samples = self.progress(self.every or (), "verify")
             return sqnr_on(exact, judged, samples, candidates.engine, work)

@@ -192,8 +192,8 @@ def check_without_data(options: Options, *, validation: bool) -> None:
 
 
 def check_validation(options: Options) -> None:
-    """Raise OptionError for validation samples if no correction is tried and no budget is searched."""
-    if options.budget is None and not check_methods(options.effort, options.corrections):
+    """Raise OptionError for validation samples if no correction is tried and no width is searched."""
+    if not options.is_searched and not check_methods(options.effort, options.corrections):
         asked = f"effort '{options.effort}'" if options.corrections is None else "no corrections"
         raise OptionError(
             f"found validation samples (--validation) with {asked}, where they change nothing; leave out one of them"

@@ -283,23 +283,26 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
 
     Raises BitWidthError, with the best figures found, if that is not possible.
     """
-    options, count = finish.options, length_hint(samples)
-    held = some(finish.kept.in_order)
+    options = finish.options
+    # Samples that calibration has not seen are the better judges.
+    every, validation = (finish.validation, True) if finish.validation else (samples, False)
+    held, count = some(finish.validation or finish.kept.in_order), length_hint(every)
     try:
-        made = _budgeted(finish, calibrated, Budget(options.least_sqnr, floats=False), work, held, samples)
+        made = _budgeted(finish, calibrated, Budget(options.least_sqnr, floats=False), work, held, every)
     except budget.Missed as error:
         if (journal := journal_path(work)) is not None:
             journal.unlink(missing_ok=True)  # the search is complete
-        best = Widths.of(error.best, len(held), count)
+        best = Widths.of(error.best, len(held), count, validation=validation)
         wider = "" if best.candidates else "name a target with 16-bit kernels, such as litert (--target), "
         raise BitWidthError(
-            f"found {best.verified:.1f} dB on all {count} samples and {best.searched:.1f} dB on the {len(held)} of the "
+            f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} of the "
             f"search, with {len(best.wide)} wide kernels{best.listed} of the {best.candidates} that target "
             f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {wider}ask for less, or keep "
             "parts in float by a recipe"
         ) from None
     assert made.spent is not None
-    return replace(made, widths=Widths.of(made.spent, len(held), count), spent=None)
+    widths = Widths.of(made.spent, len(held), count, validation=validation)
+    return replace(made, widths=widths, spent=None)
 
 
 def _budgeted(

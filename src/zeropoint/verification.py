@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from zeropoint.bit_widths import Energies, energies_of, least_sqnr
+from zeropoint.bit_widths import Energies, SqnrEstimate, energies_of, estimated_sqnr
 from zeropoint.calibrate import Work
 from zeropoint.calibrate.workers import folder_for_workers
 from zeropoint.interp import Engine, Runnable
@@ -42,13 +42,15 @@ _PREPARED: dict[Path, tuple[Runnable, Runnable]] = {}
 """The prepared programs of the last job, in each worker."""
 
 
-def sqnr_on(exact: Program, judged: Program, samples: Iterable[Sample], engine: Engine, work: Work | None) -> float:
-    """The least SQNR of an output of `judged` against those of `exact`, in dB.
+def sqnr_on(
+    exact: Program, judged: Program, samples: Iterable[Sample], engine: Engine, work: Work | None
+) -> SqnrEstimate:
+    """The least SQNR of an output of `judged` against those of `exact`, in dB, and its margin.
 
     Raises what running the programs raises; with more than one worker, also WorkerError.
     """
     if work is None or work.workers == 1:
-        return least_sqnr(_judged(engine.prepare(exact), engine.prepare(judged), samples))
+        return estimated_sqnr(_judged(engine.prepare(exact), engine.prepare(judged), samples))
     with folder_for_workers(work.journal) as folder:
         job = _Job(folder / "exact.mlir", folder / "judged.mlir", engine, limits())
         save_program(exact, job.exact)
@@ -58,7 +60,7 @@ def sqnr_on(exact: Program, judged: Program, samples: Iterable[Sample], engine: 
             if energies is None:  # run again, for its exception
                 energies = list(_judged(engine.prepare(exact), engine.prepare(judged), part.samples))
             found[part.number] = energies
-    return least_sqnr(chain.from_iterable(found[number] for number in sorted(found)))
+    return estimated_sqnr(chain.from_iterable(found[number] for number in sorted(found)))
 
 
 def _judged(exact: Runnable, judged: Runnable, samples: Iterable[Sample]) -> Iterator[Energies]:

@@ -79,18 +79,26 @@ class Figures:
     """The cost of a program: least SQNR of an output in dB, bytes of constants, milliseconds if they were measured.
 
     `verified` is the SQNR on all samples, None if it was not measured; `quality` is that on the samples of the search.
+    Other samples may have up to `margin` dB less than the ones measured (`bit_widths.SqnrEstimate`).
     """
 
     quality: float
     size: int
     latency: float | None = None
     verified: float | None = None
+    margin: float = 0.0
 
     @property
     def reached(self) -> float:
         """The SQNR on all samples if it is known, else on those of the search."""
         return self.quality if self.verified is None else self.verified
 
+    @property
+    def sure(self) -> float:
+        """The SQNR less its margin."""
+        return self.reached - self.margin
+
     def __str__(self) -> str:
         took = "" if self.latency is None else f", {self.latency:.2f} ms"
-        return f"{self.reached:.1f} dB, {size_text(self.size)} of constants{took}"
+        margin = f" ({self.sure:.1f} less its margin)" if self.margin else ""
+        return f"{self.reached:.1f} dB{margin}, {size_text(self.size)} of constants{took}"

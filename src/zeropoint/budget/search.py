@@ -70,8 +70,19 @@ class Missed(BudgetError):
 
 Rank = Callable[[Sequence[WideningStep]], Sequence[WideningStep]]
 """Maps the steps taken to the remaining steps, the most important first."""
-Verify = Callable[[Sequence[WideningStep]], float]
-"""Maps the steps taken to the least SQNR of an output in dB, on all samples."""
+
+
+class Estimate(Protocol):
+    """The least SQNR of an output in dB, and how much less other samples may have."""
+
+    @property
+    def least(self) -> float: ...
+    @property
+    def margin(self) -> float: ...
+
+
+Verify = Callable[[Sequence[WideningStep]], Estimate]
+"""Maps the steps taken to the least SQNR of an output on all samples."""
 
 
 class Ahead(Protocol):
@@ -134,14 +145,15 @@ class _Prefixes:
         found = self[count]
         # All samples take long, so only a prefix that may be the result is verified, and only once.
         if self.verify is not None and found.verified is None:
-            found = self.tried[count] = replace(found, verified=self.verify(self.steps[:count]))
+            estimate = self.verify(self.steps[:count])
+            found = self.tried[count] = replace(found, verified=estimate.least, margin=estimate.margin)
         return found
 
     def reaches(self, count: int, least: float) -> bool:
-        """Whether a prefix has a quality of `least`. Those that have it in the search are verified."""
+        """Whether a prefix has a quality of `least` and the margin. Those that have it in the search are verified."""
         found = self[count]
         # The empty prefix is verified in any case: it may reach on all samples what it misses on a few.
-        return (self.verified(count) if not count or found.quality >= least else found).reached >= least
+        return (self.verified(count) if not count or found.quality >= least else found).sure >= least
 
     def shortest(self, least: float) -> int:
         """The shortest prefix whose quality is at least `least`; bisection assumes that longer ones have it too."""
@@ -169,18 +181,25 @@ class _Prefixes:
         left = [count for count in range(len(self.steps)) if count not in self.tried]
         # Neighbouring lengths differ in few kernels, so one of them is the likeliest to be better.
         near = sorted(left, key=lambda count: abs(count - best))[:MORE]
-        for number, count in enumerate(near if self[best].reached >= least - NEAR else ()):
+        for number, count in enumerate(near if self[best].sure >= least - NEAR else ()):
             self.prepare(near[number:])
             if self.reaches(count, least):
                 return count
         best = self._best()
-        if self.verified(best).reached >= least:
+        if self.verified(best).sure >= least:
             return best
+        # Without the margin: the minimum holds on the data, and the result says that it may not on other data.
+        if met := [count for count, found in self.tried.items() if self._holds(found, least)]:
+            return max(met, key=lambda count: self.tried[count].sure)
         steps = f"{best} of {len(self.steps)} steps"
         raise Missed(f"found at most {self[best]}, at {steps}, expected {self.budget}; ask for less", self.spent(best))
 
     def _best(self) -> int:
-        return max(self.tried, key=lambda count: self.tried[count].reached)
+        return max(self.tried, key=lambda count: self.tried[count].sure)
+
+    def _holds(self, found: Figures, least: float) -> bool:
+        known = self.verify is None or found.verified is not None
+        return known and found.reached >= least
 
     def spent(self, count: int) -> Spent:
         """The result of a search that ends with a prefix."""

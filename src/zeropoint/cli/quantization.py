@@ -162,7 +162,11 @@ def quantize(
         ("emit", not is_text, output.name),
         ("io", is_text and emit != "integer", f"--emit {emit}"),
         ("effort", corrections is not None, "--correct"),
-        ("validation", effort == "none" and corrections is None and limits is None, "--effort none"),
+        (
+            "validation",
+            effort == "none" and corrections is None and limits is None and least_sqnr is None,
+            "--effort none",
+        ),
         ("preprocess", data is None and validation is None, "no --data"),
         *((name, len(every) > 1, "several shapes") for name in SINGLE),
     )
