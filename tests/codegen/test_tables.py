@@ -39,6 +39,28 @@ def test_every_stored_integer_is_looked_up(isa: InstructionSet, shape: tuple[int
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("shape", [(3, 256), (5, 100), (1, 17), (2, 3, 5, 7), (1,)], ids=str)
+def test_look_ups_and_sums_of_the_callers_bytes_are_not_copied(isa: InstructionSet, shape: tuple[int, ...]) -> None:
+    """One step each, which reads and writes the caller's arrays."""
+    random, of = np.random.default_rng(5), f"tensor<{'x'.join(map(str, shape))}xi8>"
+    entries = random.integers(-128, 128, 256).astype(np.int8)
+    table = f"%t = stablehlo.constant dense<{hexadecimal(entries)}> : tensor<256xi8>"
+    look_up = f'"fxpmath.table"(%x, %t) : ({of}, tensor<256xi8>) -> {of}'
+    total = (
+        f'"fxpmath.weighted_sum"(%x, %z) <{{multipliers = array<i64: 77, 51>, zero_points = array<i64: 3, -5>, '
+        f"zero_point = 7, shift = 7, storage_min = -128, storage_max = 127}}> : ({of}, {of}) -> {of}"
+    )
+    inputs = [{"arg0": random.integers(-128, 128, shape).astype(np.int8)} for _ in range(2)]
+    one = main(f"%x: {of}", of, table, f"%y = {look_up}")
+    assert [step.name for step in steps_of(one, isa).steps] == ["fxpmath.table"]
+    assert_native_is_exact(one, inputs, isa, threads=(1, 3))
+    # The sum reads the caller's bytes and others, and writes the caller's.
+    two = main(f"%x: {of}", of, table, f"%z = {look_up}", f"%y = {total}")
+    assert [step.name for step in steps_of(two, isa).steps] == ["fxpmath.table", "fxpmath.weighted_sum"]
+    assert_native_is_exact(two, inputs, isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize("shape", [(5, 13108), (1, 17)], ids=str)
 def test_every_16_bit_integer_is_looked_up_in_a_table_of_bytes(isa: InstructionSet, shape: tuple[int, int]) -> None:
     random, of = np.random.default_rng(2), f"tensor<{shape[0]}x{shape[1]}x"

@@ -255,8 +255,10 @@ class _Layout:
             return self._call(op, inputs, [result])
         inputs = [self.views[value] for value in op.inputs]
         if kind == "bytes":
-            inputs = [self._fitting(op, value) for value in op.inputs]
-            return self._call(op, inputs, [self.allocation.bytes_for(op, op.values[0])])
+            inputs = [self._adjacent(op, value) for value in op.inputs]
+            # Into the caller's array at once. One of images has another order than their bytes have here.
+            made = self.allocation.bytes_for if self.values.is_image(op.values[0]) else self.allocation.destination
+            return self._call(op, inputs, [made(op, op.values[0])])
         if kind == "quantize":
             return self._call(op, inputs, [self.allocation.bytes_for(op, op.values[0], narrow=True)])
         return self._call(op, inputs, [self._in_reshape(op, value) for value in op.values])
@@ -368,6 +370,12 @@ class _Layout:
             return view
         made = self.values.fresh(view.shape, view.dtype)
         return self.allocation.copy(op, view, made)
+
+    def _adjacent(self, op: Operation, value: SSAValue) -> View:
+        """A value for a loop nest on 8-bit integers: as the caller or a loop stores it if its vectors are adjacent."""
+        view, inner = self.views[value], self.values.innermost(value)
+        is_adjacent = inner < 0 or view.strides[inner] == view.itemsize
+        return self._fitting(op, value) if view.activations or not is_adjacent else view
 
     def _lined(self, op: Operation, value: SSAValue) -> View:
         """A value in whole cache lines; copied if it has another layout."""

@@ -37,7 +37,8 @@ def schedule_bytes(body: Body) -> None:
     if isinstance(match, Declined):
         raise misfit(body.kernel, match)
     found = rows_alike([*body.inputs, body.outputs[0]])
-    if found is None or not body.values.fits(body.outputs[0]):
+    # Only activations have rows that may be read and written up to their padding.
+    if found is None or not all(map(body.values.fits, (*body.inputs, body.outputs[0]))):
         return schedule_nest(body)
     rows, length, strides = found
     views = zip([*body.inputs, body.outputs[0]], strides, strict=True)
