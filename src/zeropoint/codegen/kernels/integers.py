@@ -53,9 +53,11 @@ def multiply_high(f: Function, x: Value, y: Value) -> Value:
     if count % 2:
         product = f.binary("mul", *(f.cast("sext", value, like(value, "i64")) for value in (x, y)))
         return f.cast("trunc", f.binary("ashr", product, 32), x.type)
-    pairs = [f.bits(value, vector(count // 2, "i64")) for value in (x, y)]
-    even = f.binary("mul", *(lower_halves(f, pair) for pair in pairs))
-    odd = f.binary("mul", *(f.binary("ashr", pair, 32) for pair in pairs))
+    # The odd elements are moved by a shuffle: AVX2 has no arithmetic shift of 64 bits.
+    places = range(count), [n | 1 for n in range(count)]
+    pairs = vector(count // 2, "i64")
+    moved = ([f.bits(f.shuffle(value, None, each), pairs) for value in (x, y)] for each in places)
+    even, odd = (f.binary("mul", *(lower_halves(f, value) for value in factors)) for factors in moved)
     low, high = f.bits(f.binary("lshr", even, 32), x.type), f.bits(odd, x.type)
     return f.shuffle(low, high, [n + n % 2 * count for n in range(count)])
 
