@@ -22,7 +22,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 Body = Callable[[Function, list[Value]], Value]
-STEPS = ("pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up")
+STEPS = ("pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up", "shift_left")
 """The fields of a row that name an intrinsic."""
 
 
@@ -51,6 +51,10 @@ def _look_up(f: Function, entries: Value, index: Value) -> Value:
         result = f.let(index.type, f"insertelement {result}, {found}, i64 {n}")
     nothing = Value(index.type, "zeroinitializer")
     return f.select(f.compare("slt", index, 0), nothing, result)
+
+
+def _shift_left(f: Function, x: Value, by: Value) -> Value:
+    return f.select(f.compare("ult", by, 32), f.binary("shl", x, by), Value(x.type, "zeroinitializer"))
 
 
 def emulated_name(of: str) -> str:
@@ -83,6 +87,7 @@ def emulations(row: InstructionSet) -> dict[str, Emulation]:
         "multiply_high": (row.i16, row.i16, lambda f, a: plain.scaled(f, *a)),
         "multiply_add": (row.i32, row.i16, lambda f, a: _multiply_add(f, *a)),
         "look_up": (row.i8, row.i8, lambda f, a: _look_up(f, *a)),
+        "shift_left": (row.i32, row.i32, lambda f, a: _shift_left(f, *a)),
     }
     dot = _pairs if row.weight_limit < 128 else portable_dot(row.unsigned)
     found = {dot_name(row): Emulation(row.i32, (row.i32, row.i8, row.i8), lambda f, a: dot(f, *a))}

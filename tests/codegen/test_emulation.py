@@ -72,12 +72,18 @@ def multiplied_and_added(a: Array, b: Array) -> Array:
     return (a.astype(np.int64) * b).reshape(-1, 2).sum(1).astype(np.int32)
 
 
+def shifted(a: Array, b: Array) -> Array:
+    """VPSLLVD: 0 for amounts beyond 31, which have no sign."""
+    return np.where((b < 0) | (b > 31), 0, a.astype(np.int64) << np.clip(b, 0, 31)).astype(np.int32)
+
+
 MODELS: dict[str, tuple[str, str, Callable[[InstructionSet, Array, Array], Array]]] = {
     "pack_shorts": ("i32", "i16", lambda row, a, b: packed(a, b, (-(1 << 15), (1 << 15) - 1), np.int16)),
     "pack_bytes": ("i16", "i8", lambda row, a, b: packed(a, b, (0, 255) if row.unsigned else (-128, 127), np.int8)),
     "multiply_high": ("i16", "i16", lambda row, a, b: multiplied_high(a, b)),
     "multiply_add": ("i16", "i32", lambda row, a, b: multiplied_and_added(a, b)),
     "look_up": ("i8", "i8", lambda row, a, b: looked_up(a, b)),
+    "shift_left": ("i32", "i32", lambda row, a, b: shifted(a, b)),
 }
 
 

@@ -276,3 +276,35 @@ def test_a_row_of_one_number_repeated_is_summed() -> None:
         f"%y = stablehlo.negate %b : {whole}",
     )  # fmt: skip
     assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 2))
+
+
+def test_shifts_by_a_number_of_the_row_are_the_interpreters() -> None:
+    """(x - m) 2^s - r for any s of 64 bits, of which 2^s has the lowest 32."""
+    shifts = [0, 1, 15, 30, 31, 32, 33, 63, 64, 65, 1 << 32, (1 << 32) + 3, -1, -(1 << 62)]
+    rows, size = len(shifts), 389
+    whole, narrow = dense(rows, size, of="i32"), dense(rows, size, of="i16")
+    number, wide = dense(rows, of="i32"), dense(rows, of="i64")
+    program = main(
+        f"%x: {narrow}, %s: {wide}", narrow,
+        "%start = stablehlo.constant dense<0> : tensor<i32>",
+        f"%w = stablehlo.convert %x : ({narrow}) -> {whole}",
+        f"%m = stablehlo.reduce(%w init: %start) applies stablehlo.maximum across dimensions = [1] "
+        f": ({whole}, tensor<i32>) -> {number}",
+        f"%one = stablehlo.constant dense<1> : {wide}",
+        f"%p = stablehlo.shift_left %one, %s : {wide}",
+        f"%q = stablehlo.convert %p : ({wide}) -> {number}",
+        *(f"%{v}b = stablehlo.broadcast_in_dim %{v}, dims = [0] : ({number}) -> {whole}" for v in "mq"),
+        f"%d = stablehlo.subtract %w, %mb : {whole}",
+        f"%e = stablehlo.multiply %d, %qb : {whole}",
+        f"%f = stablehlo.subtract %e, %mb : {whole}",
+        "%low = stablehlo.constant dense<-30000> : tensor<i32>",
+        "%high = stablehlo.constant dense<29999> : tensor<i32>",
+        f"%g = stablehlo.clamp %low, %f, %high : (tensor<i32>, {whole}, tensor<i32>) -> {whole}",
+        f"%y = stablehlo.convert %g : ({whole}) -> {narrow}",
+    )  # fmt: skip
+    assert kernels(program) == ["Rows"]
+    x = np.random.default_rng(3).integers(-(2**15), 2**15, (rows, size)).astype(np.int16)
+    for isa in HERE:
+        assert_native_is_exact(program, [{"arg0": x, "arg1": np.array(shifts)}], isa, threads=(1, 2))
+        raises = "psllv" in "".join(kernels_of(steps_of(program, isa)).texts.values())
+        assert raises == (isa.shift_left is not None)

@@ -15,7 +15,9 @@ from zeropoint.codegen.kernels.elements import (
     LookUp,
     Number,
     PairSum,
+    Raised,
     Read,
+    Saturated,
     Scalar,
     Scalars,
     Total,
@@ -28,6 +30,7 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import indices_of, looked_up, parts_of
+from zeropoint.codegen.kernels.words import raised, saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, element, i64, lanes, splat, vector
@@ -230,6 +233,10 @@ class Elements:
         """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
         if isinstance(i.what, PairSum):
             return pair_sum(self.f, self.isa, i.what, values[0])
+        if isinstance(i.what, Saturated):
+            return saturated(self.f, self.isa, values[0])
+        if isinstance(i.what, Raised):
+            return raised(self.f, self.isa, *values)
         isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
         if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
             return apply(self.f, i, operands, values)

@@ -69,9 +69,20 @@ class Reduce:
 
 @dataclass(frozen=True)
 class PairSum:
-    """Sums of pairs of adjacent i16, or parts of the sums of their squares: "sum", "high" or "low" (`pair_sums.py`)."""
+    """Sums of pairs of adjacent i16, or of their squares: "sum", "high" (without the lowest bits) or "all"
+    (`pair_sums.py`)."""
 
     part: str
+
+
+@dataclass(frozen=True)
+class Saturated:
+    """An i32 as the nearest i16 (`words.py`)."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """x << s of i32, s from 0 to 32 (`words.py`)."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +149,8 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | Compare | Narrow | LookUp | Interpolate | Gather
-    | Requantize | Quantize | Dequantize | CommonScaleSum | Division
+    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | Saturated | Raised | Compare | Narrow | LookUp
+    | Interpolate | Gather | Requantize | Quantize | Dequantize | CommonScaleSum | Division
 )  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """Integer scalars of rows in forms with fewer instructions per element and the same bits, as in layer normalization.
 
     (x - m) k - r          =  x k - (m k + r)                               modulo 2^32
-    i16(clamp(a, x, b))    =  clamp(a, i16(clamp(-2^15, x, 2^15 - 1)), b)    for a and b in i16
+    x i32(1 << s)          =  x << s, and 0 for s above 31                  modulo 2^32
+    i16(clamp(a, x, b))    =  clamp(a, saturated(x), b)                     for a and b in i16
 
-m, k and r are numbers of the row. The first is true of integers, so also of their lowest 32 bits. In the second, a
-vector has twice as many elements when the bounds apply, and saturating to i16 is a part of narrowing on x86.
-Conversions to the same type are left out.
+m, k, r and s are numbers of the row. The first is true of integers, so also of their lowest 32 bits. In the second, a
+shift is one instruction, a product of 32 bits two on Intel's processors. In the third, a vector has twice as many
+elements when the bounds apply, and saturating to i16 is a part of narrowing on x86. Conversions to the same type are
+left out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zeropoint.codegen.kernels import high_products, pair_sums
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Raised, Saturated, Scalar, Scalars
 from zeropoint.codegen.kernels.high_products import needed, with_high_products
 from zeropoint.codegen.kernels.pair_sums import with_pair_sums
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -28,13 +30,13 @@ def in_fewer_steps(body: Scalars, wide: Sequence[bool], length: int, isa: Instru
 
     `wide` says which scalars differ between the elements of a row.
     """
-    body = _with_forms(body, wide)
+    body = _with_forms(body, wide, raises=isa.shift_left is not None)
     body = with_high_products(body) if high_products.has_form(isa) else body
     return with_pair_sums(body, length) if pair_sums.has_form(isa) else body
 
 
-def _with_forms(body: Scalars, wide: Sequence[bool]) -> Scalars:
-    made = _Made()
+def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars:
+    made = _Made(raises)
     for n, i in enumerate(body):
         number = made.difference(n, body, wide) if i.name == "subtract" else None
         if i.name == "convert":
@@ -56,9 +58,13 @@ def _constant(i: Scalar) -> float | None:
 
 
 class _Made:
-    """A body in the making; `numbers` has the new number of each scalar of the old one."""
+    """A body in the making; `numbers` has the new number of each scalar of the old one.
 
-    def __init__(self) -> None:
+    `raises` says whether an instruction shifts i32 by a number of the row.
+    """
+
+    def __init__(self, raises: bool) -> None:
+        self._raises = raises
         self.body: list[Scalar] = []
         self.numbers: list[int] = []
 
@@ -85,11 +91,25 @@ class _Made:
         times = body[product]
         moved = self.append(replace(times, arguments=(self.numbers[m], self.numbers[k])))
         moved = self.append(replace(i, what=_ADD, arguments=(moved, self.numbers[r])))
-        scaled = self.append(replace(times, arguments=(self.numbers[x], self.numbers[k])))
+        scaled = self.product(times, x, k, body)
         return self.append(replace(i, arguments=(scaled, moved)))
 
+    def product(self, times: Scalar, x: int, k: int, body: Scalars) -> int:
+        """x k of i32 by its second form if it has one."""
+        power = body[body[k].arguments[0]] if body[k].name == "convert" else body[k]
+        is_power = (power.name, power.type) == ("shift_left", "i64") and _constant(body[power.arguments[0]]) == 1
+        if not self._raises or not is_power:
+            return self.append(replace(times, arguments=(self.numbers[x], self.numbers[k])))
+        # As shifts count, without a sign: from 32 on, all are the same.
+        of = self.numbers[power.arguments[1]]
+        for what, others in ((Elementwise("convert"), ()), (Elementwise("minimum"), (32,))):
+            ends = [self.append(Scalar(Number(end), "i64", signed=False)) for end in others]
+            of = self.append(Scalar(what, "i64", (of, *ends), signed=False))
+        amount = self.append(replace(times, what=Elementwise("convert"), arguments=(of,)))
+        return self.append(replace(times, what=Raised(), arguments=(self.numbers[x], amount)))
+
     def narrowed(self, n: int, body: Scalars) -> int | None:
-        """A clamped i32 that becomes an i16 by its second form; None for anything else."""
+        """A clamped i32 that becomes an i16 by its third form; None for anything else."""
         i = body[n]
         clamp = body[i.arguments[0]]
         if (i.type, clamp.type, clamp.name, i.signed, clamp.signed) != ("i16", "i32", "clamp", True, True):
@@ -98,8 +118,6 @@ class _Made:
         first, last = (_constant(body[k]) for k in (low, high))
         if first is None or last is None or min(first, last) < _WORD[0] or max(first, last) > _WORD[1]:
             return None
-        inside = [self.append(replace(clamp, what=Number(bound), arguments=())) for bound in _WORD]
-        saturated = self.append(replace(clamp, arguments=(inside[0], self.numbers[x], inside[1])))
-        word = self.append(replace(i, arguments=(saturated,)))
+        word = self.append(replace(i, what=Saturated(), arguments=(self.numbers[x],)))
         ends = [self.append(replace(i, what=Number(bound), arguments=())) for bound in (first, last)]
         return self.append(replace(i, what=clamp.what, arguments=(ends[0], word, ends[1])))

@@ -1,16 +1,19 @@
 """Sums of i16 and of their squares along a row by products of adjacent pairs (VPMADDWD), as in layer normalization.
 
-    sum (x^2 >> 15) 2^15 + sum (x^2 & (2^15 - 1))    =    sum (p >> 15) 2^15 + sum (p & (2^15 - 1)),    p = x0^2 + x1^2
+    sum (x^2 >> 15) 2^15 + sum (x^2 & (2^15 - 1))    =    high 2^15 + low,    p = x0^2 + x1^2
+
+    high = sum (p >> 15),    low = sum (p & (2^15 - 1)) = sum p - high 2^15    modulo 2^32
 
 Both are the sum of the squares. p is at most 2^31, so it fits 32 bits without a sign. A row of fewer than 2^16
-elements has sums below 2^31 on the right as on the left. Nothing but this combination of the two sums may be read.
+elements has sums below 2^31 on the right as on the left, so `low` is known from its lowest 32 bits: p is added as it
+is. Nothing but this combination of the two sums may be read.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Number, PairSum, Reduce, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Elementwise, Number, PairSum, Reduce, Scalar, Scalars
 from zeropoint.codegen.kernels.high_products import needed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -30,12 +33,15 @@ def has_form(isa: InstructionSet) -> bool:
 def with_pair_sums(body: Scalars, length: int) -> Scalars:
     """The body of a row of `length` elements with sums of pairs in place of sums of elements."""
     found: dict[int, tuple[PairSum, int]] = {}
+    totals: dict[int, dict[str, int]] = {}
     for n, i in enumerate(body):
         x = _widened(body, i.arguments[0]) if _adds(i) else None
         if x is not None:
             found[n] = PairSum("sum"), x
-        if length <= LONGEST_ROW:
-            found.update(_squares(body, i))
+        squares = _squares(body, i) if length <= LONGEST_ROW else {}
+        found.update(squares)
+        if squares:
+            totals[n] = {what.part: total for total, (what, _) in squares.items()}
     made: list[Scalar] = []
     numbers: list[int] = []
     for n, i in enumerate(body):
@@ -44,9 +50,27 @@ def with_pair_sums(body: Scalars, length: int) -> Scalars:
             what, x = found[n]
             made.append(Scalar(what, "i32", (numbers[x],)))
             arguments = (len(made) - 1,)
+        if n in totals:
+            arguments = _whole(made, *(numbers[totals[n][part]] for part in ("high", "all")))
         numbers.append(len(made))
         made.append(replace(i, arguments=arguments))
     return needed(tuple(made))
+
+
+def _whole(made: list[Scalar], high: int, every: int) -> tuple[int, int]:
+    """Append high 2^15 and low in 64 bits, from the sums of p >> 15 and of p, and return their numbers."""
+    first = len(made)
+    wide = Scalar(Elementwise("convert"), "i64", (high,))
+    made += [
+        Scalar(Number(1 << LOW_BITS), "i32"),
+        Scalar(Elementwise("multiply"), "i32", (high, first)),
+        Scalar(Elementwise("subtract"), "i32", (every, first + 1)),
+        replace(wide, arguments=(first + 2,)),
+        wide,
+        Scalar(Number(1 << LOW_BITS), "i64"),
+        Scalar(Elementwise("multiply"), "i64", (first + 4, first + 5)),
+    ]
+    return first + 6, first + 3
 
 
 def _adds(i: Scalar) -> bool:
@@ -74,7 +98,7 @@ def _squares(body: Scalars, i: Scalar) -> dict[int, tuple[PairSum, int]]:
         terms = [None if n is None else _part_of_square(body, body[n].arguments[0]) for n in sums]
         (high, x), (low, other) = (("", None) if term is None else term for term in terms)
         if (high, low) == ("high", "low") and x is not None and x == other:
-            return {n: (PairSum(part), x) for n, part in zip(sums, ("high", "low"), strict=True) if n is not None}
+            return {n: (PairSum(part), x) for n, part in zip(sums, ("high", "all"), strict=True) if n is not None}
     return {}
 
 
@@ -108,7 +132,7 @@ def pair_sum(f: Function, isa: InstructionSet, by: PairSum, x: Value) -> Value:
     pairs = _pairs(f, isa, x, ones if by.part == "sum" else x)
     if by.part == "sum":
         return pairs
-    return f.binary("lshr", pairs, LOW_BITS) if by.part == "high" else f.binary("and", pairs, (1 << LOW_BITS) - 1)
+    return f.binary("lshr", pairs, LOW_BITS) if by.part == "high" else pairs
 
 
 def _pairs(f: Function, isa: InstructionSet, left: Value, right: Value) -> Value:

@@ -40,6 +40,8 @@ class InstructionSet:
     """Products of adjacent i16, added in pairs to i32."""
     look_up: str | None = None
     """Table lookup in each lane: an index's low four bits select a byte of the table, or 0 if its bit 7 is set."""
+    shift_left: str | None = None
+    """i32 shifted left by the i32 in the same place; 0 from 32 on."""
     fused: bool = True
     """Whether there are instructions for float multiply-add and for rounding to even; otherwise LLVM calls libm."""
     weight_limit: int = 128
@@ -192,10 +194,10 @@ def portable_dot(unsigned: bool) -> DotStep:
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], DotStep], limit: int = 128) -> InstructionSet:
     """A row with its narrower forms. The pack and multiply instructions depend on the width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
-    shorts, bytes_, high, add, look_up = _X86_NAMES[width]
+    shorts, bytes_, high, add, look_up, left = _X86_NAMES[width]
     return InstructionSet(
         name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_, high,
-        add, look_up, weight_limit=limit, narrower=narrower,
+        add, look_up, left, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
@@ -208,6 +210,7 @@ _X86_NAMES = {
         "llvm.x86.avx512.pmul.hr.sw.512",
         "llvm.x86.avx512.pmaddw.d.512",
         "llvm.x86.avx512.pshuf.b.512",
+        "llvm.x86.avx512.psllv.d.512",
     ),
     8: (
         "llvm.x86.avx2.packssdw",
@@ -215,6 +218,7 @@ _X86_NAMES = {
         "llvm.x86.avx2.pmul.hr.sw",
         "llvm.x86.avx2.pmadd.wd",
         "llvm.x86.avx2.pshuf.b",
+        "llvm.x86.avx2.psllv.d.256",
     ),
     4: (
         "llvm.x86.sse2.packssdw.128",
@@ -222,6 +226,7 @@ _X86_NAMES = {
         "llvm.x86.ssse3.pmul.hr.sw.128",
         "llvm.x86.sse2.pmadd.wd",
         "llvm.x86.ssse3.pshuf.b.128",
+        "llvm.x86.avx2.psllv.d",
     ),
 }
 _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
