@@ -12,9 +12,13 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
+from zeropoint.numerics.storage import integer_range
 from zeropoint.ranges import EXACT, obligations, ranges_of
 
-DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "ui8": np.uint8, "ui32": np.uint32}
+DTYPES = {
+    **{"i2": np.int8, "i4": np.int8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64},
+    **{"ui4": np.uint8, "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64},
+}
 BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "divide", "remainder", "and", "or", "xor", "power"]
 SHIFTS = ["shift_left", "shift_right_arithmetic", "shift_right_logical"]
 UNARY = ["abs", "negate", "sign", "not", "reverse"]
@@ -23,8 +27,7 @@ SIZE, OPS, RUNS = 6, 8, 4
 
 
 def extreme(rng: random.Random, element: str) -> int:
-    info = np.iinfo(DTYPES[element])
-    ends = int(info.min), int(info.max)
+    ends = integer_range(int(element.strip("ui")), signed=element[0] != "u")
     return rng.choice([*ends, 0, 1, ends[0] + 1, ends[1] // 2, min(ends[1], 7), rng.randint(*ends)])
 
 
@@ -115,6 +118,22 @@ def test_no_number_passes_its_range(seed: int) -> None:
         for _ in range(RUNS):
             arrays = [np.array([extreme(rng, e) for _ in range(SIZE)], DTYPES[e]) for e in text.inputs]
             assert not passes(program, arrays), text.lines
+
+
+@pytest.mark.parametrize("least", [-5, -4])
+def test_a_sum_of_four_bits_has_four(least: int) -> None:
+    """They are held in bytes, whose range was taken for theirs: -5 + -5 was proved to fit, and is 6."""
+    program = parse_program(f"""func.func @main(%x: tensor<2xi4>) -> tensor<2xi4> {{
+      %l = stablehlo.constant dense<{least}> : tensor<i4>
+      %h = stablehlo.constant dense<3> : tensor<i4>
+      %c = stablehlo.clamp %l, %x, %h : (tensor<i4>, tensor<2xi4>, tensor<i4>) -> tensor<2xi4>
+      %r = stablehlo.add %c, %c : tensor<2xi4>
+      return %r : tensor<2xi4>
+    }}""")
+    *_, add, _ = program.entry.ops
+    (shown,) = obligations(ranges_of(program), add)
+    assert (shown.range.least, shown.range.greatest, shown.bits) == (2 * least, 6, 4)
+    assert shown.holds == (least == -4)
 
 
 def test_unsigned_numbers_are_shifted_with_their_highest_bit() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array, splat_value
@@ -19,6 +19,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.storage import integer_range
 from zeropoint.ranges.interval import Interval
 
 IntervalRule = Callable[["Ranges", Any], Interval]
@@ -28,13 +29,20 @@ def type_interval(element: Attribute) -> Interval:
     """All integers of a type; 0 and 1 for booleans. 0 for other types, whose ranges are never used."""
     if isinstance(element, UniformQuantizedType):
         return Interval.of(element.storage.minimum, element.storage.maximum)
-    dtype = element_dtype(element)
-    if dtype.kind == "b":
+    if element == i1:
         return Interval.of(0, 1)
-    if dtype.kind not in "iu":
-        return Interval.of(0, 0)
-    info = np.iinfo(dtype)
-    return Interval.of(int(info.min), int(info.max))
+    kind = element_dtype(element).kind
+    # Not the range of the dtype: an i4 is held in 8 bits, but has 4.
+    return Interval.of(*integer_range(width_of(element), signed=kind == "i")) if kind in "iu" else Interval.of(0, 0)
+
+
+def width_of(element: Attribute) -> int:
+    """The number of bits of an integer type, or of the storage of a quantized type."""
+    if isinstance(element, UniformQuantizedType):
+        return element.storage.type.width
+    assert isinstance(element, IntegerType)
+    width: int = element.bitwidth
+    return width
 
 
 @dataclass

@@ -12,7 +12,6 @@ from xdsl.ir import SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-from zeropoint.numerics.storage import half_range
 from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
@@ -87,57 +86,28 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
     return joined([ranges.of(op.on_true), ranges.of(op.on_false)])
 
 
-def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
-    """operand * 2^amount for amounts from 0 to less than the width, and 0 for all other amounts."""
-    amounts, most = ranges.of(op.rhs).hull, 8 * element_dtype(element_of(op.result)).itemsize - 1
-    low, high = max(amounts.least, 0), min(amounts.greatest, most)
-    # The result is monotone in the amount for either sign, so the ends bound it.
-    found = [ranges.of(op.lhs).times(1 << amount) for amount in (low, high) if low <= high]
-    return joined([*found, *([] if amounts.within(0, most) else [Interval.of(0, 0)])])
-
-
-def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
-    """floor(operand / 2^amount) for amounts from 0 to 62; otherwise, and for unsigned numbers whose highest bit may be
-    set, which is copied, the range of the type.
-    """
-    x, amounts, dtype = ranges.of(op.lhs), ranges.of(op.rhs).hull, element_dtype(element_of(op.result))
-    if not amounts.within(0, 62) or (dtype.kind == "u" and x.greatest >= half_range(8 * dtype.itemsize)):
-        return type_interval(element_of(op.result))
-    ends = [x.mapped(lambda bounds, n=amount: bounds >> np.int64(n)) for amount in (amounts.least, amounts.greatest)]
-    return joined(ends)
-
-
-def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
-    """lhs & rhs: from 0 to the upper bound of an operand that is not negative, the lesser one of two."""
-    bounds = [found.greatest for found in map(ranges.of, op.operands) if found.least >= 0]
-    return Interval.of(0, min(bounds)) if bounds else type_interval(element_of(op.result))
-
-
-def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
-    """lhs ^ rhs: of numbers that are not negative, as many bits as the larger one has; with the least number of the
-    type, which flips the sign, the shifted range; otherwise the range of the type.
-    """
-    x, y = (ranges.of(operand) for operand in op.operands)
-    whole = type_interval(element_of(op.result))
-    if x.least >= 0 and y.least >= 0:
-        return Interval.of(0, (1 << max(x.greatest, y.greatest).bit_length()) - 1)
-    if y.hull.within(whole.least, whole.least) and x.least >= 0:
-        return x + y
-    if y.hull.within(whole.least, whole.least) and x.greatest < 0:
-        return x - y
-    return whole
-
-
 def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
-    """lhs / rhs, towards 0, by divisors above 0; lhs and -lhs by those around -1; else the range of the type."""
+    """lhs / rhs, towards 0; 0 by 0, as the interpreter defines it. The range of the type for an unbounded lhs."""
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
-    if y.least <= -1 <= y.greatest:
-        return x.join(-x).with_zero()
-    if y.least < 1 or not x.is_bounded:
+    if not x.is_bounded and not y.least <= -1 <= y.greatest:
         return type_interval(element_of(op.result))
-    return joined(
-        [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // n)) for n in (y.least, y.greatest)]
-    )
+    # Towards 0, the quotient is monotone in the divisor on either side of 0.
+    sides = [(y.least, min(y.greatest, -1)), (max(y.least, 1), y.greatest)]
+    divisors = {n for low, high in sides if low <= high for n in (low, high)}
+    found = [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // abs(n))) for n in divisors]
+    signed = [-each if n < 0 else each for n, each in zip(divisors, found, strict=True)]
+    return joined([*signed, *([Interval.of(0, 0)] if y.least <= 0 <= y.greatest else [])])
+
+
+def remainder(ranges: Ranges, op: hlo.RemainderOp) -> Interval:
+    """lhs less rhs times the quotient: of the sign of lhs, and less than rhs in magnitude; 0 by 0."""
+    x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
+    most = max(abs(y.least), abs(y.greatest)) - 1
+    if y.least > 0 or y.greatest < 0:
+        least = min(abs(y.least), abs(y.greatest))
+        if x.within(1 - least, least - 1):
+            return x
+    return x.clamped(-max(most, 0), max(most, 0)).with_zero()
 
 
 def power(ranges: Ranges, op: hlo.PowerOp) -> Interval:

@@ -210,11 +210,14 @@ def of_array(array: AnyArray) -> Interval:
 
 def product(a: IntArray, b: IntArray) -> IntArray:
     """a * b, or `UNBOUNDED` beyond `EXACT`."""
-    return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
+    # NumPy warns where scalars wrap around, but not where arrays do.
+    with np.errstate(over="ignore"):
+        return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
 
 
 def _sum(a: IntArray, b: IntArray) -> IntArray:
-    return _checked(a.astype(np.float64) + b.astype(np.float64), a + b)
+    with np.errstate(over="ignore"):
+        return _checked(a.astype(np.float64) + b.astype(np.float64), a + b)
 
 
 def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:

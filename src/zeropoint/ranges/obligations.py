@@ -24,7 +24,7 @@ from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.dot_forms import BYTE_MAX, dot_form
 from zeropoint.numerics.requantize import EXACT_LIMIT, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
-from zeropoint.ranges.analysis import Ranges
+from zeropoint.ranges.analysis import Ranges, width_of
 from zeropoint.ranges.bodies import bodies
 from zeropoint.ranges.contraction import reduction_sums, sums_of
 from zeropoint.ranges.control import ops_of
@@ -78,8 +78,8 @@ def bits_of(interval: Interval) -> IntArray:
 
 def _in_type(op: Operation, what: str, found: Interval) -> Obligation:
     """Numbers that are computed in the type of the result."""
-    dtype = element_dtype(element_of(op.results[0]))
-    return Obligation(op, what, found, 8 * dtype.itemsize, dtype.kind == "u")
+    element = element_of(op.results[0])
+    return Obligation(op, what, found, width_of(element), element_dtype(element).kind == "u")
 
 
 def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:

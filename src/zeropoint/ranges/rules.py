@@ -20,7 +20,7 @@ from zeropoint.ir.fxpmath import (
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.weights import Weights
-from zeropoint.ranges import contraction, elementwise, fixed_point, movement, scattered
+from zeropoint.ranges import bitwise, contraction, elementwise, fixed_point, movement, scattered
 from zeropoint.ranges.analysis import IntervalRule, Ranges
 from zeropoint.ranges.control import control_ranges
 from zeropoint.ranges.normalized_rows import row_bounds
@@ -29,7 +29,7 @@ RULES: Mapping[type[Operation], IntervalRule] = {
     hlo.AbsOp: elementwise.absolute,
     hlo.AddOp: elementwise.add,
     hlo.AllReduceOp: scattered.over_processes,
-    hlo.AndOp: elementwise.bitwise_and,
+    hlo.AndOp: bitwise.bitwise_and,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.ClampOp: elementwise.clamp,
     hlo.ConcatenateOp: movement.concatenate,
@@ -47,25 +47,29 @@ RULES: Mapping[type[Operation], IntervalRule] = {
     hlo.MinimumOp: elementwise.minimum,
     hlo.MultiplyOp: elementwise.multiply,
     hlo.NegateOp: elementwise.negate,
+    hlo.NotOp: bitwise.bitwise_not,
     hlo.OptimizationBarrierOp: movement.same,
+    hlo.OrOp: bitwise.bitwise_or,
     hlo.PadOp: movement.pad,
     hlo.PowerOp: elementwise.power,
     hlo.ReduceOp: contraction.reduction,
     hlo.ReduceScatterOp: scattered.over_processes,
     hlo.ReduceWindowOp: contraction.reduction,
+    hlo.RemainderOp: elementwise.remainder,
     hlo.ReshapeOp: movement.reshape,
     hlo.ReverseOp: movement.reverse,
     hlo.ScatterOp: scattered.scatter,
     hlo.SelectAndScatterOp: scattered.select_and_scatter,
     hlo.SelectOp: elementwise.select,
-    hlo.ShiftLeftOp: elementwise.shift_left,
-    hlo.ShiftRightArithmeticOp: elementwise.shift_right,
+    hlo.ShiftLeftOp: bitwise.shift_left,
+    hlo.ShiftRightArithmeticOp: bitwise.shift_right,
+    hlo.ShiftRightLogicalOp: bitwise.shift_right_logical,
     hlo.SignOp: elementwise.sign,
     hlo.SliceOp: movement.slice_,
     hlo.SortOp: movement.first_operand,
     hlo.SubtractOp: elementwise.subtract,
     hlo.TransposeOp: movement.transpose,
-    hlo.XorOp: elementwise.bitwise_xor,
+    hlo.XorOp: bitwise.bitwise_xor,
     QuotientOp: fixed_point.quotient,
     RequantizeOp: fixed_point.requantized,
     RoundingDivideByPotOp: fixed_point.rounding_divide,
