@@ -68,8 +68,8 @@ def save(nodes: Nodes) -> None:
     np.savez("d.npz", x=np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32))
 
 
-def calls(arguments: list[str]) -> int:
-    """How many Python functions a command calls."""
+def calls(arguments: list[str], status: int = 0) -> int:
+    """How many Python functions a command calls that ends with this status."""
     count = 0
 
     def counted(_frame: FrameType, event: str, _argument: object) -> None:
@@ -82,8 +82,14 @@ def calls(arguments: list[str]) -> int:
         result = CliRunner().invoke(main, arguments)
     finally:
         sys.setprofile(before)
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == status, result.stderr
     return count
+
+
+def assert_linear(works: list[int], stage: str) -> None:
+    """The work of a first run, and for three sizes, each twice the one before."""
+    _, first, middle, last = works
+    assert last - middle <= DOUBLED * (middle - first) + FEW, (stage, first, middle, last)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -96,5 +102,55 @@ def test_every_stage_is_linear_in_the_network(
         save(form(count))
         for stage, arguments in STAGES.items():
             found[stage].append(calls(arguments))
-    for stage, (_, first, middle, last) in found.items():
-        assert last - middle <= DOUBLED * (middle - first) + FEW, (stage, first, middle, last)
+    for stage, works in found.items():
+        assert_linear(works, stage)
+
+
+TENSOR = "tensor<4xf32>"
+REFERENCES = {
+    "calls": "func.call @f{n:04}(%v{n:04}) :",
+    "composites": 'stablehlo.composite "a.b" %v{n:04} {{decomposition = @f{n:04}}} :',
+}
+
+
+WRONG = f"%0 = stablehlo.tanh %x : ({TENSOR}) -> tensor<5xf32>"
+"""An op that does not verify."""
+
+
+def functions(count: int, reference: str) -> str:
+    """A program that refers to so many functions, one after the other."""
+    uses = "".join(f"%v{n + 1:04} = {reference.format(n=n)} ({TENSOR}) -> {TENSOR}\n" for n in range(count))
+    head = f'func.func @main(%v0000: {TENSOR} {{zeropoint.name = "x"}}) -> {TENSOR}'
+    main = f"{head} {{\n{uses}return %v{count:04} : {TENSOR}\n}}\n"
+    one = f"(%x: {TENSOR}) -> {TENSOR} {{\n%0 = stablehlo.tanh %x : {TENSOR}\nreturn %0 : {TENSOR}\n}}\n"
+    return main + "".join(f"func.func private @f{n:04}{one}" for n in range(count))
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_every_stage_is_linear_in_the_functions(
+    reference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("d.npz", x=np.ones((1, 4), np.float32))
+    stages = {
+        "explain": ["explain", "m.mlir"],
+        "run": ["run", "m.mlir", "--input", "d.npz", "-o", "o.npz"],
+        "quantize": ["quantize", "m.mlir", "--data", "d.npz", "--effort", "none", "-o", "q.mlir"],
+    }
+    found: dict[str, list[int]] = {stage: [] for stage in stages}
+    for count in (1, 2 * SIZE, 4 * SIZE, 8 * SIZE):  # the first one imports what it needs
+        Path("m.mlir").write_text(functions(count, REFERENCES[reference]))
+        for stage, arguments in stages.items():
+            found[stage].append(calls(arguments))
+    for stage, works in found.items():
+        assert_linear(works, stage)
+
+
+def test_errors_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: list[int] = []
+    for count in (1, 2 * SIZE, 4 * SIZE, 8 * SIZE):
+        text = functions(count, REFERENCES["calls"])
+        Path("m.mlir").write_text(text.replace(f"%0 = stablehlo.tanh %x : {TENSOR}", WRONG))
+        found.append(calls(["explain", "m.mlir"], status=2))
+    assert_linear(found, "explain")

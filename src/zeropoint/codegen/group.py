@@ -117,9 +117,10 @@ def _without_ops(program: Program) -> Program:
     """A copy whose entry has arguments and a return without operands, and no other op."""
     module = program.module.clone_without_regions()
     module.body.add_block(Block())
+    main = program.main
     for op in program.module.ops:
-        module.body.block.add_op(copy := op.clone_without_regions() if op is program.main else op.clone())
-        if op is program.main:
+        module.body.block.add_op(copy := op.clone_without_regions() if op is main else op.clone())
+        if op is main:
             block = without_ops(program.entry)
             block.add_op(ReturnOp())
             copy.regions[0].add_block(block)

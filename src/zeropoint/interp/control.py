@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.func import CallOp
 from xdsl.ir import Block, Operation
 
 from zeropoint.interp.binding import Scope, Unary
 from zeropoint.interp.errors import UnsupportedError
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.inline_calls import Functions
 from zeropoint.ir.quant import CoupledRefOp, QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import CompositeOp

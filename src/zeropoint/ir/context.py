@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
-from xdsl.dialects.func import Func
 from xdsl.ir import Dialect
 
+from zeropoint.ir.calls import Func
 from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.fxpmath import FxpMath
 from zeropoint.ir.native import Native

@@ -22,10 +22,11 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, TensorType, f32
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import LocationAttr, SymbolRefAttr
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.inlining import check_calls, copy_body
 from zeropoint.ir.locations import location_text, name_location
 from zeropoint.ir.program import Program
@@ -96,21 +97,23 @@ def _with_decompositions(program: Program) -> list[FuncOp]:
     """The entry function, the decompositions of its composites, and those of the composites in them."""
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     found = [program.main]
+    seen = {program.main}
     for function in found:
         for op in function.walk():
             name = op.decomposition.root_reference.data if isinstance(op, CompositeOp) else ""
-            if name in functions and functions[name] not in found:
+            if name in functions and functions[name] not in seen:
                 found.append(functions[name])
+                seen.add(functions[name])
     return found
 
 
 def _remove_unused(program: Program) -> None:
     """Remove the private functions that no op refers to."""
-    functions = [op for op in program.module.ops if isinstance(op, FuncOp)]
+    functions, main = [op for op in program.module.ops if isinstance(op, FuncOp)], program.main
     while True:
         named = _named_functions(program)
         private = [op for op in functions if op.parent is not None and _is_private(op)]
-        unused = [op for op in private if op is not program.main and op.sym_name.data not in named]
+        unused = [op for op in private if op is not main and op.sym_name.data not in named]
         if not unused:
             return
         for op in unused:

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import check_annotations
+from zeropoint.ir.calls import symbol_tables
 from zeropoint.ir.contractions import check_dot_form
 from zeropoint.ir.dominance import misplaced_uses
 from zeropoint.ir.fxpmath import RequantizeOp
@@ -45,9 +46,11 @@ def verify(module: ModuleOp) -> None:
     Raises InvalidProgram: the op with its position, then the verifier's message.
     """
     try:
-        module.verify()
+        with symbol_tables():
+            module.verify()
     except VerifyException as error:
-        found = [invalid for op in module.ops if (invalid := _first_error(op)) is not None]
+        with symbol_tables():
+            found = [invalid for op in module.ops if (invalid := _first_error(op)) is not None]
         first, *others = found or [_invalid(module, error)]
         first.others = tuple(others)
         raise first from error
@@ -135,11 +138,23 @@ def _first_error(root: Operation) -> InvalidProgram | None:
     for op in root.walk():
         if found is not None and not (isinstance(found[0], FuncOp) and found[0].is_ancestor(op)):
             break
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException as error:
+        if (error := _own_error(op)) is not None:
             found = op, error
     return None if found is None else _invalid(*found)
+
+
+def _own_error(op: Operation) -> VerifyException | None:
+    """The error of an op, apart from those of the ops in its regions.
+
+    If `verify_` raises inside of xDSL's `verify`, xDSL prints the whole module into a note. The time for a module with
+    many errors would grow with the square of its size, so `verify_` is called by itself first.
+    """
+    try:
+        op.verify_()
+        op.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        return error
+    return None
 
 
 def _invalid(op: Operation, error: VerifyException) -> InvalidProgram:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import FunctionType
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizedType, StorageCastOp

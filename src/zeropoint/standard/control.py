@@ -28,12 +28,12 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i64
-from xdsl.dialects.func import CallOp
 from xdsl.dialects.tensor import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.program import Program
 from zeropoint.standard.lowering import Standard
 

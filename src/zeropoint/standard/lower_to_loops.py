@@ -35,11 +35,12 @@ from xdsl.dialects import affine, linalg, memref, scf, tensor
 from xdsl.dialects.affine import ForOp
 from xdsl.dialects.bufferization import ToTensorOp
 from xdsl.dialects.builtin import IndexType, MemRefType, TensorType
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.ir.calls import CallOp
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program

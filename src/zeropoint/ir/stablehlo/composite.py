@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, SymbolRefAttr, i32
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -21,8 +20,10 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import SymbolTable, SymbolUserOpInterface
+from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.calls import referenced_function
 
 _NAME = "^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$"
 
@@ -33,8 +34,8 @@ class _CallsDecomposition(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, CompositeOp)
         name = op.decomposition.root_reference.data
-        function = SymbolTable.lookup_symbol(op, op.decomposition)
-        if not isinstance(function, FuncOp):
+        function = referenced_function(op, name)
+        if function is None:
             raise VerifyException(f"'{name}' does not reference a valid function")
         _check_types("operand", op.operand_types, function.function_type.inputs.data)
         _check_types("result", op.result_types, function.function_type.outputs.data)

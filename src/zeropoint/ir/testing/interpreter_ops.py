@@ -27,8 +27,9 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.calls import referenced_function
 
 
 @irdl_op_definition
@@ -89,8 +90,8 @@ class RunParallelOp(IRDLOperation):
                 raise VerifyException(f'Function "{name}" should return 1 tensor but returns {len(outputs)}')
 
     def _function(self, name: str) -> FuncOp:
-        found = SymbolTable.lookup_symbol(self, name)
-        if not isinstance(found, FuncOp):
+        found = referenced_function(self, name)
+        if found is None:
             raise VerifyException(f'Function "{name}" not found')
         return found
 
