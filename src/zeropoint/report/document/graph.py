@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, KERNEL, RESCALE, Fact, facts_of, listed_facts
+from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of, listed_facts
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
@@ -295,10 +295,8 @@ def _decided(facts: list[Fact]) -> ShownParameters | None:
 
 
 def _parameters(ops: list[Operation]) -> ShownParameters | None:
-    """The parameters of the last value with a quantized type; those of sums that only floats read are in their cast."""
-    casts = [use.operation for use in ops[-1].results[0].uses if isinstance(use.operation, StorageCastOp)]
-    own = EXPRESSED_SUMS in facts_of(ops[-1])
-    for op in casts if own else reversed(ops):
+    """The parameters of the last value with a quantized type."""
+    for op in reversed(ops):
         kind = expressed_type(op)
         if kind is None and isinstance(op, UniformQuantizeOp | StorageCastOp):
             element = element_of(op.results[0])
