@@ -19,6 +19,7 @@ from zeropoint.ir.dominance import misplaced_uses
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
+from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.weights import Weights
 
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
@@ -48,7 +49,7 @@ def verify(module: ModuleOp) -> None:
     try:
         with symbol_tables():
             module.verify()
-    except VerifyException as error:
+    except (VerifyException, UnheldType) as error:
         with symbol_tables():
             found = [invalid for op in module.ops if (invalid := _first_error(op)) is not None]
         first, *others = found or [_invalid(module, error)]
@@ -152,6 +153,8 @@ def _own_error(op: Operation) -> VerifyException | None:
     try:
         op.verify_()
         op.verify(verify_nested_ops=False)
+    except UnheldType as error:  # by a verifier that asks for the shape or the element of a tensor
+        return VerifyException(str(error))
     except VerifyException as error:
         return error
     return None

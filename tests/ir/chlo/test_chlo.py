@@ -136,6 +136,10 @@ ARGUMENTS = "%a: tensor<2x3xf32>, %b: tensor<3xf32>, %i: tensor<2x3xi32>, %c: te
             "chlo.top_k(%a, k = 2) : tensor<2x3xf32> -> (tensor<2x2xf32>, tensor<2x2xi64>)",
             "inferred type(s) 'tensor<2x2xf32>', 'tensor<2x2xi32>' are incompatible",
         ),
+        (
+            '"chlo.broadcast_add"(%a, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> f32',
+            "chlo.broadcast_add: found f32, expected a ranked tensor",
+        ),
     ],
 )
 def test_wrong_ops_are_refused(line: str, sentence: str) -> None:

@@ -117,6 +117,8 @@ class OptimizationBarrierOp(SignatureOp):
     def verify_(self) -> None:
         """C1: every result has the type of its operand."""
         super().verify_()
+        if len(self.inputs) != len(self.results_):
+            raise VerifyException("requires the same number of operands and results")
         for index, (operand, result) in enumerate(zip(self.operand_types, self.result_types, strict=True)):
             if operand != result:
                 raise VerifyException(f"requires the same type for operand and result at index {index}")

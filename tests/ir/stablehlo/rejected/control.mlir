@@ -346,6 +346,15 @@ func.func @main(%x: tuple<tensor<f32>>) {
 
 // -----
 
+// barrier count
+// expected-error {{requires the same number of operands and results}}
+func.func @main(%x: tensor<f32>) {
+  %0 = "stablehlo.optimization_barrier"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
 // barrier types
 // expected-error {{requires the same type for operand and result at index 0}}
 func.func @main(%x: tensor<f32>) {
