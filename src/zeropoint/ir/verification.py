@@ -24,6 +24,8 @@ from zeropoint.ir.weights import Weights
 
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
+_VerifierError = VerifyException | UnheldType
+"""Verifiers that ask for the shape or the element of a value raise UnheldType if it is no tensor."""
 _ISOLATION_NOTE = "required by region isolation constraints"
 
 
@@ -135,7 +137,7 @@ def _first_error(root: Operation) -> InvalidProgram | None:
     As in C++ MLIR, an op is verified before the ops in its regions. But a function's own error is reported only if its
     body has none.
     """
-    found: tuple[Operation, VerifyException] | None = None
+    found: tuple[Operation, _VerifierError] | None = None
     for op in root.walk():
         if found is not None and not (isinstance(found[0], FuncOp) and found[0].is_ancestor(op)):
             break
@@ -144,7 +146,7 @@ def _first_error(root: Operation) -> InvalidProgram | None:
     return None if found is None else _invalid(*found)
 
 
-def _own_error(op: Operation) -> VerifyException | None:
+def _own_error(op: Operation) -> _VerifierError | None:
     """The error of an op, apart from those of the ops in its regions.
 
     If `verify_` raises inside of xDSL's `verify`, xDSL prints the whole module into a note. The time for a module with
@@ -153,14 +155,12 @@ def _own_error(op: Operation) -> VerifyException | None:
     try:
         op.verify_()
         op.verify(verify_nested_ops=False)
-    except UnheldType as error:  # by a verifier that asks for the shape or the element of a tensor
-        return VerifyException(str(error))
-    except VerifyException as error:
+    except (VerifyException, UnheldType) as error:
         return error
     return None
 
 
-def _invalid(op: Operation, error: VerifyException) -> InvalidProgram:
+def _invalid(op: Operation, error: _VerifierError) -> InvalidProgram:
     intruder = _intruder(op) if op.has_trait(IsolatedFromAbove) else None
     if intruder is None:
         return InvalidProgram(f"{describe(op)}: {_sentence(error, op)}", op)
@@ -178,7 +178,7 @@ def _intruder(isolated: Operation) -> Operation | None:
     return None
 
 
-def _sentence(error: VerifyException, op: Operation) -> str:
+def _sentence(error: _VerifierError, op: Operation) -> str:
     text = str(error.args[0]) if error.args else str(error)
     text = text.removeprefix("Operation does not verify: ").strip()
     count = _COUNT.fullmatch(text)
