@@ -32,6 +32,7 @@ from zeropoint.ir.stablehlo import (
     AndOp,
     BitcastConvertOp,
     BroadcastInDimOp,
+    ClampOp,
     ConstantOp,
     ConvertOp,
     MinimumOp,
@@ -131,6 +132,11 @@ def _narrow_uses(value: SSAValue, weights: Weights) -> None:
             bounded = edge.add(AndOp(integers, edge.filled(integers, mask)))  # what any body makes has this bound
             flipped = edge.add(XorOp(bounded, edge.filled(integers, half)))
             integers = edge.add(SubtractOp(flipped, edge.filled(integers, half)))
+        elif isinstance(value.owner, Operation) and value.owner.regions:
+            # Range analysis has the bound again: it does not follow every body, whose numbers fit the storage.
+            storage = kind.storage
+            bounds = [edge.scalar(number) for number in (storage.minimum, storage.maximum)]
+            integers = edge.add(ClampOp(bounds[0], integers, bounds[1]))
         narrow = edge.cast(edge.converted(integers, storage_element(kind)), kind)
         use.operation.operands[use.index] = narrow
 
@@ -153,8 +159,11 @@ class _Edge:
     def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
         return self.add(ConvertOp(value, with_element(value, element)))
 
+    def scalar(self, number: int) -> SSAValue:
+        return self.add(constant_op(np.array(number, np.int8), self.weights))
+
     def filled(self, like: SSAValue, number: int) -> SSAValue:
-        scalar = self.add(constant_op(np.array(number, np.int8), self.weights))
+        scalar = self.scalar(number)
         return self.add(BroadcastInDimOp(scalar, like.type, [])) if shape_of(like) else scalar
 
 
