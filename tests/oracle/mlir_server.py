@@ -19,6 +19,7 @@ import signal
 import sys
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from torch_mlir import ir, passmanager
 from torch_mlir._mlir_libs import _stablehlo
@@ -89,6 +90,13 @@ def memref_copy(size: int, source: Any, target: Any) -> None:
     strided(target, size)[...] = strided(source, size)
 
 
+@ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)
+def truncate_to_bf16(value: float) -> float:
+    """`__truncsfbf2` of compiler-rt, which LLVM calls where a processor has no bf16: its bits in the low half."""
+    stored = np.float32(value).astype(ml_dtypes.bfloat16).view(np.uint16)
+    return float(np.uint32(stored).view(np.float32))
+
+
 def call(module: Any, question: dict[str, Any]) -> list[Any]:
     """Compile @main, and call it with arrays; its results are arrays of the given shapes."""
     for op in module.body.operations:
@@ -97,6 +105,7 @@ def call(module: Any, question: dict[str, Any]) -> list[Any]:
     passmanager.PassManager.parse(pipeline, module.context).run(module.operation)
     engine = ExecutionEngine(module, opt_level=0)
     engine.raw_register_runtime("memrefCopy", ctypes.cast(memref_copy, ctypes.c_void_p))
+    engine.raw_register_runtime("__truncsfbf2", ctypes.cast(truncate_to_bf16, ctypes.c_void_p))
     kinds = [(len(found["shape"]), as_ctype(np.dtype(found["dtype"]))) for found in question["results"]]
     fields = [(f"result{i}", type(made_descriptor(*kind))) for i, kind in enumerate(kinds)]
     returned = type("Returned", (ctypes.Structure,), {"_fields_": fields})
