@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import cProfile
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import onnx
@@ -16,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from zeropoint.cli import main
 
 Nodes = list[onnx.NodeProto]
-SIZE = 16
+SIZE = 8
 """The number of layers of the smallest network; the others have two and four times as many."""
 DOUBLED = 2.05
 """The growth of the work from the second doubling to the third; 2 if it is linear, 4 if it is quadratic."""
@@ -70,20 +69,10 @@ def save(nodes: Nodes) -> None:
 
 def calls(arguments: list[str], status: int = 0) -> int:
     """How many Python functions a command calls that ends with this status."""
-    count = 0
-
-    def counted(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        result = CliRunner().invoke(main, arguments)
-    finally:
-        sys.setprofile(before)
+    counter = cProfile.Profile(subcalls=False, builtins=False)
+    result = counter.runcall(CliRunner().invoke, main, arguments)
     assert result.exit_code == status, result.stderr
-    return count
+    return sum(entry.callcount for entry in counter.getstats())
 
 
 def assert_linear(works: list[int], stage: str) -> None:
