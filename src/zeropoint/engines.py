@@ -29,6 +29,8 @@ optimization."""
 OPTIMIZING = 1_000_000_000
 """Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
 of the time to compile and runs at half the speed."""
+SHARED = 10_000_000
+"""Operations per run from which a program is worth more than one thread: waking one takes some 20 microseconds."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """Runs of a program before its latency is measured (warm-up), and during the measurement."""
 
@@ -108,12 +110,12 @@ class ObservedProgram:
         return dict(zip(self._outputs, results, strict=False))
 
 
-def _compiled(program: Program, progress: Progress, *, optimized: bool) -> Runnable | None:
+def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:
     """The program as native code; None if an op has no native form."""
     from zeropoint.codegen.llvm.machine import CodegenError
 
     try:
-        return ObservedProgram(program, optimized=optimized, progress=progress)
+        return ObservedProgram(program, threads=threads, optimized=optimized, progress=progress)
     except CodegenError:
         return None
 
@@ -123,12 +125,14 @@ class Warming:
 
     It is interpreted first. It is compiled from the start if `expected`, the number of multiplications and additions in
     all runs, already justifies compiling it. So is a program with a loop, whose trips are not known. Calls are
-    thread-safe. `progress` counts the modules to compile.
+    thread-safe. Native code runs on `threads` threads. `progress` counts the modules to compile.
     """
 
-    def __init__(self, program: Program, operations: int, expected: int, progress: Progress = silent):
+    def __init__(
+        self, program: Program, operations: int, expected: int, progress: Progress = silent, *, threads: int = 1
+    ):
         size = sum(not isinstance(op, ConstantOp) for op in program.module.walk())
-        self._program, self._progress = program, progress
+        self._program, self._progress, self._threads = program, progress, threads
         self._operations = operations
         self._done = 0
         self._lock = threading.Lock()
@@ -154,7 +158,7 @@ class Warming:
 
     def _compile(self, *, optimized: bool) -> None:
         """Compile the program; if that is not possible, it is not tried again."""
-        made = _compiled(self._program, self._progress, optimized=optimized)
+        made = _compiled(self._program, self._threads, self._progress, optimized=optimized)
         self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
         self.runnable = made or self.runnable
 
@@ -168,14 +172,16 @@ class QuickestEngine:
     """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
 
     Native code is optimized if its runs are expected to take longer than optimizing it. `runs` is the expected number
-    of runs, if known. `progress` counts the modules to compile; it stays in this process.
+    of runs, if known. `progress` counts the modules to compile. Native code of programs with many operations runs on
+    `threads` threads; the bits do not depend on them. Both stay in this process.
     """
 
     runs: int = 1
     progress: Progress = field(default=silent, compare=False, repr=False)
+    threads: int = field(default=1, compare=False)
 
     def __reduce__(self) -> tuple[type[QuickestEngine], tuple[int]]:
-        # Workers have no terminal, and a user's display may not be picklable.
+        # Workers have no terminal, and a user's display may not be picklable. They share the processors.
         return QuickestEngine, (self.runs,)
 
     def prepare(self, program: Program) -> Runnable:
@@ -183,7 +189,8 @@ class QuickestEngine:
         operations = 2 * multiplications(program)
         if not operations and not _has_loop(program):
             return ReferenceEngine().prepare(program)
-        return Warming(program, operations, operations * self.runs, self.progress)
+        threads = self.threads if operations >= SHARED else 1
+        return Warming(program, operations, operations * self.runs, self.progress, threads=threads)
 
 
 def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:

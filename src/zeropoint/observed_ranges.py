@@ -19,6 +19,7 @@ from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
 from zeropoint.options import Options
 from zeropoint.solve import MissingStatistics
+from zeropoint.workers import processors
 
 _LOG = logging.getLogger(__name__)
 NAMES_LISTED = 6
@@ -70,7 +71,7 @@ def observe_ranges(
         kept.watch(samples),
         observer=options.observer,
         observers=demanded_observers(asked),
-        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1), progress), options.mask),
+        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1), progress, processors()), options.mask),
         progress=progress,
         work=work,
     )
@@ -94,5 +95,5 @@ def observe_parts(
     """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
     if not has_bounded(calibrated) or not length_hint(samples):
         return calibrated, report
-    runs = masked(engine or QuickestEngine(length_hint(samples), progress), options.mask)
+    runs = masked(engine or QuickestEngine(length_hint(samples), progress, processors()), options.mask)
     return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)

@@ -52,6 +52,7 @@ from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
+from zeropoint.workers import processors
 
 SEARCHED = 4
 """Number of samples to measure the loss of each narrow kernel with."""
@@ -73,8 +74,9 @@ def _platform(
 
     Whole programs are judged where the input `mask` is not 0.
     """
-    programs = masked(engine or QuickestEngine(samples, progress), mask)
-    return Platform(programs, QuickestEngine if engine is None else lambda runs: engine, target)
+    threads = processors()
+    programs = masked(engine or QuickestEngine(samples, progress, threads), mask)
+    return Platform(programs, lambda runs: engine or QuickestEngine(runs, threads=threads), target)
 
 
 @seldom_collected()

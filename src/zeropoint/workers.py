@@ -6,6 +6,7 @@ joblib starts the processes: local ones, unless `joblib.parallel_config` selects
 from __future__ import annotations
 
 import copy
+import os
 import signal
 import threading
 import warnings
@@ -21,6 +22,8 @@ from zeropoint.errors import Error, summary
 
 MOST_WORKERS = 1000
 """All processes are started at once, whether there is work for them or not."""
+MOST_THREADS = 64
+"""Threads of a native program."""
 DEATHS = 3
 """Give up after this many worker crashes with no task finished in between."""
 WAVE = 4
@@ -82,6 +85,17 @@ def worker_count(workers: int) -> int:
         ray.init()
     count: Any = joblib.effective_n_jobs
     return int(count(workers))
+
+
+def processors() -> int:
+    """The number of threads that this process should use: `$OMP_NUM_THREADS`, or one per processor that it may use.
+
+    joblib, Dask and Ray set the variable in their workers, so that these do not compete with each other.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if given.isdecimal() and int(given):
+        return min(int(given), MOST_THREADS)
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_THREADS)
 
 
 def _numbered(run: Callable[[T], R], number: int, task: T) -> tuple[int, R]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import parse_program
 from zeropoint.report.counts import multiplications
 from zeropoint.simplify import simplify
+from zeropoint.workers import processors
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -86,9 +89,9 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
     expected = Interpreter(asked)(sample)
     forms: list[bool] = []
 
-    def compiled(program, progress, *, optimized):
+    def compiled(program, threads, progress, *, optimized):
         forms.append(optimized)
-        return ObservedProgram(program, optimized=optimized, progress=progress)
+        return ObservedProgram(program, threads=threads, optimized=optimized, progress=progress)
 
     monkeypatch.setattr(engines, "_compiled", compiled)
     ops = sum(not isinstance(op, ConstantOp) for op in asked.module.walk())
@@ -102,6 +105,37 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
             assert forms == run
             for name, array in expected.items():
                 assert_same_bits(found[name], array, name)
+
+
+def test_programs_with_many_operations_run_on_all_threads_with_the_same_statistics(asked, monkeypatch):
+    taken, made = list(samples(DIGITS / "calib.npz", asked.inputs))[:2], []
+
+    def compiled(program, threads, progress, *, optimized):
+        made.append(threads)
+        return ObservedProgram(program, threads=threads, optimized=False, progress=progress)
+
+    monkeypatch.setattr(engines, "_compiled", compiled)
+    monkeypatch.setattr(engines, "COMPILING", 1)
+    reports = []
+    for least in (1, 2 * multiplications(asked) + 1):
+        monkeypatch.setattr(engines, "SHARED", least)
+        reports.append(collect(asked, taken, observer="minmax", engine=engines.QuickestEngine(2, threads=3)))
+    assert made == [3, 1]
+    assert reports[0].observations == reports[1].observations
+
+
+def test_an_engine_in_another_process_has_one_thread():
+    assert pickle.loads(pickle.dumps(engines.QuickestEngine(5, threads=4))) == engines.QuickestEngine(5)
+    assert pickle.loads(pickle.dumps(engines.QuickestEngine(5, threads=4))).threads == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("3", 3), ("5,2", 5), ("9999", 64), ("", None), ("0", None), ("-1", None), ("many", None)]
+)
+def test_threads_are_those_of_openmp_or_one_per_processor(monkeypatch, given, expected):
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 4}, raising=False)
+    assert processors() == (expected or 3)
 
 
 def test_a_program_without_a_native_form_stays_interpreted(monkeypatch):
