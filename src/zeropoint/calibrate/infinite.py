@@ -23,7 +23,6 @@ from zeropoint.ir.stablehlo import ClampOp, CompareOp, ConstantOp, MaximumOp, Mi
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
-
 BOUNDS = ClampOp | CompareOp | MaximumOp | MinimumOp | PadOp
 """Ops that take infinite constants and whose results are finite numbers or comparisons."""
 
