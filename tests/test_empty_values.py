@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx.parser
 import pytest
 
 import zeropoint as zp
+from zeropoint.calibrate import collect
+from zeropoint.ir.text import parse_program
+from zeropoint.numerics.noise import energies
 
 PRODUCT = """
 func.func @main(%x: tensor<2x0xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -68,18 +73,66 @@ def test_a_maximum_over_nothing_hides_nothing(kind: str, least: float) -> None:
     np.testing.assert_allclose(found["y"], np.tanh(x[0]), atol=0.02)
 
 
-def test_a_minimum_of_nothing_that_is_computed_with_stays_float_by_the_recipe_of_the_message() -> None:
-    """It was refused with "check the model's weights" alone."""
-    text = """func.func @main(%n: tensor<2x0x4xf32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+LEAST = """func.func @main(%n: tensor<2x0x4xf32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %i = stablehlo.constant dense<0x7F800000> : tensor<f32>
   %r = stablehlo.reduce(%n init: %i) applies stablehlo.minimum across dimensions = [1]
     : (tensor<2x0x4xf32>, tensor<f32>) -> tensor<2x4xf32>
-  %y = stablehlo.add %r, %x : tensor<2x4xf32>
+  %w = stablehlo.constant dense<[[1.0], [-1.0], [2.0], [0.5]]> : tensor<4x1xf32>
+"""
+LEAST_ADDED = f"""{LEAST}  %y = stablehlo.add %r, %x : tensor<2x4xf32>
   return %y : tensor<2x4xf32>
+}}"""
+LEAST_MULTIPLIED = f"""{LEAST}  %s = stablehlo.add %r, %x : tensor<2x4xf32>
+  %y = stablehlo.dot_general %s, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x1xf32>) -> tensor<2x1xf32>
+  return %y : tensor<2x1xf32>
+}}""".replace("-> tensor<2x4xf32> {", "-> tensor<2x1xf32> {")
+NO_ELEMENTS = {"n": np.zeros((4, 2, 0, 4), np.float32), "x": np.ones((4, 2, 4), np.float32)}
+KEPT = re.compile(r"as the least or greatest of no elements is; keep '(\w+)'(?:, '(\w+)')* float \(quantize: false\)$")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-integer", "litert", "onnxruntime"])
+@pytest.mark.parametrize("text", [LEAST_ADDED, LEAST_MULTIPLIED], ids=["added", "multiplied"])
+def test_a_minimum_of_nothing_that_is_computed_with_stays_float_by_the_recipe_of_the_message(
+    text: str, target: str
+) -> None:
+    """It was refused with "check the model's weights" alone, where a product of it is NaN."""
+    with pytest.raises(zp.Error, match=KEPT) as refused:
+        zp.quantize(text, NO_ELEMENTS, effort="none", target=target)
+    found = KEPT.search(str(refused.value))
+    assert found is not None
+    recipe = [{"name": name, "quantize": False} for name in found.groups() if name]
+    made = zp.quantize(text, NO_ELEMENTS, effort="none", recipe=recipe, target=target)
+    (wanted,), (given,) = (one(n=NO_ELEMENTS["n"][0], x=NO_ELEMENTS["x"][0]).values() for one in (zp.load(text), made))
+    np.testing.assert_array_equal(given, wanted)
+
+
+def test_a_minimum_of_nothing_that_only_the_caller_reads_needs_no_recipe() -> None:
+    """With a `quant.stats_ref` on it, the advice was to keep its readers float, of which there are none."""
+    text = f"""{LEAST}  %s = "quant.stats_ref"(%r) {{statsKey = "r"}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %s : tensor<2x4xf32>
+}}"""
+    program = parse_program(text)
+    with pytest.raises(zp.Error, match=r"'r': .* all infinite.*, and no kernel reads it; remove its quant.stats_ref$"):
+        collect(program, [{port.name: NO_ELEMENTS[name][0] for port, name in zip(program.inputs, "nx", strict=True)}])
+
+
+def test_infinite_weights_are_not_said_to_be_the_least_of_no_elements() -> None:
+    """Neither is -inf, the start of every maximum."""
+    text = """func.func @main(%x: tensor<2x4xf32>) -> tensor<2xf32> {
+  %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %big = stablehlo.constant dense<3.0e38> : tensor<2x4xf32>
+  %s = stablehlo.multiply %x, %big : tensor<2x4xf32>
+  %r = stablehlo.reduce(%s init: %i) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  return %r : tensor<2xf32>
 }"""
-    data = {"n": np.zeros((4, 2, 0, 4), np.float32), "x": np.ones((4, 2, 4), np.float32)}
-    with pytest.raises(zp.Error, match=r"'y': .* all infinite.* keep its readers float \(quantize: false\)"):
-        zp.quantize(text, data, effort="none")
-    made = zp.quantize(text, data, effort="none", recipe=[{"name": "y", "quantize": False}])
-    (found,) = made(n=data["n"][0], x=data["x"][0]).values()
-    np.testing.assert_array_equal(found, np.full((2, 4), np.inf))
+    with pytest.raises(zp.Error, match=r"all infinite; expected finite ones; check the model's weights and that the"):
+        zp.quantize(text, {"x": np.full((4, 2, 4), 9.0, np.float32)}, effort="none")
+
+
+def test_infinities_that_are_equal_are_neither_signal_nor_noise() -> None:
+    """A correction of a network that returns a masked score was judged by NaN, with NumPy's warning."""
+    exact = np.array([3.0, -np.inf, np.inf], np.float32)
+    assert energies(exact, np.array([2.0, -np.inf, np.inf], np.float32)) == (9.0, 1.0)
+    assert energies(exact, np.array([2.0, 5.0, np.inf], np.float32))[1] == np.inf

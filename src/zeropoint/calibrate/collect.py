@@ -24,6 +24,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
+from zeropoint.calibrate.infinite import advice
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.report import Observation, Report
@@ -107,7 +108,7 @@ def collect(
     requests = {op.stats_key.data: op for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
     shown = progress or silent
     observations = {
-        key: _observation(requests[key], state, count) for key, state in shown(list(states.items()), "ranges")
+        key: _observation(requests[key], state, count, program) for key, state in shown(list(states.items()), "ranges")
     }
     chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown)
     for key, (minimum, maximum) in chosen.items():
@@ -151,17 +152,13 @@ def _judged(
     return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 
 
-def _observation(request: StatisticsRefOp, observer: Observer, samples: int) -> Observation:
+def _observation(request: StatisticsRefOp, observer: Observer, samples: int, program: Program) -> Observation:
     observation = Observation.of(observer)
     if not observation.count and observation.not_finite:
-        kinds, fix = "NaN or infinite", "check the model's weights and that the inputs are scaled as it expects"
-        if not observation.nan_count:
-            # The least or greatest of no elements is infinite by definition: then nothing is wrong with the weights.
-            kinds = "infinite"
-            fix += "; the least or greatest of no elements is infinite, too: keep its readers float (quantize: false)"
+        kinds = "NaN or infinite" if observation.nan_count else "infinite"
         raise CalibrationError(
             f"'{request.stats_key.data}': found {observation.not_finite} values in {samples} samples, all {kinds}; "
-            f"expected finite ones; {fix}",
+            f"expected finite ones; {advice(request, program)}",
             request,
         )
     return observation

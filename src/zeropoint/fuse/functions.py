@@ -58,7 +58,7 @@ def _is_hard_sigmoid(found: Array) -> bool:
 def _is_leaky_relu(found: Array) -> bool:
     """x for x >= 0, slope * x otherwise."""
     slope = -_at(found, -1.0)
-    with np.errstate(invalid="ignore"):  # an infinite slope
+    with np.errstate(invalid="ignore", over="ignore"):  # an infinite slope, or one of 1e38
         line = np.where(POINTS >= 0, POINTS, slope * POINTS)
     return slope != 0.0 and not _near(found, POINTS) and _near(found, line)
 

@@ -22,11 +22,17 @@ def is_counted(values: AnyArray) -> bool:
 
 def energies(exact: AnyArray, found: AnyArray) -> tuple[float, float]:
     """The energy of exact values, and of the difference of others; numbers of elements, and of those that differ, for
-    integers and booleans (`is_counted`)."""
+    integers and booleans (`is_counted`).
+
+    Infinities that are equal, as of masked scores, are neither signal nor noise.
+    """
     if is_counted(exact):
         return float(exact.size), float(np.count_nonzero(found != exact))
-    real = exact.astype(np.float64)
-    return energy(real), energy(found.astype(np.float64) - real)
+    real, other = exact.astype(np.float64), found.astype(np.float64)
+    if not np.isfinite(real).all():
+        apart = ~(np.isinf(real) & (real == other))
+        real, other = real[apart], other[apart]
+    return energy(real), energy(other - real)
 
 
 def decibels(signal: float, noise: float) -> float:

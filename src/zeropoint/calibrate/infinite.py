@@ -1,0 +1,85 @@
+"""Say why all observed values of a request are infinite or NaN, and what helps.
+
+```mlir
+%i = stablehlo.constant dense<0x7F800000> : tensor<f32>
+%y = quant.region "add"(%0 = %i, %1 = %x) {...}     the least of no elements, folded to its definition, and a number
+%2 = "quant.stats_ref"(%y) {statsKey = "y"}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import elements
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.result_names import result_names
+from zeropoint.ir.stablehlo import ClampOp, CompareOp, ConstantOp, MaximumOp, MinimumOp, PadOp, ReduceOp, ReduceWindowOp
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.weights import Weights
+
+BOUNDS = ClampOp | CompareOp | MaximumOp | MinimumOp | PadOp
+"""Ops that take infinite constants and whose results are finite numbers or comparisons."""
+
+
+def advice(request: StatisticsRefOp, program: Program) -> str:
+    """What to do about a value that is nowhere finite.
+
+    The least or greatest of no elements is infinite by definition, and so may be a constant. Then the kernels that
+    compute with it have no range, and nothing is wrong with the samples.
+    """
+    if not any(_is_infinite(op, program.weights) for op in _makers(request.arg)):
+        return "check the model's weights and that the inputs are scaled as it expects"
+    why = "it is computed with an infinite constant, as the least or greatest of no elements is"
+    kernels = _kernels_with(request, program)
+    if not kernels:
+        return f"{why}, and no kernel reads it; remove its quant.stats_ref"
+    return f"{why}; keep {', '.join(kernels)} float (quantize: false)"
+
+
+def _kernels_with(request: StatisticsRefOp, program: Program) -> list[str]:
+    """The names, as recipes have them, of the kernel that makes the value and of those that read it."""
+    names, around = result_names(program), request.parent_op()
+    found = [request.arg, *(use.operation.results[0] for use in request.res.uses if use.operation.results)]
+    kernels = [value.owner for value in found if isinstance(value.owner, QuantizeRegionOp)]
+    if isinstance(around, QuantizeRegionOp):  # a value inside of a kernel
+        kernels = [around]
+    return list(dict.fromkeys(f"'{names[kernel.outputs[0]].partition('#')[0]}'" for kernel in kernels))
+
+
+def _is_infinite(op: Operation, weights: Weights) -> bool:
+    """Whether an op is an infinite constant that is computed with, or a reduction of no elements.
+
+    The start of a maximum or minimum over elements is infinite as well, as are the bounds of a clamp that has one, and
+    paddings; their results are not.
+    """
+    if isinstance(op, ReduceOp | ReduceWindowOp):
+        return any(0 in shape_of(operand) for operand in op.inputs)
+    if not isinstance(op, ConstantOp) or not isinstance(element_of(op.output), AnyFloat):
+        return False
+    computes = [use for use in op.output.uses if not _starts(use.operation, use.index)]
+    return bool(computes) and bool(np.isinf(elements(op, weights)).any())
+
+
+def _starts(op: Operation, index: int) -> bool:
+    return isinstance(op, BOUNDS) or (isinstance(op, ReduceOp | ReduceWindowOp) and index >= len(op.inputs))
+
+
+def _makers(value: SSAValue) -> Iterator[Operation]:
+    """The ops that a value is computed with, those inside of regions included."""
+    seen: set[Operation] = set()
+    pending = [value.owner]
+    while pending:
+        op = pending.pop()
+        if not isinstance(op, Operation) or op in seen:
+            continue
+        for inner in op.walk():
+            if inner not in seen:
+                seen.add(inner)
+                yield inner
+        pending += [operand.owner for operand in op.operands]
