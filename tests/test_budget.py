@@ -67,6 +67,25 @@ def test_what_is_no_budget_is_refused_with_its_text(text: str) -> None:
         Budget.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(
+            (f"size={bad}", "a number of bytes, above 0")
+            for bad in ("-1", "0", "-0", "nan", "inf", "-inf", "1e400", "MB")
+        ),
+        *(
+            (f"latency={bad}", "a number of milliseconds, above 0")
+            for bad in ("-5ms", "0", "NaN", "infinity", "1e308s")
+        ),
+        *((f"quality={bad}", "a number of dB, 0 or more") for bad in ("-1", "nan", "infdB", "1e400", "")),
+    ],
+)
+def test_a_limit_that_no_program_or_every_program_meets_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(BudgetError, match=f"^found budget '{text}', expected {expected}$"):
+        Budget.parse(text)
+
+
 def ranked(taken: Sequence[WideningStep]) -> Sequence[WideningStep]:
     return STEPS[len(taken) :]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
+from sys import float_info
 from typing import Any, cast
 
 from zeropoint.budget import Budget
@@ -76,7 +76,7 @@ def check_options(options: Options) -> None:
     if options.profile is not None:
         named_profile(options.profile)
     least = options.least_sqnr
-    if least is not None and not (isfinite(least) and least >= 0):
+    if least is not None and not 0 <= least <= float_info.max:  # not nan, and no int above every float
         raise OptionError(f"found a least SQNR of {least}, expected a number of dB, 0 or more")
     if least is not None and options.budget is not None:
         raise OptionError("found least_sqnr and a budget, expected one of the two; quality=DB is a part of the budget")

@@ -343,3 +343,30 @@ def test_an_accumulator_with_a_correction_of_zero_points_has_one_row() -> None:
     made = quantize(program, samples, Options(recipe=recipe, effort="none")).integer
     assert [value.name for value in explain(made).values] == ["x0", "fc"]
     assert [node.name for node in graph_of(made).nodes if node.kind == "kernel"] == ["fc"]
+
+
+def test_an_accumulator_with_a_bias_is_explained_by_its_name() -> None:
+    """The correction of zero points is merged into the bias, which has the facts of the kernel."""
+    net = Network([(1, 8)])
+    net.name = "fc"
+    random = np.random.default_rng(0)
+    product = DotGeneralOp(
+        net.values[0],
+        net.constant(random.normal(0, 1, (8, 4))),
+        with_shape(net.values[0], [1, 4]),
+        DotDimensions((), (), (1,), (0,)),
+    )
+    value = net.insert(AddOp(net.insert(product), net.constant(random.normal(0, 1, (1, 4)))))
+    net.name = "wave"
+    program = net.finish([net.insert(SineOp(value))])
+    samples = [{"x0": random.uniform(-1, 3, (1, 8)).astype(np.float32)} for _ in range(4)]
+    recipe = recipe_of([{"name": "wave", "quantize": False}])
+    made = quantize(program, samples, Options(recipe=recipe, effort="none"))
+    for stage in (made.propagated, made.quantized, made.integer):
+        (found,) = explain(stage, "fc").values
+        assert (found.kind, found.names, found.read_by) == ("fully_connected", ("fc",), ("wave",))
+        assert found.facts[-1].source == "only floats read it"
+    (node,) = (node for node in graph_of(made.integer).nodes if node.kind == "kernel")
+    assert node.name == "fc"
+    assert node.parameters is not None
+    assert node.parameters.storage == "i32"

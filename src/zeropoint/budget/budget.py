@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 
 from zeropoint.errors import Error
 from zeropoint.report.counts import size_text
 
 BYTES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 MILLISECONDS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
+UNITS: Mapping[str, Mapping[str, float]] = {"quality": {"": 1.0, "dB": 1.0}, "size": BYTES, "latency": MILLISECONDS}
+_LIMIT = re.compile(r"\s*(\w+)\s*=\s*([-+]?(?:nan|inf(?:inity)?|[-+.\deE]*\d\.?)|)\s*([a-zA-Z]*)\s*", re.IGNORECASE)
 
 
 class BudgetError(Error, ValueError):
@@ -35,21 +37,20 @@ class Budget:
     @staticmethod
     def parse(text: str) -> Budget:
         """Read `quality=20,size=4MB,latency=5ms`, any of the three. Raises BudgetError."""
-        units: Mapping[str, Mapping[str, float]] = {
-            "quality": {"": 1.0, "dB": 1.0},
-            "size": BYTES,
-            "latency": MILLISECONDS,
-        }
         found: dict[str, float] = {}
         for part in text.split(","):
-            matched = re.fullmatch(r"\s*(\w+)\s*=\s*([-+.\deE]*\d\.?)\s*([a-zA-Z]*)\s*", part)
+            matched = _LIMIT.fullmatch(part)
             name, number, unit = matched.groups() if matched else (part, "", "")
-            if name not in units or name in found or unit not in units[name]:
+            if name not in UNITS or unit not in UNITS[name]:
                 raise BudgetError(
                     f"found budget '{part.strip()}', expected one or more of quality=DB, size=BYTES (kB, MB), "
                     f"latency=MS (us, ms, s), by commas"
                 )
-            found[name] = _number(part, number) * units[name][unit]
+            if name in found:
+                raise BudgetError(f"found budget '{part.strip()}', expected {name} once")
+            found[name] = _limit(part, name, number) * UNITS[name][unit]
+            if not isfinite(found[name]):
+                raise BudgetError(f"found budget '{part.strip()}', expected {_expected(name)}")
         return Budget(found.get("quality"), found.get("size"), found.get("latency"))
 
     def allows(self, figures: Figures) -> bool:
@@ -64,14 +65,20 @@ class Budget:
         return ",".join(f"{name}={number:g}{unit}" for name, number, unit in parts if number is not None)
 
 
-def _number(part: str, number: str) -> float:
+def _limit(part: str, name: str, number: str) -> float:
+    """The number of a limit. No program has 0 bytes or takes no time, so these are mistakes, not limits."""
     try:
         found = float(number)
     except ValueError:
-        found = float("nan")
-    if not isfinite(found):
-        raise BudgetError(f"found budget '{part.strip()}', expected a number after '='")
-    return found
+        found = nan
+    if isfinite(found) and (found > 0 or (found == 0 and name == "quality")):
+        return found
+    raise BudgetError(f"found budget '{part.strip()}', expected {_expected(name)}")
+
+
+def _expected(name: str) -> str:
+    unit = {"quality": "dB, 0 or more", "size": "bytes, above 0", "latency": "milliseconds, above 0"}[name]
+    return f"a number of {unit}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.annotations import FACTS, carry
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
@@ -53,6 +54,8 @@ class MergeSums(RewritePattern):
         broadcast = builder.insert(BroadcastInDimOp(constant.output, op.result.type, first[1]))
         merged = AddOp(inner.lhs, broadcast.result)
         broadcast.location = merged.location = op.location
+        # The outer sum may be the kernel's last op, with the kernel's facts.
+        carry(op, merged, FACTS)
         rewriter.replace(op, merged)
 
     def _term(self, value: SSAValue) -> tuple[Array, tuple[int, ...]] | None:

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation
 
-from zeropoint.ir.annotations import Fact, facts_of, state_facts
+from zeropoint.ir.annotations import EXPRESSED_SUMS, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.contraction import accumulator_type
@@ -36,7 +36,6 @@ from zeropoint.solve.real_results import plain_contraction
 from zeropoint.targets import Target
 
 OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
-EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it")
 
 
 def _express(region: QuantizeRegionOp) -> None:
@@ -50,7 +49,7 @@ def _express(region: QuantizeRegionOp) -> None:
     if lhs.storage.type.width != 8 or rhs.storage.type.width > 8 or rhs.zero_points.any():
         return
     region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
-    state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])
+    state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXPRESSED_SUMS])
 
 
 def _is_stated(region: QuantizeRegionOp) -> bool:

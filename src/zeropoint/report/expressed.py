@@ -8,10 +8,11 @@ from functools import cache
 from xdsl.context import Context
 from xdsl.ir import Operation
 
-from zeropoint.ir.annotations import EXPRESSED, Fact, facts_of
+from zeropoint.ir.annotations import EXPRESSED, EXPRESSED_SUMS, Fact, facts_of
 from zeropoint.ir.context import new_context
 from zeropoint.ir.parser import ProgramParser
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.tensors import element_of
 
 _TYPE = "!quant.uniform<"
 
@@ -19,10 +20,20 @@ _TYPE = "!quant.uniform<"
 def expressed_type(op: Operation) -> UniformQuantizedType | None:
     """The type of an op's integers: the one that lowering recorded, or the one that its facts decide; or None.
 
-    Ops that keep their operand's integers, such as a max pool, have only facts.
+    Ops that keep their operand's integers, such as a max pool, have only facts. The type of sums that only floats read
+    is that of the cast after them: it has a scale per channel, which would be a long fact.
     """
     recorded = op.attributes.get(EXPRESSED)
-    return recorded if isinstance(recorded, UniformQuantizedType) else decided_type(facts_of(op))
+    if isinstance(recorded, UniformQuantizedType):
+        return recorded
+    facts = facts_of(op)
+    return _cast_type(op) if EXPRESSED_SUMS in facts else decided_type(facts)
+
+
+def _cast_type(op: Operation) -> UniformQuantizedType | None:
+    casts = [use.operation for use in op.results[0].uses if isinstance(use.operation, StorageCastOp)]
+    found = element_of(casts[0].results[0]) if casts else None
+    return found if isinstance(found, UniformQuantizedType) else None
 
 
 def decided_type(facts: Iterable[Fact]) -> UniformQuantizedType | None:

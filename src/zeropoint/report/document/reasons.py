@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zeropoint.ir.annotations import FACTS, Fact
+from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, Fact
 from zeropoint.ir.program import Program
 from zeropoint.report.document.graph import ReportGraph, numbered
 from zeropoint.report.explain import ExplainedValue, Explanation, Rescale, explain
@@ -44,6 +44,8 @@ def value_sentences(value: ExplainedValue) -> tuple[str, ...]:
 
 def fact_sentence(fact: Fact) -> str:
     """A fact as a sentence: what is so, why, and where that comes from."""
+    if fact == EXPRESSED_SUMS:
+        return ACCUMULATOR
     because, value = BECAUSE[fact.salience], short(fact.value)
     sentence = SENTENCES.get(fact.name, "{name} {value}, {because} ({source}).")
     listed = _listed(value) if fact.name == "same scale" else value
