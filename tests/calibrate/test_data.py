@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+import pickle
 import re
 import tracemalloc
+import zipfile
 from operator import length_hint
 
 import ml_dtypes
@@ -98,6 +102,37 @@ def test_inputs_may_be_laid_out_differently(tmp_path):
     found = taken(path, X, IDS)
     assert [sample["ids"][0].tolist() for sample in found] == ids.tolist()
     assert [list(sample) for sample in found] == [["x", "ids"]] * N
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_an_npz_is_opened_once_however_many_arrays_and_samples_are_read(tmp_path, monkeypatch, compressed):
+    path = npz(tmp_path, compressed=compressed, **{f"x_{i}": DATA[i] for i in range(N)})
+    opened = []
+    made = zipfile.ZipFile.__init__
+    monkeypatch.setattr(
+        zipfile.ZipFile, "__init__", lambda self, file, *given: (opened.append(file), made(self, file, *given))[1]
+    )
+    found = samples(path, [X])
+    for _ in range(2):
+        np.testing.assert_array_equal([sample["x"][0] for sample in found], DATA)
+    assert opened.count(path) == 1
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal([sample["x"][0] for sample in again], DATA)
+    assert opened.count(path) == 2
+
+
+def test_hundreds_of_npz_are_not_open_at_once(tmp_path):
+    open_before = len(os.listdir("/proc/self/fd"))
+    paths = [npz(tmp_path, f"{i}.npz", x=DATA[:1] + i) for i in range(200)]
+    found = samples(paths, [X])
+    streams = [iter(found) for _ in range(3)]
+    for i in range(200):
+        for stream in streams:
+            np.testing.assert_array_equal(next(stream)["x"][0], DATA[0] + i)
+    assert len(os.listdir("/proc/self/fd")) - open_before < 100
+    del found, streams, stream
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) - open_before <= 1
 
 
 def test_several_npz_follow_each_other(tmp_path):

@@ -14,6 +14,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from lzma import LZMAError
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, Protocol, cast
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.lib import format as npy
@@ -141,11 +143,46 @@ class ArrayHeader:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+_MOST_OPEN = 64
+"""The number of archives that are open at once: data may be thousands of files."""
+_OPEN: deque[ReferenceType[Archive]] = deque()
+
+
+class Archive:
+    """An .npz that is opened once for all reads of its members, not once for each.
+
+    It is closed when nothing refers to it any more, or when many others were opened since, and then opened again to
+    read. Members that are being read stay readable.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._opened: tuple[int, zipfile.ZipFile] | None = None
+
+    def open(self) -> zipfile.ZipFile:
+        """The open file. A fork opens its own: it would share the position in its parent's."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = os.getpid(), zipfile.ZipFile(self.path)
+            _OPEN.append(ref(self))
+            if len(_OPEN) > _MOST_OPEN and (oldest := _OPEN.popleft()()) is not None:
+                oldest.close()
+        return self._opened[1]
+
+    def close(self) -> None:
+        """Close the file."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened[1].close()
+
+    def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
+        return Archive, (self.path,)
+
+
 @dataclass(frozen=True)
 class NpzColumn:
     """A member of an .npz, read as a stream."""
 
-    path: Path
+    archive: Archive
     member: str
     header: ArrayHeader
 
@@ -175,9 +212,9 @@ class NpzColumn:
 
     def _read(self, count: int, elements: int) -> Iterator[Array]:
         """`count` flat arrays of `elements` elements each. Reads to the end of the member, which checks its CRC."""
-        size = elements * self.dtype.itemsize
-        with _reading(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-            ArrayHeader.read(stream, f"{self.path}: {self.member}")
+        size, path = elements * self.dtype.itemsize, self.archive.path
+        with _reading(path), self.archive.open().open(self.member) as stream:
+            ArrayHeader.read(stream, f"{path}: {self.member}")
             for _ in range(count):
                 data = stream.read(size)
                 if len(data) != size:
@@ -260,17 +297,27 @@ def npz_columns(path: Path) -> dict[str, Column]:
 
     Raises DataError if the file is not an .npz.
     """
-    columns: dict[str, Column] = {}
     _check_regular(path)
-    with _reading(path), zipfile.ZipFile(path) as archive:
-        _check_dictionaries(archive)
-        for member in archive.infolist():
-            name = member.filename
-            with archive.open(member) as stream:
-                header = ArrayHeader.read(stream, f"{path}: {name}")
-                if (size := member.file_size - stream.tell()) != header.bytes:
-                    raise _Damage(f"{name} has {size} bytes of elements, its header says {header.bytes}")
-            columns[name.removesuffix(".npy")] = NpzColumn(path, name, header)
+    archive = Archive(path)
+    try:
+        with _reading(path):
+            return _members(archive)
+    except DataError:
+        archive.close()
+        raise
+
+
+def _members(archive: Archive) -> dict[str, Column]:
+    opened = archive.open()
+    _check_dictionaries(opened)
+    columns: dict[str, Column] = {}
+    for member in opened.infolist():
+        name = member.filename
+        with opened.open(member) as stream:
+            header = ArrayHeader.read(stream, f"{archive.path}: {name}")
+            if (size := member.file_size - stream.tell()) != header.bytes:
+                raise _Damage(f"{name} has {size} bytes of elements, its header says {header.bytes}")
+        columns[name.removesuffix(".npy")] = NpzColumn(archive, name, header)
     return columns
 
 
