@@ -1,7 +1,8 @@
 """Exported files in the runtimes that they are for: are the bytes what we predicted, how good, and how fast are they?
 
 Each model is quantized for LiteRT, with the profile of its reference kernels and with XNNPACK's, for onnxruntime, as
-QDQ and with QOperators, and for OpenVINO if it is installed; exported, and run there. The columns:
+QDQ and with QOperators, and for OpenVINO if it is installed; exported, and run there. On processors with VNNI, the
+targets are `onnxruntime-vnni` and `openvino-vnni`. The columns:
 
 - `equal`: output values that equal the prediction of our interpreter, on held-out samples.
 - `integer`: operators that compute on integers, of all but the casts at inputs and outputs: in onnxruntime's optimized
@@ -44,9 +45,11 @@ from other_work import Meter
 from pages import lines
 from suite import CACHE, Feed, engine_file, samples
 from zeropoint.calibrate import samples as read_samples
+from zeropoint.check_target.runtimes import has_vnni
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend import load_model
 from zeropoint.frontend.litert.reader import read_model
@@ -183,15 +186,19 @@ def _litert_reference(path: Path) -> Run:
     return LiteRTFile(path, reference=True)
 
 
+WIDE = "-vnni" if has_vnni() else ""
+"""What the names of targets end in whose weights have the whole range, as those of the runtimes' own quantizers."""
 QOPERATOR = ExportOptions(onnx_format="qoperator")
 LITERT = ("litert-int8", integer_litert)
 ORT = (OnnxFile, OnnxFile, "onnxruntime-u8", integer_onnx)
 WAYS = (
     Way("LiteRT, reference", "litert", None, ".tflite", _litert_reference, LiteRTsOwn, *LITERT, timed=False),
     Way("LiteRT, XNNPACK", "litert", "xnnpack", ".tflite", LiteRTFile, LiteRTsOwn, *LITERT),
-    Way("onnxruntime, QDQ", "onnxruntime", None, ".onnx", *ORT),
-    Way("onnxruntime, QOperator", "onnxruntime", None, ".onnx", *ORT, QOPERATOR),
-    Way("OpenVINO, QDQ", "openvino", None, ".onnx", OpenVinoFile, OpenVinoFile, "openvino-int8", integer_openvino),
+    Way("onnxruntime, QDQ", f"onnxruntime{WIDE}", None, ".onnx", *ORT),
+    Way("onnxruntime, QOperator", f"onnxruntime{WIDE}", None, ".onnx", *ORT, QOPERATOR),
+    Way(
+        "OpenVINO, QDQ", f"openvino{WIDE}", None, ".onnx", OpenVinoFile, OpenVinoFile, "openvino-int8", integer_openvino
+    ),
 )
 
 
@@ -325,7 +332,7 @@ def rows_of(subject: Subject, arguments: argparse.Namespace) -> list[str]:
         "predicted": subject.samples("heldout", arguments.predicted),
     }
     with tempfile.TemporaryDirectory() as name:
-        ways = [way for way in WAYS if openvino or way.target != "openvino"]
+        ways = [way for way in WAYS if openvino or way.target not in OPENVINO]
         found = {way: measured(subject, way, data, Path(name), arguments.effort) for way in ways}
         steps = {(way.name, key): step for way in ways for key, step in found[way].steps.items()}
         medians, others = timed(steps, arguments.rounds)

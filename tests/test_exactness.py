@@ -189,7 +189,9 @@ FLOAT_KERNELS = {
     "litert-16x8": {"kernel 'softmax' has no integer form but in the target's runtime"},
     # These kernels are the runtime's own, which computes in floats between integers.
     "onnxruntime": {"onnxruntime's kernel computes in floats"},
+    "onnxruntime-vnni": {"onnxruntime's kernel computes in floats"},
     "openvino": {"onnxruntime's kernel computes in floats", "OpenVINO's kernel computes in floats"},
+    "openvino-vnni": {"onnxruntime's kernel computes in floats", "OpenVINO's kernel computes in floats"},
     "shift_only": {"target shift_only has no kernel 'softmax'"},
     "stablehlo": {
         "target stablehlo has no kernel 'softmax'",

@@ -10,9 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from oracle.qdq import optimized
+from zeropoint.export import export_program
 from zeropoint.export.onnx.model import onnx_model
 from zeropoint.export.onnx.weight_forms import saturates
-from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.frontend.exported import origin_of
+from zeropoint.frontend.onnx import load_onnx, load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.numerics.dot_forms import PAIR_LIMIT, dot_form, greatest_pairs, without_saturation
 from zeropoint.pipeline import Options, Quantization, quantize
@@ -76,6 +78,14 @@ def weight_types(model: onnx.ModelProto) -> dict[str, int]:
     return {node.name: constants[casts[node.input[1]]] for node in found}
 
 
+def stored_weights(model: onnx.ModelProto, name: str) -> np.ndarray:
+    """The stored integers of a contraction's weights."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    casts = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    [node] = [node for node in model.graph.node if node.name == name]
+    return numpy_helper.to_array(constants[casts[node.input[1]]]).astype(np.int64)
+
+
 @pytest.fixture(scope="module")
 def made() -> Quantization:
     return quantized("onnxruntime")
@@ -96,6 +106,28 @@ def test_openvino_always_has_i8_weights_which_saturate_no_pair() -> None:
     program = quantized("openvino").propagated
     for form in ("auto", "exact"):
         assert set(weight_types(onnx_model(program, weight_form=form)).values()) == {TensorProto.INT8}
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_weights_for_processors_with_vnni_are_i8_of_the_whole_range_and_closer_to_float(runtime: str) -> None:
+    limited, whole = (onnx_model(quantized(name).propagated) for name in (runtime, f"{runtime}-vnni"))
+    assert set(weight_types(whole).values()) == {TensorProto.INT8}
+    for name in ("plain", "pointwise", "connected"):
+        assert np.abs(stored_weights(limited, name)).max() < 80
+        assert np.abs(stored_weights(whole, name)).max() == 127
+
+
+@pytest.mark.parametrize("name", ["onnxruntime-vnni", "openvino-vnni"])
+def test_files_for_processors_with_vnni_come_back_as_the_same_program(name: str, tmp_path: Path) -> None:
+    made = quantized(name)
+    export_program(made.propagated, tmp_path / "made.onnx")
+    origin = origin_of(tmp_path / "made.onnx")
+    assert origin is not None
+    again = quantize(load_onnx(tmp_path / "made.onnx", {}), None, Options(target=origin.target, profile=origin.profile))
+    for sample in samples():
+        np.testing.assert_array_equal(
+            Interpreter(again.quantized)(sample)["y"], Interpreter(made.quantized)(sample)["y"]
+        )
 
 
 def test_weights_of_the_whole_range_are_u8_where_they_saturate(whole: Quantization) -> None:

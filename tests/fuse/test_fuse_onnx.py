@@ -86,9 +86,9 @@ MODELS: dict[str, tuple[tuple[int, ...], Nodes, Mapping[str, np.ndarray | np.flo
     "tanh": (ROWS, [("Tanh", ["x"], {})], {}),
 }
 APART = {
-    "gelu": {"onnxruntime", "openvino"},
+    "gelu": {"onnxruntime", "onnxruntime-vnni", "openvino", "openvino-vnni"},
     "hard_sigmoid": {"litert", "litert-16x8"},
-    "hard_swish": {"onnxruntime", "openvino"},
+    "hard_swish": {"onnxruntime", "onnxruntime-vnni", "openvino", "openvino-vnni"},
 }
 """Targets whose table has kernels for the parts of a function only."""
 

@@ -108,6 +108,7 @@ def test_one_model_is_materialized_for_every_target_and_upstream_verifies_it(nam
     words = ["quant.scast", "fxpmath.table", "quant.scast"]
     # So do the contractions of OpenVINO.
     own |= {"litert-16x8": [*words, *own["litert"]], "openvino": own["onnxruntime"] * 3}
+    own |= {f"{runtime}-vnni": own[runtime] for runtime in ("onnxruntime", "openvino")}
     assert others == own.get(name, [])
     mlir.checked(quantized)
 

@@ -24,7 +24,9 @@ MODULES = {
     "litert": "test_litert_rows",
     "litert-16x8": "test_litert_rows",
     "onnxruntime": "test_onnxruntime_rows",
+    "onnxruntime-vnni": "test_onnxruntime_rows",
     "openvino": "test_openvino_rows",
+    "openvino-vnni": "test_openvino_rows",
     "stablehlo": "test_stablehlo_rows",
     "tosa": "test_tosa_rows",
 }

@@ -82,7 +82,7 @@ def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
     if not found:
         raise CheckError(
             f"found target '{name}', expected one whose exported files a runtime runs: litert, litert-16x8, "
-            "onnxruntime, openvino, tosa"
+            "onnxruntime, onnxruntime-vnni, openvino, openvino-vnni, tosa"
         )
     for runtime in found:
         if not runtime.version:

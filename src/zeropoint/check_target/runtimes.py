@@ -11,6 +11,7 @@ from typing import Protocol
 
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.export.onnx.origins import ONNXRUNTIME, OPENVINO
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
@@ -59,21 +60,26 @@ class Runtime:
         return self.find_version(self.package)
 
 
+def has_vnni() -> bool:
+    """Whether this is an x64 processor whose kernels of u8 x i8 add in 32 bits."""
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.is_file() else ""
+    return any(flag in flags for flag in VNNI)
+
+
 def _processor() -> str:
     """The kernels that a runtime chooses by the processor."""
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64"):
         return machine
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text() if info.is_file() else ""
-    return f"x64 {'with' if any(flag in flags for flag in VNNI) else 'without'} VNNI"
+    return f"x64 {'with' if has_vnni() else 'without'} VNNI"
 
 
 def runtimes_of(target: str) -> Sequence[Runtime]:
     """The runtimes of a target's files; none for a target that has none, or whose runtime rounds in its own way."""
-    if target == "onnxruntime":
+    if target in ONNXRUNTIME:
         return [Runtime("onnxruntime", _processor(), ".onnx", "onnxruntime", OnnxFile)]
-    if target == "openvino":
+    if target in OPENVINO:
         return [Runtime("openvino", _processor(), ".onnx", "openvino", OpenVinoFile, (8,))]
     if target in ("litert", "litert-16x8"):
         return [

@@ -20,6 +20,7 @@ def runtime_of(model: Path, layers: bool) -> Any:
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine
     from zeropoint.export.onnx.openvino import OpenVinoEngine
+    from zeropoint.export.onnx.origins import OPENVINO
     from zeropoint.export.onnx.runtime import OnnxEngine
     from zeropoint.export.tosa.runtime import TosaEngine
     from zeropoint.frontend import load_model
@@ -28,7 +29,7 @@ def runtime_of(model: Path, layers: bool) -> Any:
     origin = origin_of(model) if suffix != ".tosa.mlir" else None
     if suffix == ".onnx" and origin is None:
         return None
-    of_onnx = OpenVinoEngine if origin is not None and origin.target == "openvino" else OnnxEngine
+    of_onnx = OpenVinoEngine if origin is not None and origin.target in OPENVINO else OnnxEngine
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
     if origin is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import AnyFloat, Float32Type
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.onnx.origins import TARGETS as ONNX_TARGETS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
@@ -115,7 +116,7 @@ def _refuse_stored_weights(program: Program, name: str) -> None:
 
 FORMATS: Mapping[str, Format] = {
     ".mlirbc": Format("StableHLO", (), _artifact),
-    ".onnx": Format("ONNX", ("onnxruntime", "openvino"), _onnx),
+    ".onnx": Format("ONNX", ONNX_TARGETS, _onnx),
     ".stablehlo.mlir": Format("StableHLO", (), _stablehlo),
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
     ".tosa.mlir": Format("TOSA", ("tosa",), _tosa),

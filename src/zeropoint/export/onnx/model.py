@@ -16,6 +16,7 @@ from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
+from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.weight_forms import chosen_form
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
@@ -55,7 +56,7 @@ def onnx_model(
     """
     target = getattr(program.module.attributes.get(TARGET), "data", None)
     emit = OnnxEmission(
-        GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target), target == "openvino"
+        GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target), target in OPENVINO
     )
     ports = list(zip(program.inputs, program.entry.args, strict=True))
     terminator = program.entry.last_op

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from zeropoint.export.onnx.origins import OPENVINO, WHOLE_RANGE
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.dot_forms import PAIR_LIMIT, greatest_pairs
@@ -19,7 +20,7 @@ from zeropoint.targets import EitherSign
 
 WEIGHT_FORMS = ("auto", "exact", "i8", "u8")
 """`exact`: i8 where no sum of adjacent products can saturate, u8 elsewhere. `auto`: `exact` for target onnxruntime, i8
-for openvino, whose integer kernels take no other weights."""
+for openvino, whose integer kernels take no other weights, and for processors on which none saturate."""
 BYTE = 8
 
 
@@ -27,7 +28,7 @@ def chosen_form(form: str, target: object) -> str:
     """The form that `auto` stands for."""
     if form != "auto":
         return form
-    return "i8" if target == "openvino" else "exact"
+    return "i8" if target in (*OPENVINO, *WHOLE_RANGE) else "exact"
 
 
 def written_type(
