@@ -235,7 +235,8 @@ BAD_OPTIONS = {
     "--shape image=1x6": "found a shape for 'image', expected one of the inputs: x",
     "--shape x=1x7": "'the_gemm' (Gemm): found shapes [1, 7] and [20, 6], which do not multiply",
     "--constant x=0": "found the number 0 for 'x', expected an array of shape [1, 6]",
-    "-o out.onnx": "out.onnx: found a program for target 'cpu', expected one for onnxruntime or openvino",
+    "-o out.onnx": "out.onnx: found a program for target 'cpu', expected one for "
+    "onnxruntime or onnxruntime-vnni or openvino or openvino-vnni",
     "-o out.pb": "out.pb: found suffix '.pb', expected .mlir",
     "-o out": "out: found suffix '', expected .mlir",
     "-o folder": "folder: found suffix '', expected .mlir",
