@@ -85,30 +85,52 @@ def _unfused(a: AnyArray, b: AnyArray) -> AnyArray:
 def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
     """The same for f32, with every step rounded once."""
     shape = (*a.shape[1:], b.shape[2])
-    rounded, sums = np.zeros(shape, np.float32), np.zeros(shape)
-    product, total = np.empty(shape), np.empty(shape)
-    bits, dropped, middle = total.view(np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-    every, row = a.astype(np.float64), np.empty((b.shape[1], 1, b.shape[2]))
+    sums = np.zeros(shape)
     # Subnormal sums need another test for midpoints. It costs a pass over all sums, so only data that may need it pays.
     tiny = _least(a) * _least(b) < _WHOLE
-    for left, right in zip(every, b, strict=True):
-        row[:, 0] = right
-        np.multiply(left[:, :, None], row, out=product)
-        np.add(product, sums, out=total)
+    # Few sums take less time than NumPy's calls: their products and tests are those of many steps at once.
+    steps = max(1, BLOCK // max(sums.size, 1))
+    totals, dropped = np.empty((steps, *shape)), np.empty((steps, *shape), np.int64)
+    for start in range(0, len(a), steps):
+        left = a[start : start + steps, :, :, None].astype(np.float64)
+        right = b[start : start + steps, :, None, :].astype(np.float64)
+        before = sums.copy()
+        total = np.multiply(left, right, out=totals[: len(left)])
+        _add_up(total, sums)
         # An f64 is midway between two f32 if exactly the highest of its 29 additional bits is set.
-        np.bitwise_and(bits, _DROPPED, out=dropped)
-        np.equal(dropped, _MIDDLE, out=middle)
+        middle = np.bitwise_and(total.view(np.int64), _DROPPED, out=dropped[: len(left)]) == _MIDDLE
         if tiny:
             # The midpoints between subnormal numbers are at other bits.
             middle |= np.abs(total) < _LEAST_NORMAL
         # Rare: about one sum in 2^29 for random data. All others are already the fused result.
         if middle.any():
-            _round_to_odd(total, product, sums, middle)
-        np.copyto(rounded, total, casting="same_kind")
-        # The next step adds to the f32, not to the f64: every step of the chain is rounded.
-        np.copyto(sums, rounded)
+            sums = _one_by_one(left, right, before, tiny=tiny)
     # -0 + 0 is +0. Otherwise the sign of a zero sum would depend on whether padding was added to it.
-    return np.add(rounded, np.float32(0), out=rounded)
+    return sums.astype(np.float32) + np.float32(0)
+
+
+def _add_up(products: AnyArray, sums: AnyArray) -> None:
+    """Add products[k] to `sums` step by step, rounded to f64 and then to f32. products[k] becomes the f64 of step k."""
+    rounded = np.empty(sums.shape, np.float32)
+    for total in products:
+        np.add(total, sums, out=total)
+        # The next step adds to the f32, not to the f64: every step of the chain is rounded.
+        np.copyto(rounded, total, casting="same_kind")
+        np.copyto(sums, rounded)
+
+
+def _one_by_one(a: AnyArray, b: AnyArray, sums: AnyArray, *, tiny: bool) -> AnyArray:
+    """`sums` and the products of a and b, step by step; an f64 midway between two f32 is rounded to odd first."""
+    for left, right in zip(a, b, strict=True):
+        product = left * right
+        total = product + sums
+        middle = (total.view(np.int64) & _DROPPED) == _MIDDLE
+        if tiny:
+            middle |= np.abs(total) < _LEAST_NORMAL
+        if middle.any():
+            _round_to_odd(total, product, sums, middle)
+        sums = total.astype(np.float32).astype(np.float64)
+    return sums
 
 
 def _least(x: AnyArray) -> float:
