@@ -80,50 +80,57 @@ class PercentileObserver(Counted):
     def range(self) -> tuple[float, float]:
         """The two percentiles, rounded to f32. Raises ValueError if no finite value was seen."""
         self.extremes.range()
-        cumulative = _finite_counts(self).cumsum()
-        return self._at(cumulative, 100.0 - self.percentile), self._at(cumulative, self.percentile)
+        counts, bins = _finite_bins(self)
+        cumulative = counts.cumsum()
+        return self._at(cumulative, bins, 100.0 - self.percentile), self._at(cumulative, bins, self.percentile)
 
-    def _at(self, cumulative: Array, percent: float) -> float:
+    def _at(self, cumulative: Array, bins: Array, percent: float) -> float:
         """The percentile: linear interpolation between the order statistics around rank percent / 100 * (count - 1)."""
         rank = percent / 100.0 * (self.count - 1)
         below = math.floor(rank)
-        low = self._order_statistic(cumulative, below)
-        high = self._order_statistic(cumulative, min(below + 1, self.count - 1))
+        low = self._order_statistic(cumulative, bins, below)
+        high = self._order_statistic(cumulative, bins, min(below + 1, self.count - 1))
         weight = rank - below
         return float(np.float32((1.0 - weight) * low + weight * high)) + 0.0  # no -0.0, as in MinMaxObserver
 
-    def _order_statistic(self, cumulative: Array, rank: int) -> float:
+    def _order_statistic(self, cumulative: Array, bins: Array, rank: int) -> float:
         """The middle of the bin with the rank-th smallest value (from 0), clamped to the observed extremes."""
         # The first and the last order statistic are known exactly, not only up to a bin.
         if rank == 0:
             return self.extremes.minimum
         if rank == self.count - 1:
             return self.extremes.maximum
-        # Counted from zero: negative bins come first in `cumulative`, by descending magnitude.
-        found = int(np.searchsorted(cumulative, rank, side="right")) - _FIRST_NON_FINITE
-        middle = _bin_middle(found) if found >= 0 else -_bin_middle(-found - 1)
+        middle = float(_middles(bins[np.searchsorted(cumulative, rank, side="right")]))
         return min(max(middle, self.extremes.minimum), self.extremes.maximum)
 
 
-def _bin_middle(index: int) -> float:
-    """The middle of the index-th bin above zero; zero for the first one, which contains zero."""
+def _finite_bins(observer: PercentileObserver) -> tuple[Array, Array]:
+    """The counts of the filled bins of finite values, and the bins, in ascending order of the values.
+
+    Bins are counted from zero: 0, 1, ... upwards and -1, -2, ... downwards, i64.
+    """
+    # Only the filled ones: small networks have a hundred histograms of a hundred values.
+    filled, counts = observer.histogram.filled.astype(np.int64), observer.histogram.counts
+    magnitudes, is_negative = filled % _HALF_LINE, filled >= _HALF_LINE
+    is_finite = magnitudes < _FIRST_NON_FINITE
+    below, above = is_finite & is_negative, is_finite & ~is_negative
+    bins = np.concatenate([-1 - magnitudes[below][::-1], magnitudes[above]])
+    return np.concatenate([counts[below][::-1], counts[above]]), bins
+
+
+def _middles(bins: Array) -> Array:
+    """The middles of bins counted from zero, f64; zero for the two next to zero, which contain it."""
+    magnitudes = np.where(bins < 0, -1 - bins, bins)
     # The bin's bits followed by a one and zeros. This is the middle for subnormals too.
-    return float(np.uint32((2 * index + 1) << (_SHIFT - 1)).view(np.float32)) if index else 0.0
-
-
-def _finite_counts(observer: PercentileObserver) -> Array:
-    """The counts of the bins of finite values, in ascending order of the values."""
-    counts = observer.histogram.dense(2 * _HALF_LINE)
-    return np.concatenate([counts[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE][::-1], counts[:_FIRST_NON_FINITE]])
+    middles = ((2 * magnitudes + 1) << (_SHIFT - 1)).astype(np.uint32).view(np.float32).astype(np.float64)
+    # Values in the two bins next to zero count as zeros, which are exact in every range.
+    return np.where(magnitudes == 0, 0.0, np.where(bins < 0, -middles, middles))
 
 
 def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
-    """The counts of the bins of finite values, and their middles in f64, in ascending order."""
-    half = np.arange(_FIRST_NON_FINITE, dtype=np.uint32)
-    middles = ((2 * half + 1) << (_SHIFT - 1)).view(np.float32).astype(np.float64)
-    # Values in the two bins next to zero count as zeros, which are exact in every range.
-    middles[0] = 0.0
-    return _finite_counts(observer), np.concatenate([-middles[::-1], middles])
+    """The counts of the filled bins of finite values, and their middles in f64, in ascending order."""
+    counts, bins = _finite_bins(observer)
+    return counts, _middles(bins)
 
 
 def bin_edges(bins: Array) -> tuple[Array, Array]:
