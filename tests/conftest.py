@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from codegen.exactness import unoptimized
+
 settings.register_profile("deterministic", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("deterministic")
 
@@ -25,7 +27,7 @@ SLOW = (
 """Files that take longest. With several processes, a file that begins last would leave the others waiting."""
 
 
-ALLOCATIONS = 50_000
+ALLOCATIONS = 200_000
 """Allocations between two runs of the garbage collector. Python's 700 cost a tenth of the time: the IR has cycles."""
 
 
@@ -51,6 +53,14 @@ def keep_bytecode(folder: str) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in SLOW)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def native_code_outside_of_its_own_tests_is_not_optimized(request: pytest.FixtureRequest) -> Iterator[None]:
+    """LLVM's optimizer would take a tenth of the time of all tests. tests/codegen and tests/bench have it."""
+    folder = request.path.parent.name
+    with contextlib.nullcontext() if folder in ("codegen", "bench") else unoptimized():
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import zeropoint as zp
+from property_cases import some
 from zeropoint.calibrate import DEFAULT_OBSERVER, OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
 from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR, DistributionObserver
 from zeropoint.calibrate.moving_average import MovingAverageObserver
@@ -95,6 +96,7 @@ def test_a_moving_average_ignores_samples_without_a_finite_value():
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "moving_average"])
+@some(50)
 @given(data=st.data())
 def test_order_and_batches_change_no_bit(spec, data):
     values = data.draw(arrays(FLOATS))
@@ -105,6 +107,7 @@ def test_order_and_batches_change_no_bit(spec, data):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@some(50)
 @given(data=st.data())
 def test_merge_is_one_pass_over_both(spec, data):
     left, right = data.draw(arrays(FLOATS)), data.draw(arrays(FLOATS))
