@@ -19,6 +19,7 @@ from zeropoint.errors import Error
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
 from zeropoint.materialize import express_accumulators, insert_casts, materialize, transform
 from zeropoint.progress import Progress, silent
@@ -143,11 +144,17 @@ def run_all(
     passes: Sequence[Pass], program: Program, settings: Mapping[str, object], progress: Progress = silent
 ) -> Program:
     """Run the passes in order, each with those settings that are its options; logs their times."""
-    for entry in progress(passes, "passes"):
-        start = perf_counter()
-        program = entry(program, settings)
-        _LOG.info("%s: %.2f s", entry.name, perf_counter() - start)
-    return program
+
+    def timed(entry: Pass) -> Callable[[Program], Program]:
+        def run(program: Program) -> Program:
+            start = perf_counter()
+            made = entry(program, settings)
+            _LOG.info("%s: %.2f s", entry.name, perf_counter() - start)
+            return made
+
+        return run
+
+    return in_sequence(map(timed, progress(passes, "passes")), program)
 
 
 def _fuse(program: Program, target: Target) -> Program:

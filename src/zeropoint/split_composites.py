@@ -66,7 +66,7 @@ def split_composites(
     """
     if not _composed(program):
         return program
-    program = program.clone()
+    program = program.for_change()
     for region in _composed(program):
         if why_not_derived(region, program.weights) is not None or is_coarse_inside(region, program.weights):
             inner = _decided(region, program.weights, target, profile, ranges)

@@ -115,7 +115,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     Keys are unique names (`ir/result_names.py`), of the original model where it has them. The same program always gives
     the same keys, whatever `asks` declines.
     """
-    program = program.clone()
+    program = program.for_change()
     block = program.entry
     first = block.first_op
     # Existing keys are taken: a program that is instrumented twice keeps the keys of the first time.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from zeropoint.ir.isolation import isolated
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import LoweringError, integer_io, integer_program
 from zeropoint.materialize import materialize
 
@@ -18,7 +19,7 @@ def integer_form(program: Program, op: QuantizeRegionOp) -> Program:
 
     Its inputs and outputs are storage integers, or all floats if a float op stands at one of them.
     """
-    lowered = integer_program(materialize(isolated(program, op)))
+    lowered = in_sequence((lambda whole: isolated(whole, op), materialize, integer_program), program)
     try:
         return integer_io(lowered)
     except LoweringError:

@@ -12,6 +12,7 @@ from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.regions import regions_of
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
@@ -48,9 +49,8 @@ class Judge:
 
     def judged(self, program: Program) -> Judged:
         """A propagated program whose noise can be measured, on some of the samples first."""
-        made, stages = program, cast("list[Callable[[Program], Program]]", [materialize, integer_program])
-        for stage in self.progress(stages, "lower"):
-            made = stage(made)
+        stages = cast("list[Callable[[Program], Program]]", [materialize, integer_program])
+        made = in_sequence(self.progress(stages, "lower"), program)
         return Judged(self, program, self._engine.prepare(made))
 
     def energies(self, run: Runnable, number: int) -> SampleEnergies:

@@ -135,7 +135,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     Ops that stay outside have no kernel on any target, or a reason to stay float.
     """
     target = target or named_target("cpu")
-    program = program.clone()
+    program = program.for_change()
     # First: their bodies would otherwise be matched op by op.
     composites = expand_composites(program, target.composites)
     # Before matching, so that a bound that the kernel lacks is an op of its own.

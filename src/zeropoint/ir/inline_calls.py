@@ -55,7 +55,7 @@ def _inlined(program: Program, inside: Sequence[FuncOp], kinds: tuple[Reference,
         return program
     check_calls(program)
     names = {function.sym_name.data for function in inside}
-    program = program.clone()
+    program = program.for_change()
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     for name in names:
         for op in [op for op in functions[name].walk() if isinstance(op, kinds)]:

@@ -86,10 +86,16 @@ class Program:
 
     module: ModuleOp
     weights: Weights = field(default_factory=Weights)
+    is_temporary: bool = field(default=False, compare=False, repr=False)
+    """Whether only a sequence of passes has the program (`sequence.py`), so that the next pass may change it."""
 
     def clone(self) -> Program:
         """An independent copy of the module; the arrays are shared."""
         return Program(cloned(self.module), self.weights.copy())
+
+    def for_change(self) -> Program:
+        """A program that a pass may change: this one if it is temporary, else an independent copy."""
+        return Program(self.module, self.weights) if self.is_temporary else self.clone()
 
     @property
     def main(self) -> FuncOp:

@@ -1,6 +1,7 @@
 """Lowering: from the quantized program to the integer program."""
 
 from zeropoint.ir.program import Program
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower.block_scales import expand_block_scales
 from zeropoint.lower.context import LoweringError
 from zeropoint.lower.fold_bounds import fold_bounds
@@ -21,4 +22,8 @@ __all__ = [
 
 def integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """`lower`, then `merge_sums`, `fold_bounds` and `expand_block_scales`."""
-    return expand_block_scales(fold_bounds(merge_sums(lower(program, profile, zero_points))))
+
+    def lowered(program: Program) -> Program:
+        return lower(program, profile, zero_points)
+
+    return in_sequence((lowered, merge_sums, fold_bounds, expand_block_scales), program)

@@ -47,7 +47,7 @@ from zeropoint.numerics.storage import StorageType
 
 def expand_block_scales(program: Program) -> Program:
     """A copy in which constants with scales of blocks are products of integers and a tensor of scales."""
-    program = program.clone()
+    program = program.for_change()
     for op in list(_dequantized(program)):
         found = stored_constant(program, op.results[0])
         assert found is not None

@@ -49,7 +49,7 @@ class FoldBounds(RewritePattern):
 
 def fold_bounds(program: Program) -> Program:
     """A copy in which every clamp right after a requantization or weighted sum is folded into it."""
-    program = program.clone()
+    program = program.for_change()
     PatternRewriteWalker(FoldBounds(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program

@@ -279,7 +279,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     without the forced form, or an integer that may overflow its type (`proof.py`); ValueError for an unknown profile.
     """
     # The proof covers what functions compute, too.
-    program = inline_functions(program).clone()
+    program = inline_functions(program).for_change()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     if profile is not None:
         for op in program.module.walk():

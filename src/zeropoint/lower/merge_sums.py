@@ -70,7 +70,7 @@ class MergeSums(RewritePattern):
 
 def merge_sums(program: Program) -> Program:
     """A copy with one bias per contraction."""
-    program = program.clone()
+    program = program.for_change()
     # One sweep is enough: ops are visited in order, so a chain of additions collapses from its start.
     PatternRewriteWalker(MergeSums(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

@@ -75,7 +75,7 @@ def express_accumulators(program: Program, target: Target) -> Program:
     """
     if not target.real_results:
         return program
-    program = program.clone()
+    program = program.for_change()
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             _express(op)

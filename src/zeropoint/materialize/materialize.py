@@ -243,7 +243,7 @@ def _leave_in_float(region: QuantizeRegionOp, weights: Weights, numbers: Iterato
 
 def materialize(program: Program) -> Program:
     """A copy with every region replaced by quantized StableHLO, or inlined if it is float."""
-    program = program.clone()
+    program = program.for_change()
     run = _Materialization(program.weights, program.profile or DEFAULT_PROFILE)
     regions = regions_of(program)
     chosen = [region for region in regions if is_quantized(region)]

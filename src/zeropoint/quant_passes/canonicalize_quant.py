@@ -69,7 +69,7 @@ def canonicalize_quant(program: Program, fold_fake_quant: bool = False) -> Progr
 
     With `fold_fake_quant`, also fold `dcast(qcast(x))` to `x`, which erases simulated quantization.
     """
-    program = program.clone()
+    program = program.for_change()
     _shared(_casts(program))
     PatternRewriteWalker(FoldCast(fold_fake_quant), apply_recursively=False).rewrite_module(program.module)
     for op in reversed(_casts(program)):

@@ -84,6 +84,6 @@ def convert_fake_quant(program: Program, compat: bool = False) -> Program:
 
     Raises LoweringError for a range that has no parameters.
     """
-    program = program.clone()
+    program = program.for_change()
     PatternRewriteWalker(ConvertFakeQuant(compat), apply_recursively=False).rewrite_module(program.module)
     return program

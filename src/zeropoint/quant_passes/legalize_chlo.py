@@ -199,7 +199,7 @@ def legalize_chlo(program: Program) -> Program:
     """
     if not any(type(op) in LEGALIZATIONS for op in program.module.walk()):
         return program
-    program = program.clone()
+    program = program.for_change()
     for op in list(program.module.walk()):
         legalization = LEGALIZATIONS.get(type(op))
         if legalization is None:

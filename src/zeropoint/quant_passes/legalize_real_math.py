@@ -106,7 +106,7 @@ def legalize_real_math(program: Program) -> Program:
     """Expand every real math op on floats; the program itself if there is none."""
     if not any(isinstance(op, fxp.ClampedRealOp) and is_real(op) for op in program.module.walk()):
         return program
-    program = program.clone()
+    program = program.for_change()
     for op in list(program.module.walk()):
         if not isinstance(op, fxp.ClampedRealOp) or not is_real(op):
             continue

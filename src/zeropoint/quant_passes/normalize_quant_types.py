@@ -67,6 +67,6 @@ def _convert(module: ModuleOp, types: _Types) -> None:
 
 def normalize_quant_types(program: Program) -> Program:
     """Convert every sub-channel tensor type of values and signatures to its normal form."""
-    program = program.clone()
+    program = program.for_change()
     _convert(program.module, _Types())
     return program

@@ -2,6 +2,7 @@
 
 from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
@@ -56,10 +57,9 @@ def simplify(program: Program) -> Program:
     program = inline_calls(program)
     stated = has_statements(program)
     if stated:
-        program = program.clone()
+        program = program.for_change()
         statements_to_attributes(program)
-    for simplification in PASSES[1:]:
-        program = simplification(program)
+    program = in_sequence(PASSES[1:], program)
     if stated:
         attributes_to_statements(program)
     return program

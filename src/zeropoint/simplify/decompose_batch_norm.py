@@ -78,7 +78,7 @@ def _parameter(value: SSAValue, weights: Weights) -> Array | None:
 
 def decompose_batch_norm(program: Program) -> Program:
     """Decompose every `batch_norm_inference` of floats by constants."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, DecomposeBatchNorm(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -137,7 +137,7 @@ class MergeShifts(RewritePattern):
 
 def fold_batch_norm(program: Program) -> Program:
     """Fold all scales and shifts. One walk in program order folds a scale, then the shift after it."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, FoldScale(program.weights), MergeShifts(program.weights))
     remove_dead_ops(program.entry)
     return program

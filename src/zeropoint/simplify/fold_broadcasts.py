@@ -124,7 +124,7 @@ class SpreadChannels(RewritePattern):
 
 def fold_broadcasts(program: Program) -> Program:
     """Fold all broadcasts in one walk; unused intermediate broadcasts are removed."""
-    program = program.clone()
+    program = program.for_change()
     patterns = GreedyRewritePatternApplier([FoldBroadcast(program.weights), SpreadChannels(program.weights)])
     rewrite(program, patterns)
     remove_dead_ops(program.entry)

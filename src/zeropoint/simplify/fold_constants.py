@@ -166,7 +166,7 @@ class FoldMoved(RewritePattern):
 
 def fold_constants(program: Program) -> Program:
     """Fold all constants in one walk: an operand is folded before its user is reached."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, GreedyRewritePatternApplier([FoldMoved(), FoldConstant(program.weights)]))
     remove_dead_ops(program.entry)
     return program

@@ -67,7 +67,7 @@ class FoldCount(RewritePattern):
 
 def fold_counts(program: Program) -> Program:
     """Fold every `reduce_window` with `add` over a splat."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, FoldCount(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -76,7 +76,7 @@ def _spread(
 
 def fold_empty(program: Program) -> Program:
     """Replace all values without elements by constants, and reductions of them by their starts."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, FoldEmpty(program.weights))
     remove_dead_ops(program.entry)
     return program

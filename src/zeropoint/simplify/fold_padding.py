@@ -51,7 +51,7 @@ class FoldPad(RewritePattern):
 
 def fold_padding(program: Program) -> Program:
     """Fold every pad with zeros whose only users are convolutions."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, FoldPad(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -60,7 +60,7 @@ class FoldSlice(RewritePattern):
 
 def fold_slices(program: Program) -> Program:
     """A copy in which slices that lie in one operand of a concatenation are taken from that operand."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, FoldSlice(), again=True)
     remove_dead_ops(program.entry)
     return program

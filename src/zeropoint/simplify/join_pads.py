@@ -91,7 +91,7 @@ class JoinPads(RewritePattern):
 
 def join_pads(program: Program) -> Program:
     """A copy in which sums of values that are padded apart along one dimension are concatenations."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, JoinPads(program.weights), again=True)
     remove_dead_ops(program.entry)
     return program

@@ -103,7 +103,7 @@ def pin_constants(program: Program) -> Program:
     read = filter(None, map(_read_as_float, program.entry.ops))
     if all(_quantized(value, program.weights) is None for value, _ in read):
         return program
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, PinConstant(program.weights))
     remove_dead_ops(program.entry)
     return program

@@ -230,7 +230,7 @@ def _is_summed_exponential(op: SubtractOp) -> bool:
 
 def restore_limits(program: Program) -> Program:
     """Insert what functions give for infinite numbers again after them."""
-    program = program.clone()
+    program = program.for_change()
     rewrite(program, RestoreLimits(program.weights))
     remove_dead_ops(program.entry)
     return program

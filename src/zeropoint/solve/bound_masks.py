@@ -119,7 +119,7 @@ def bound_masks(program: Program) -> Program:
     """A copy of the calibrated program with bounded masks before softmax; the program itself if there are none."""
     if not _has_masks(program) and not has_computed_masks(program):
         return program
-    program = program.clone()
+    program = program.for_change()
     visible: Visible = {}
     for _ in range(2):  # a constant mask may be added to a sum with a computed one, or the other way around
         _bound_constants(program, visible)

@@ -131,7 +131,7 @@ def _range(value: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weigh
 
 def bound_terms(program: Program, target: Target) -> Program:
     """A copy of the calibrated program whose constants before a relu are not lower than needed."""
-    program = program.clone()
+    program = program.for_change()
     for op in list(program.entry.ops):
         if isinstance(op, QuantizeRegionOp) and is_open(op):
             _bound_region(op, program.weights, target)

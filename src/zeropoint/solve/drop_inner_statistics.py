@@ -38,7 +38,7 @@ from zeropoint.solve.composed import is_composed
 
 def drop_inner_statistics(program: Program) -> Program:
     """A copy of the program whose kernels have statistics at their ports only."""
-    program = program.clone()
+    program = program.for_change()
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp) and not is_composed(op, program.weights):
             _drop(op)

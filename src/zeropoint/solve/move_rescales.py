@@ -269,7 +269,7 @@ def move_rescales(program: Program, target: Target) -> Program:
     `target` must be the one that the specs are for. The module attribute `RESCALE_COUNTS` records the number of
     rescales before and after.
     """
-    program = program.clone()
+    program = program.for_change()
     before = rescale_count(program)
     if before:
         kernels: dict[Operation, ChosenKernel] = {

@@ -26,7 +26,7 @@ from zeropoint.ir.result_names import result_names
 
 def name_kernels(program: Program) -> Program:
     """A copy in which every region whose unique name is not that of its op has it as `zeropoint.unique_name`."""
-    program = program.clone()
+    program = program.for_change()
     names = result_names(program)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):

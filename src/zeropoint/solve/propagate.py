@@ -253,7 +253,7 @@ def propagate(
     """
     if ranges not in RANGE_RULES:
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
-    program = program.clone()
+    program = program.for_change()
     _check_retargeting(program, target)
     constraints = take_constraints(program, target.scale_type)
     duplicate_constants(program, constraints)
