@@ -47,7 +47,7 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // tanh is fixed to zero point 0, which suits the product.
 func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %sx = "quant.stats"(%x) {layerStats = dense<[0.0, 2.55]> : tensor<2xf32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %sy = "quant.stats"(%y) {layerStats = dense<[0.0, 127.0]> : tensor<2xf32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %sy = "quant.stats"(%y) {layerStats = dense<[0.0, 2.55]> : tensor<2xf32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %t = stablehlo.tanh %sy : tensor<4x4xf32>
   %0 = stablehlo.dot_general %sx, %t, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = "quant.stats"(%0) {layerStats = dense<[-128.0, 127.0]> : tensor<2xf32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>

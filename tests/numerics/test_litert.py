@@ -240,6 +240,20 @@ def test_functions_of_all_words(name, scale):
         assert np.array_equal(found, interpolated(x, points))
 
 
+@pytest.mark.parametrize(("scale", "wanted"), [(200 / 32768, 1.0), (0.01, 1 / 65536), (0.0031, 1e30)])
+def test_exponentials_of_words_beyond_88_are_those_of_litert(scale, wanted):
+    """They are infinite in f32, and the correction of a segment between two is NaN: NumPy warned, and made -2^63 of it.
+
+    At the ends of segments; between the last finite result and the first of these, LiteRT's difference wraps around.
+    """
+    x = np.arange(-32768, 32768, 128).astype(np.int16)
+    ports = [Port(x.shape, "int16", (f32(each),), (0,)) for each in (scale, wanted)]
+    points = interpolation_table("exp", f32(scale), f32(wanted), np.exp)
+    assert points is not None
+    assert points.min() >= -32768
+    assert np.array_equal(run("EXP", None, ports[:1], ports[1], x), interpolated(x, points))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_factors_of_fixed_point_functions_are_computed_in_f32(seed):
     random = np.random.default_rng(seed)

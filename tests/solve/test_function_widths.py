@@ -306,7 +306,8 @@ func.func @main(%x: !t {{zeropoint.name = "x0"}}) -> (!t {{zeropoint.name = "y0"
 
 @pytest.mark.parametrize("function", ["rsqrt %p", "divide %m, %p"])
 def test_a_wide_row_of_fewer_bits_than_its_type_is_judged_by_those(function: str) -> None:
-    """A product on cpu-integer stores 13 bits of i16: near 0 they leave 12.6 and 6.2 dB of these functions."""
+    """A product on cpu-integer stores 13 bits of i16: near 0 they leave 12.6 and 6.2 dB of these functions. The 8 bits
+    of its weights leave less."""
     random = np.random.default_rng(1)
     weights = (random.normal(size=(8, 8)) * 0.4).round(4).tolist()
     program = parse_program(QUOTIENT_OF_A_PRODUCT.format(weights=weights, function=function))
@@ -317,7 +318,46 @@ def test_a_wide_row_of_fewer_bits_than_its_type_is_judged_by_those(function: str
     (product, *_) = [op for op in made.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
     reason = product.attributes["zeropoint.float_reason"]
     assert isinstance(reason, StringAttr)
-    assert "has no storage for the operand of fully_connected before it that is enough" in reason.data
+    assert "has no storage for the weights of fully_connected before it that is enough" in reason.data
+
+
+FUNCTIONS_OF_A_PRODUCT = {
+    "rsqrt": "%y = stablehlo.rsqrt %p : !t",
+    "quotient": "%y = stablehlo.divide %m, %p : !t",
+    "reciprocal": "%y = stablehlo.divide %one, %p : !t",
+    "power": "%y = stablehlo.power %p, %exponent : !t",
+    "log": "%y = stablehlo.log %p : !t",
+    "sqrt": "%y = stablehlo.sqrt %p : !t",
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-integer"])
+@pytest.mark.parametrize("function", FUNCTIONS_OF_A_PRODUCT)
+@pytest.mark.parametrize("seed", range(2))
+def test_functions_with_a_narrow_peak_of_a_product_keep_what_the_target_asks_for(
+    seed: int, function: str, target: str
+) -> None:
+    """rsqrt(m * m + 1e-4) had 9.4 dB on cpu-integer, with 8 bits for m: the 64 observed medians of a normal m step over
+    the peak, which 1 % of the values reach. The quotient had 11 dB with 16 bits: the weights of m have 8."""
+    random = np.random.default_rng(seed)
+    weights = (random.normal(size=(16, 16)) * 0.25).round(4).tolist()
+    text = f"""
+!t = tensor<8x16xf32>
+func.func @main(%x: !t {{zeropoint.name = "x0"}}) -> (!t {{zeropoint.name = "y0"}}) {{
+  %w = stablehlo.constant dense<{weights}> : tensor<16x16xf32>
+  %one = stablehlo.constant dense<1.0> : !t
+  %exponent = stablehlo.constant dense<-0.7> : !t
+  %e = stablehlo.constant dense<1.0e-4> : !t
+  %m = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (!t, tensor<16x16xf32>) -> !t
+  %s = stablehlo.multiply %m, %m : !t
+  %p = stablehlo.add %s, %e : !t
+  {FUNCTIONS_OF_A_PRODUCT[function]}
+  return %y : !t
+}}"""
+    program = parse_program(text)
+    samples, others = ([{"x0": x.astype(np.float32)} for x in random.normal(size=(64, 8, 16))] for _ in range(2))
+    made = quantize(program, samples, Options(target, effort="none"))
+    assert sqnr(program, made.integer, others) >= targets.target(target).least_sqnr
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,11 @@ ASSUMED = 64
 ROUNDINGS = 4.0
 """A multiple of the noise of rounding the result itself to 8 bits. Noise below it does not justify a wider operand."""
 STEPS = 255
+
+BETWEEN = 8
+"""Points for each observed one where the values are dense (`PointDistribution.dense`)."""
+FAR = 8.0
+"""A gap between observed points is empty if it is so many times as wide as both gaps beside it."""
 
 RealFunction = Callable[[Array], Array]
 """An elementwise function, from points of its operand to results."""
@@ -48,6 +54,25 @@ class PointDistribution:
             else:
                 points = minimum + (maximum - minimum) * shares
         return PointDistribution(points.astype(np.float32), minimum, maximum)
+
+    @cached_property
+    def dense(self) -> PointDistribution:
+        """The distribution with `BETWEEN` points for each, on the lines between neighbours.
+
+        The 64 medians of a product's results step over most of the peak of 1 / sqrt(x^2 + 1e-4) at 0. Values may have
+        gaps, such as those of a mask, and there the neighbours are repeated.
+        """
+        points = np.sort(self.points.astype(np.float64))
+        if points.size < 4:
+            return self
+        gaps = np.diff(points)
+        beside = np.maximum(np.append(gaps[1:], 0.0), np.append(0.0, gaps[:-1]))
+        filled = np.where(gaps <= FAR * beside, gaps, 0.0)
+        shares = np.arange(BETWEEN) / BETWEEN
+        made = points[:-1, None] + filled[:, None] * shares
+        # Half of the points around each observed one are below it, half above: those of the ends count once more.
+        ends = np.repeat(points[[0, -1]], BETWEEN // 2)
+        return replace(self, points=np.concatenate([made.reshape(-1), ends]).astype(np.float32))
 
     def step(self, storage: Storage) -> float:
         """The scale of the range in a storage type."""

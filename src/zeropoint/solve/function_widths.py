@@ -142,7 +142,7 @@ class _Functions:
                 continue
             reader = WidthReader((), None, "", 0, rows.variances, rows.is_quotient)
             storages = list(self._storages(region, rows.index)) or [ONE_BYTE]
-            left = [reader.left(seen.points, seen.rounded_noise(storage)) for storage in storages]
+            left = [reader.left(seen.dense.points, seen.dense.rounded_noise(storage)) for storage in storages]
             fits = [one for one, found in zip(storages, left, strict=True) if found >= self.before.least(reader)]
             why = (
                 f"{storages[0]} is too coarse for the float result '{value_name(value)}' that it reads: its own result "
@@ -250,6 +250,7 @@ class _Functions:
 
         `carried` is the standard deviation of the noise that the operand has before it is rounded.
         """
+        seen = seen.dense
         rounded = seen.rounded_noise(storage, carried)
         left = reader.left(seen.points, rounded)
         # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond

@@ -79,6 +79,15 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
     return rule.accepts(wanted.storage) and rule.zero_point in (None, wanted.zero_point)
 
 
+def _takes(kernel: ChosenKernel, port: int, wanted: UniformQuantizedType) -> bool:
+    """Whether a port of a kernel can have a type while the others keep theirs: one storage if the row requires that."""
+    row, region = kernel.row, kernel.region
+    has = region.output_specs.data[~port] if port < 0 else region.input_specs.data[port]
+    if row.same_storage and row.rule(port).wildcard and isinstance(has, UniformQuantizedType):
+        return _fits(row, port, wanted) and has.storage == wanted.storage
+    return _fits(row, port, wanted)
+
+
 @dataclass
 class _Moves:
     program: Program
@@ -145,7 +154,7 @@ class _Moves:
         if kernel is None or is_rescale(kernel.region) or not value.has_one_use():
             return False
         number = kernel.region.outputs.index(value)
-        if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _fits(kernel.row, ~number, wanted):
+        if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _takes(kernel, ~number, wanted):
             return False
         # A finer output needs a multiplier that the requantization does not have.
         if wanted.scale < self._least_scale(kernel, kernel.region.input_specs.data):
@@ -215,7 +224,7 @@ class _Moves:
         if kernel is None or is_rescale(kernel.region) or not isinstance(kernel.row.relation, FREE_INPUT):
             return None
         relation = kernel.row.relation
-        if not _fits(kernel.row, index, given) or (isinstance(relation, FixedScale) and index in relation):
+        if not _takes(kernel, index, given) or (isinstance(relation, FixedScale) and index in relation):
             return None
         outputs = [spec for spec in kernel.region.output_specs if isinstance(spec, UniformQuantizedType)]
         output = outputs[0] if outputs else None  # these rows do not tie operands to results

@@ -7,6 +7,7 @@ behind it depends on the values. So does `CONTRACTIONS_KEPT`: noise from further
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
@@ -34,7 +35,7 @@ from zeropoint.ir.stablehlo import (
     SortOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
@@ -81,6 +82,7 @@ class RoundingNoise:
     _made: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
     _moved: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
     _sums: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
+    _of_weights: dict[Operation, float] = field(default_factory=dict[Operation, float])
 
     @staticmethod
     def of(program: Program, target: Target, constraints: Constraints) -> RoundingNoise:
@@ -156,8 +158,24 @@ class RoundingNoise:
         gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
         if gain is None:
             return [0.0] * (CONTRACTIONS_KEPT + 1)
-        counts = range(CONTRACTIONS_KEPT + 1)
-        return [gain * self.read_by(op, index, count - passes) if count >= passes else 0.0 for count in counts]
+        counts, weights = range(CONTRACTIONS_KEPT + 1), self.of_weights(op)
+        return [
+            gain * self.read_by(op, index, count - passes) + weights if count >= passes else 0.0 for count in counts
+        ]
+
+    def of_weights(self, maker: Operation) -> float:
+        """The variance at the result of a contraction of the noise of its rounded weights; 0 for other ops.
+
+        Rounded weights are another network, not noise, but their errors are as independent of the operand as if they
+        were. Near the pole of a function behind the contraction they cost as much as a rounded operand.
+        """
+        if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in CONTRACTIONS:
+            return 0.0
+        if maker not in self._of_weights:
+            read, rows = self.seen(maker.inputs[0]), self.rows(maker)
+            rounded = _weight_noise(maker, rows[0], self.weights) if rows and len(maker.inputs) > 1 else 0.0
+            self._of_weights[maker] = 0.0 if read is None else rounded * read.power
+        return self._of_weights[maker]
 
     def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
         """The target's rows for a kernel."""
@@ -306,14 +324,29 @@ def is_demanded(region: QuantizeRegionOp) -> bool:
 
 def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
     """The greatest sum of squared weights of a channel; None without constant weights."""
+    # The worst channel: its results decide whether the function behind them can be trusted.
+    return max((float((part**2).sum(axis=1).max()) for part in _by_channel(region, weights)), default=None)
+
+
+def _weight_noise(region: QuantizeRegionOp, row: KernelRow, weights: Weights) -> float:
+    """The sum over the weights of a channel of the variance of rounding them, the greatest of all channels."""
+    rule, found = row.input_rule(1), 0.0
+    parts = [abs(part) for part in _by_channel(region, weights)]
+    whole = max((float(part.max()) for part in parts), default=0.0)
+    for part in parts:
+        steps = (part.max(axis=1) if rule.per_channel else np.full(len(part), whole)) / rule.storage.maximum
+        found = max(found, float((np.count_nonzero(part, axis=1) * steps**2 / 12).max()))
+    return found
+
+
+def _by_channel(region: QuantizeRegionOp, weights: Weights) -> Iterator[Array]:
+    """The constant weights of a contraction by channels, some channels at a time; none if they are not constant."""
     op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
     array = constant_array(region.inputs[1], weights)
     axis = None if op is None else weight_channel_axis(op)
     if array is None or axis is None or not array.size:
-        return None
+        return
     rows = weights_by_channel(array, axis)
     # A few channels at a time: two copies in f64 of a large matrix would be four times its size.
     step = max(1, WEIGHTS_AT_ONCE // rows.shape[1])
-    parts = (rows[first : first + step].astype(np.float64) ** 2 for first in range(0, len(rows), step))
-    # The worst channel: its results decide whether the function behind them can be trusted.
-    return max(float(part.sum(axis=1).max()) for part in parts)
+    yield from (rows[first : first + step].astype(np.float64) for first in range(0, len(rows), step))

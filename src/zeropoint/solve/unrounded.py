@@ -154,20 +154,22 @@ class Unrounded:
             return None
         left = CONTRACTIONS_KEPT - reader.contractions
         # As if each operand had this one's noise: each may use up its equal part of what the reader tolerates, no more.
-        each = len(activations(maker)) * gain
-        if self._bears(reader, made, each * self.noise.read_by(maker, index, left)):
+        each, weights = len(activations(maker)) * gain, self.noise.of_weights(maker)
+        if self._bears(reader, made, each * self.noise.read_by(maker, index, left) + weights):
             return None
         if reader.bits is not None:
             # A row may store fewer bits than its type has: 13 of i16, so that sums fit the accumulator.
             wide = self.noise.widened(maker, index, reader.bits)
-            if wide is not None and not self._bears(reader, made, each * wide):
-                short = f"target {self.target.name} has no storage for the operand of {name} before it that is enough"
+            if wide is not None and not self._bears(reader, made, each * wide + weights):
+                lost = "the weights" if weights > each * wide else "the operand"
+                short = f"target {self.target.name} has no storage for {lost} of {name} before it that is enough"
                 reader = replace(reader, bits=None, why=f"{reader.why}; {short}")
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
     def _bears(self, reader: WidthReader, made: PointDistribution, variance: float) -> bool:
         """Whether a reader keeps its minimum when the value that it reads has normal noise of a variance."""
-        return reader.left(made.points, with_noise(made.points, sqrt(variance))) >= self.least(reader)
+        points = made.dense.points
+        return reader.left(points, with_noise(points, sqrt(variance))) >= self.least(reader)
 
     def _unborne(
         self, reader: WidthReader, maker: Operation, index: int, read: PointDistribution
@@ -175,8 +177,8 @@ class Unrounded:
         """The reader of an operand, with `bits` None if that width is too small; None if 8 bits are sufficient."""
 
         def bears(storage: Storage, carried: float) -> bool:
-            rounded = read.rounded_noise(storage, carried)
-            return reader.left(read.points, rounded) >= self.least(reader)
+            rounded = read.dense.rounded_noise(storage, carried)
+            return reader.left(read.dense.points, rounded) >= self.least(reader)
 
         carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
         if bears(self.noise.storage(maker, index), sqrt(carried)):
