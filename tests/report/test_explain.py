@@ -446,6 +446,32 @@ def test_a_kernel_in_float_reads_what_is_before_all_of_its_ops(stage: str) -> No
     assert "softmax in float" in explain(getattr(made, stage)).overview()
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kernel_in_float_that_covers_several_names_has_that_of_its_first_op(stage: str) -> None:
+    net = Network([(1, 8)])
+
+    def product(name: str, value: SSAValue) -> SSAValue:
+        net.name = name
+        weight = net.constant(net.random.normal(0, 1, (8, 8)))
+        return net.insert(DotGeneralOp(value, weight, with_shape(value, [1, 8]), DotDimensions((), (), (1,), (0,))))
+
+    first = product("first", net.values[0])
+    net.name = "relu"
+    program = net.finish([product("second", net.insert(MaximumOp(first, net.splat(0.0, first))))])
+    samples = [{"x0": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}]
+    recipe = recipe_of([{"name": "first", "quantize": False}])
+    made = quantize(program, samples, Options(observer="minmax", recipe=recipe, effort="none"))
+    shown = getattr(made, stage)
+    for name in ("first", "relu"):
+        (value,) = explain(shown, name).values
+        assert (value.name, value.names) == ("first", ("first", "relu"))
+    assert explain(shown, "second").values[0].made_from == ("first",)
+    if stage == "integer":
+        graph = graph_of(shown)
+        island = next(node for node in graph.nodes if node.kind == "float")
+        assert reasons(shown, graph)[island.id][1] == "It is quantized for 'second'."
+
+
 def test_one_reason_of_several_ops_of_one_name_is_said_once(islands: Quantization) -> None:
     text = explain(islands.integer, "norm").details()
     assert text.count("do not quantize") == 1

@@ -24,8 +24,8 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
         if value.kind == "input":  # one for each type that readers quantize it to
             inputs[value.name] = (*inputs.get(value.name, ()), *value_sentences(value))
     floats = [value for value in found.values if value.float_reason]
-    made = [value for value in found.values if value.kind != "input" and not value.float_reason]
-    kernels = dict(zip(numbered([value.name for value in made]), made, strict=True))
+    quantized = [value for value in found.values if value.kind != "input" and not value.float_reason]
+    kernels = dict(zip(numbered([value.name for value in quantized]), quantized, strict=True))
     explained = [node for node in graph.nodes if node.kind == "kernel" and FACTS in graph.ops[node.id][-1].attributes]
     read: dict[tuple[str, str], ExplainedValue] = {(value.name, value.type): value for value in found.values}
     names = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
@@ -39,8 +39,9 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
         elif node.kind == "kernel":
             sentences[node.id] = (ACCUMULATOR,)
         elif node.kind == "float":
-            quantized = [sentence for value in floats if value.name == node.name for sentence in read_sentences(value)]
-            sentences[node.id] = (f"Stays in float: {node.reason}.", *quantized)
+            made = [value for value in floats if value.name in (node.name, *node.covers)]
+            types = [sentence for value in made for sentence in read_sentences(value)]
+            sentences[node.id] = (f"Stays in float: {node.reason}.", *types)
         elif node.kind == "quantize":
             value = read.get((node.name, _quantized_type(graph.ops[node.id])))
             sentences[node.id] = () if value is None else value_sentences(value)

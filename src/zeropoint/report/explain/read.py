@@ -215,17 +215,17 @@ def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
             while isinstance(made.owner, ConvertOp) and is_edge(made.owner):
                 made = made.owner.operand
             readers = _nearest(_results(op.result), _results, known)
-            yield _float_value(made, known, str(element_of(op.result)), facts, readers)
+            yield _float_value(made, value_name(op.result), known, str(element_of(op.result)), facts, readers)
         return
     is_kernel = isinstance(op, QuantizeRegionOp) and FLOAT_REASON not in op.attributes
     for result in op.results if is_float(op) and not is_kernel else ():
         if facts := tuple(facts_of(op, facts_name(result.index))):
             for kind, part, read in _quantized_by_readers(result, facts):
-                yield _float_value(result, known, kind, part, _nearest(read, _results, known))
+                yield _float_value(result, value_name(result), known, kind, part, _nearest(read, _results, known))
 
 
 def _float_value(
-    value: SSAValue, known: _Names, kind: str, facts: tuple[Fact, ...], readers: tuple[str, ...]
+    value: SSAValue, name: str, known: _Names, kind: str, facts: tuple[Fact, ...], readers: tuple[str, ...]
 ) -> ExplainedValue:
     """A float value that kernels read as a quantized type."""
     op = value.owner
@@ -239,7 +239,7 @@ def _float_value(
         names = tuple(dict.fromkeys(_name(one) for one in sorted(island, key=known.positions.__getitem__)))
         before = [operand for one in island for operand in one.operands if operand.owner not in island]
         makers = _nearest(before, _operands, known)
-    return ExplainedValue(value_name(value), kernel, names, kind, facts, makers, readers, float_reason=why_float(op))
+    return ExplainedValue(name, kernel, names, kind, facts, makers, readers, float_reason=why_float(op))
 
 
 def _island(op: Operation) -> set[Operation]:
