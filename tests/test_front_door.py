@@ -178,8 +178,9 @@ def test_inputs_and_outputs_keep_the_float_type_of_the_model(kind: str, tmp_path
         zp.quantize(text, ROWS, target="litert").export(tmp_path / "net.tflite")
 
 
-def test_completion_shows_every_public_name() -> None:
-    assert set(zp.__all__) <= set(dir(zp))
+def test_completion_shows_every_public_name_and_no_other() -> None:
+    assert dir(zp) == sorted(zp.__all__)
+    assert all(hasattr(zp, name) for name in dir(zp))
 
 
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
@@ -243,6 +244,17 @@ def test_a_model_of_a_scalar_has_times_and_a_report(tmp_path: Path) -> None:
     assert integers.profile(data, rounds=1).seconds > 0
     assert integers.profile(x=data[0], rounds=1).seconds > 0
     assert integers.report(tmp_path / "scalar.json", data=data, trials=False).exists()
+
+
+def test_warnings_are_printed_where_logging_is_not_configured() -> None:
+    code = f"import numpy as np, zeropoint as zp; zp.quantize({TEXT!r}, np.zeros((2, 4), np.float32), effort='none')"
+    quiet = "import logging; logging.getLogger('zeropoint').setLevel(logging.ERROR); "
+    done = [
+        subprocess.run([sys.executable, "-c", part], capture_output=True, text=True) for part in (code, quiet + code)
+    ]
+    assert [one.returncode for one in done] == [0, 0], done
+    assert done[0].stderr.startswith("'x': found only zeros in 8 values; its scale is arbitrary\n")
+    assert not done[1].stderr
 
 
 def test_warnings_are_logged_under_the_name_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
