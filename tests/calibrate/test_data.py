@@ -421,6 +421,15 @@ def test_a_missing_input_is_named_among_all_that_are_expected(tmp_path):
         samples(npz(tmp_path, x=DATA), [X, IDS])
 
 
+def test_an_iterator_that_was_used_up_says_what_to_pass_instead():
+    items = iter([DATA[0]])
+    assert len(list(samples(items, [X]))) == 1
+    with pytest.raises(DataError, match=r"found no samples; .*; an iterator gives them once: pass a list, or a functi"):
+        list(samples(items, [X]))
+    with pytest.raises(DataError, match=r"found no samples; expected at least one$"):
+        list(samples([], [X]))
+
+
 def test_many_names_that_do_not_match_are_counted(tmp_path, caplog):
     for number in range(64):
         np.save(tmp_path / f"s{number:02}.npy", DATA[0])

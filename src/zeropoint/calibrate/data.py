@@ -255,7 +255,10 @@ class Stream:
                     taken += 1
                     yield sample
         if index < 0:
-            raise DataError("data: found no samples; expected at least one")
+            once = "; an iterator gives them once: pass a list, or a function that returns one"
+            raise DataError(
+                f"data: found no samples; expected at least one{once if isinstance(self._source, Iterator) else ''}"
+            )
         self.filled = batches.size - batches.rows if self._fill and batches.rows else 0
         if self.filled and (last := batches.rest()) is not None:
             yield from split(last, self._ports, "data: the last samples")
