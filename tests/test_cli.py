@@ -945,7 +945,7 @@ TAKES = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "@main: found 0 arguments, expected tensor<2xi32>"),
+        ("", "@main: found 0 arguments, expected tensor<2xi32>; --args gives values, --input and --output name"),
         ("--args=nonsense", "expected array attribute string for args, i.e. --args=[dense<1> : tensor<2xi32>, ...]"),
         ("--args='[unit]'", "expected dense elements attribute for args elements"),
         ("--args='[1 : i32]'", "argument 0 of @main: found shape () (a scalar), expected 2 (tensor<2xi32>)"),
