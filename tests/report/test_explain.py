@@ -549,3 +549,15 @@ def test_a_dequantize_that_several_floats_read_is_a_box_of_its_kind(result: Quan
     assert (box.name, box.kernel, box.element) == ("gate", "dequantize", "f32")
     assert [node.name for node in graph.nodes if box.id in node.reads] == ["wave", "ripple"]
     assert {node.kind for node in graph.nodes if node.name == "gate"} == {"kernel", "dequantize"}
+
+
+def test_a_kernel_with_a_float_result_is_no_float_value() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = stablehlo.tanh %x {zeropoint.facts = [
+        {name = "kernel", value = "tanh", salience = "default", source = "gate"},
+        {name = "range", value = "[-1, 1]", salience = "kernel", source = "tanh"}]} : tensor<2xf32> loc("gate")
+      return %y : tensor<2xf32>
+    }"""
+    (value,) = explain(parse_program(text), "gate").values
+    assert (value.kind, value.names, value.float_reason) == ("tanh", ("gate",), "")
+    assert [fact.name for fact in value.facts] == ["range"]

@@ -166,7 +166,8 @@ class _Materialization:
             given = in_element(value, spec.expressed_type, builder, location_of(value))
             op = UniformQuantizeOp(given, with_element(value, spec))
             op.location = location_of(value)
-            if isinstance(value, OpResult) and (facts := facts_of(value.op, facts_name(value.index))):
+            facts = facts_of(value.op, facts_name(value.index)) if isinstance(value, OpResult) else []
+            if isinstance(value, OpResult) and facts and facts[0].name != "kernel":
                 state_facts(op, facts_by_type(facts).get(str(spec), facts))
                 self.explained.add((value.op, facts_name(value.index)))
             self.quantizes[value, spec] = builder.insert(op).result

@@ -211,7 +211,7 @@ def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
     """The float results of an op that kernels read, and what an op quantizes of a float op's result for them."""
     if isinstance(op, UniformQuantizeOp):
         facts, made = tuple(facts_of(op)), op.operand
-        if facts and facts[0].name != "kernel":
+        if _are_of_float(facts):
             while isinstance(made.owner, ConvertOp) and is_edge(made.owner):
                 made = made.owner.operand
             readers = _nearest(_results(op.result), _results, known)
@@ -219,9 +219,14 @@ def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
         return
     is_kernel = isinstance(op, QuantizeRegionOp) and FLOAT_REASON not in op.attributes
     for result in op.results if is_float(op) and not is_kernel else ():
-        if facts := tuple(facts_of(op, facts_name(result.index))):
+        if _are_of_float(facts := tuple(facts_of(op, facts_name(result.index)))):
             for kind, part, read in _quantized_by_readers(result, facts):
                 yield _float_value(result, value_name(result), known, kind, part, _nearest(read, _results, known))
+
+
+def _are_of_float(facts: tuple[Fact, ...]) -> bool:
+    """Whether facts are those of a float value that kernels read; those of a kernel's result begin with the kernel."""
+    return bool(facts) and facts[0].name != "kernel"
 
 
 def _float_value(
