@@ -189,8 +189,11 @@ def test_the_command_line_refuses_it_in_one_line(tmp_path) -> None:
     result = CliRunner().invoke(main, [*arguments, "--effort", "none", "-o", str(tmp_path / "q.mlir")])
     assert result.exit_code == 2
     assert (
-        "expected 300 dB; name a target with 16-bit kernels, such as litert (--target), ask for less" in result.output
+        "expected 300 dB; name a target with 16-bit kernels, such as litert (--target), try effort 'best' "
+        "(--effort best), ask for less" in result.output
     )
+    chosen = CliRunner().invoke(main, [*arguments, "--effort", "best", "-o", str(tmp_path / "q.mlir")])
+    assert "such as litert (--target), ask for less" in chosen.output
     assert set(tmp_path.iterdir()) == before
 
 

@@ -231,7 +231,7 @@ BAD_OPTIONS = {
     "--observer percentile:x": "found observer 'percentile:x'; expected a number",
     "--recipe nowhere.yaml": "nowhere.yaml: found no such file",
     "--recipe unmatched.yaml": "unmatched.yaml:2: rule 1 (name 'the_conv'): matches nothing in the model",
-    "--recipe foreign.onnx": "foreign.onnx: expected one key 'rules' at the top",
+    "--recipe foreign.onnx": "foreign.onnx: found other keys, expected one key 'rules' at the top",
     "--shape image=1x6": "found a shape for 'image', expected one of the inputs: x",
     "--shape x=1x7": "'the_gemm' (Gemm): found shapes [1, 7] and [20, 6], which do not multiply",
     "--constant x=0": "found the number 0 for 'x', expected an array of shape [1, 6]",
@@ -946,7 +946,7 @@ TAKES = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "@main: found 0 arguments, expected tensor<2xi32>"),
+        ("", "@main: found 0 arguments, expected tensor<2xi32>; --args gives values, --input and --output name"),
         ("--args=nonsense", "expected array attribute string for args, i.e. --args=[dense<1> : tensor<2xi32>, ...]"),
         ("--args='[unit]'", "expected dense elements attribute for args elements"),
         ("--args='[1 : i32]'", "argument 0 of @main: found shape () (a scalar), expected 2 (tensor<2xi32>)"),

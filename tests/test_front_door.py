@@ -178,8 +178,9 @@ def test_inputs_and_outputs_keep_the_float_type_of_the_model(kind: str, tmp_path
         zp.quantize(text, ROWS, target="litert").export(tmp_path / "net.tflite")
 
 
-def test_completion_shows_every_public_name() -> None:
-    assert set(zp.__all__) <= set(dir(zp))
+def test_completion_shows_every_public_name_and_no_other() -> None:
+    assert dir(zp) == sorted(zp.__all__)
+    assert all(hasattr(zp, name) for name in dir(zp))
 
 
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
@@ -207,6 +208,8 @@ def test_channels_on_the_other_side_are_transposed_not_reshaped(count: int) -> N
     model = zp.load(TEXT.replace("1x4", "1x3x5x6"))
     with pytest.raises(zp.Error, match=r"channels are last, expected first: use \.transpose\(0, 3, 1, 2\)"):
         model(np.zeros((count, 5, 6, 3), np.float32))
+    with pytest.raises(zp.Error, match=r"channels are last, expected first: use \.transpose\(2, 0, 1\)"):
+        model(np.zeros((5, 6, 3), np.float32))
     assert model(np.zeros((count, 3, 5, 6), np.float32))["y"].shape == (count, 3, 5, 6)
 
 
@@ -243,6 +246,42 @@ def test_a_model_of_a_scalar_has_times_and_a_report(tmp_path: Path) -> None:
     assert integers.profile(data, rounds=1).seconds > 0
     assert integers.profile(x=data[0], rounds=1).seconds > 0
     assert integers.report(tmp_path / "scalar.json", data=data, trials=False).exists()
+
+
+def test_all_samples_of_a_source_are_run(integers: zp.Model) -> None:
+    expected = integers(IMAGES)["probabilities"]
+    for source in (IMAGES, {"image": IMAGES}, DIGITS / "calib.npz", [{"image": image[np.newaxis]} for image in IMAGES]):
+        np.testing.assert_array_equal(integers.run_samples(source)["probabilities"][:12], expected)
+    np.testing.assert_array_equal(next(integers.iterate(IMAGES))["probabilities"], expected[:1])
+
+
+def test_a_report_refuses_what_changes_nothing(integers: zp.Model, tmp_path: Path) -> None:
+    loaded = zp.load(integers.save(tmp_path / "m.mlir")[0])
+    with pytest.raises(zp.Error, match="found data without a float model, where it changes nothing, expected referenc"):
+        loaded.report(tmp_path / "m.html", data=IMAGES)
+    with pytest.raises(zp.Error, match="found a mask without data, where it changes nothing"):
+        integers.report(tmp_path / "m.html", mask="image")
+
+
+def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path) -> None:
+    with pytest.raises(zp.Error, match="found value=3, expected a string"):
+        integers.explain(3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(zp.Error, match="found a program that was not quantized, expected one for onnxruntime"):
+        zp.load(TEXT).export(tmp_path / "m.onnx")
+    stored = zp.quantize(TEXT, np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), io="integer", effort="none")
+    with pytest.raises(zp.Error, match=r"found dtype float32, expected int8 .*; quantize it as `explain` says"):
+        stored(np.zeros((1, 4), np.float32))
+
+
+def test_warnings_are_printed_where_logging_is_not_configured() -> None:
+    code = f"import numpy as np, zeropoint as zp; zp.quantize({TEXT!r}, np.zeros((2, 4), np.float32), effort='none')"
+    quiet = "import logging; logging.getLogger('zeropoint').setLevel(logging.ERROR); "
+    done = [
+        subprocess.run([sys.executable, "-c", part], capture_output=True, text=True) for part in (code, quiet + code)
+    ]
+    assert [one.returncode for one in done] == [0, 0], done
+    assert done[0].stderr.startswith("'x': found only zeros in 8 values; its scale is arbitrary\n")
+    assert not done[1].stderr
 
 
 def test_warnings_are_logged_under_the_name_of_the_package(caplog: pytest.LogCaptureFixture) -> None:

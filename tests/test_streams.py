@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import zeropoint as zp
 from zeropoint.cli import main
 
 PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
@@ -30,6 +31,20 @@ CASES = {
     "help to a closed stream": ("--help >&-", 2, CLOSED),
     "text to a closed stream": ("opt m.mlir >&-", 2, CLOSED),
     "printed values to a closed stream": ("run m.mlir --args '[dense<1.0> : tensor<1x4xf32>]' >&-", 2, CLOSED),
+    "text to a full device as the output": ("opt m.mlir -o /dev/full", 2, "/dev/full: No space left on device"),
+    "text to a closed stream as the output": ("opt m.mlir -o /dev/stdout >&-", 2, "/dev/stdout: Bad file descriptor"),
+    "a reader of the output that leaves": ("opt m.mlir -o /dev/stdout | true; exit ${PIPESTATUS[0]}", 141, ""),
+    "text to no device": ("opt m.mlir -o /dev/null", 0, ""),
+    "a journal beside a device": (
+        "quantize m.mlir --data d.npz -o /dev/null --resume",
+        2,
+        "found --resume with /dev/null, which has no journal beside it, expected the name of a file",
+    ),
+    "a binary file into a pipe": (
+        "run m.mlir --input d.npz -o /dev/stdout",
+        2,
+        "/dev/stdout: found suffix '', expected .npz",
+    ),
     "no output to a closed stream": ("opt m.mlir -o out.mlir >&-", 0, ""),
     "an error, all streams closed": ("opt none.mlir <&- >&- 2>&-", 2, ""),
     "an error to a full device": ("opt none.mlir 2>/dev/full", 2, ""),
@@ -71,6 +86,55 @@ def test_a_stream_that_fails_gives_a_status_and_at_most_a_line(name: str, folder
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
     assert (done.returncode, done.stderr) == (status, line and f"zeropoint: {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("opt m.mlir -p simplify", "builtin.module {"),
+        ("quantize m.mlir --data d.npz --effort none", "builtin.module attributes {zeropoint.profile"),
+        ("calibrate m.mlir --data d.npz", '{"format": "zeropoint statistics 1"'),
+        ("report q.mlir --no-timing", "<!doctype html>"),
+    ],
+)
+def test_text_is_written_into_streams(command: str, first: str, folder: Path) -> None:
+    def shell(text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, check=True)
+
+    zeropoint = f"{sys.executable} -m zeropoint"
+    shell(f"test -e q.mlir || {zeropoint} quantize m.mlir --data d.npz --effort none -o q.mlir")
+    piped = shell(f"{zeropoint} {command} -o /dev/stdout | cat")
+    assert piped.stdout.startswith(first)
+    assert ("wrote /dev/stdout\n" in piped.stderr) == (not command.startswith("opt"))  # not among the text
+    # What was written to the file before stays, and what comes after follows.
+    assert shell(f"(echo before; {zeropoint} {command} -o /dev/stdout; echo after) 2>/dev/null > f; cat f").stdout == (
+        f"before\n{piped.stdout}after\n"
+    )
+    suffix = {"calibrate": ".json", "report": ".html"}.get(command.split()[0], ".mlir")
+    shell(
+        f"mkfifo pipe{suffix}; cat pipe{suffix} > f & {zeropoint} {command} -o pipe{suffix}; wait; test -p pipe{suffix}"
+    )
+    assert (folder / "f").read_text() == piped.stdout
+    (folder / f"pipe{suffix}").unlink()
+
+
+def test_large_weights_are_inline_in_a_stream(folder: Path) -> None:
+    weights = np.random.default_rng(0).normal(size=(32, 32))
+    kinds = "(tensor<1x32xf32>, tensor<32x32xf32>) -> tensor<1x32xf32>"
+    big = f"""func.func @main(%x: tensor<1x32xf32> {{zeropoint.name = "x"}}) -> tensor<1x32xf32> {{
+  %w = stablehlo.constant dense<{weights.tolist()}> : tensor<32x32xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : {kinds}
+  return %0 : tensor<1x32xf32>
+}}"""
+    (folder / "big.mlir").write_text(big)
+    np.savez(folder / "big.npz", x=np.ones((4, 1, 32), np.float32))
+    command = (
+        f"{sys.executable} -m zeropoint quantize big.mlir --data big.npz --effort none -o /dev/stdout > written.mlir"
+    )
+    subprocess.run(["bash", "-c", command], cwd=folder, check=True, capture_output=True)
+    assert "dialect_resources" in (folder / "written.mlir").read_text()
+    assert not (folder / "written.safetensors").exists()
+    zp.load(folder / "written.mlir")
 
 
 def test_a_file_that_is_opened_does_not_take_the_place_of_a_closed_stream(folder: Path) -> None:

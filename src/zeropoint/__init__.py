@@ -43,8 +43,6 @@ __all__ = [
     "sensitivity",
 ]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())
-
 Data = str | Path | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
 """Calibration or test data: an .npz file, a folder of .npy files, `zp.Images` of a folder, a dict of arrays with a
 leading sample axis, or an array for a model with a single input. Or an iterable of samples or batches: a generator
@@ -71,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})  # completion in notebooks: three names are imported at their first use
+    return sorted(__all__)  # completion in notebooks: without modules and what they import
 
 
 def load(
@@ -157,7 +155,8 @@ def quantize(
     `progress=True` shows progress bars on a terminal.
 
     The result's `quantization` holds the intermediate stages and the gains of corrections. `Model.report` writes a page
-    about it, `Model.save` and `Model.export` files. Calibration warnings are logged under the name `zeropoint`.
+    about it, `Model.save` and `Model.export` files. Warnings about calibration and
+    data are logged under the name `zeropoint`; Python prints them to standard error unless logging is configured.
 
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError, OptionError for an option that is
     unknown or has no effect, and other kinds of `zp.Error`.

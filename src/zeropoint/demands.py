@@ -177,6 +177,14 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
     return f"expected a kernel that computes values; '{kernel}' has the range of its input"
 
 
+def _without_kernel(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why a zero point of 0 has no effect: no kernel makes the output."""
+    kernel = region.logical_kernel.data
+    if demands["symmetric"].value == "false" or target.by_kernel.get(kernel):
+        return None
+    return f"expected a kernel of target {target.name}, which has no '{kernel}'"
+
+
 _OF_WEIGHTS = ("block_size", "granularity", "weight_bits", "weight_symmetric")
 """Demands on a kernel's weights."""
 
@@ -186,6 +194,7 @@ _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], 
     "block_size": _without_blocks,
     "granularity": _without_weights,
     "observer": _same_values,
+    "symmetric": _without_kernel,
     "weight_bits": _without_width,
     "weight_symmetric": _without_zero_points,
 }

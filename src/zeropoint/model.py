@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 from zeropoint.calibrate import instrument, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
 from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of
+from zeropoint.calibrate.data import holds_items
 from zeropoint.calibrate.items import batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.errors import OptionError
@@ -167,6 +168,10 @@ class Model:
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
         source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        if data is not None and self.quantization is None and floats is None:
+            raise OptionError("found data without a float model, where it changes nothing, expected reference=, too")
+        if mask is not None and data is None:
+            raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
             source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
@@ -253,11 +258,16 @@ class Model:
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
     ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each sample."""
+        """Yield the outputs of each sample, a dict with an array for each input; of a file, a folder or arrays, too."""
+        samples = self._sampled(samples)
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
         self._prepared = engine
         for sample in display(progress)(samples, "run"):
             yield engine(sample)
+
+    def _sampled(self, source: Any) -> Any:
+        """The samples of a file, a folder or arrays; other sources have samples already."""
+        return source if holds_items(source) else samples(source, self.inputs, fill=True)
 
     def run_samples(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
@@ -267,6 +277,7 @@ class Model:
         If a sample holds N rows of the data, outputs are concatenated along that axis, without those of rows that only
         fill up the last sample (`zeropoint.calibrate.samples`).
         """
+        samples = self._sampled(samples)
         results = list(self.iterate(samples, progress=progress))
         rows, filled = getattr(samples, "rows_a_sample", 1), getattr(samples, "filled", 0)
         by_rows = [port.type.get_shape()[:1] == (rows,) for port in self.outputs]
@@ -333,6 +344,7 @@ class Model:
         For a float model: the kernels that `target` has for it, the ops that would stay float, and missing statistics.
         Raises ExplanationError for a name that is not in the model, TargetError for an unknown target.
         """
+        check_arguments(value=value)
         program = self.program
         if program.profile is None:
             program = _asking(program, named_target(target))

@@ -126,7 +126,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
         f"1 to {MOST_WORKERS}, or -1",
     ),
     "progress": (_is_callable, "True, False, or a function of items and a description"),
-    **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask"), _TEXT),
+    **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask", "value"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),
     **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
     **dict.fromkeys(

@@ -18,7 +18,7 @@ from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent, state_ranges
-from zeropoint.correct import EQUALIZE, Equalized, Platform, SampleParts, check_methods, correct
+from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales
@@ -296,15 +296,21 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
             journal.unlink(missing_ok=True)  # the search is complete
         best = Widths.of(error.best, len(held), count, validation=validation)
         wider = "" if best.candidates else "name a target with 16-bit kernels, such as litert (--target), "
+        advice = f"{wider}{_more_corrections(options)}ask for less, or keep parts in float by a recipe"
         raise BitWidthError(
             f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} of the "
             f"search, with {len(best.wide)} wide kernels{best.listed} of the {best.candidates} that target "
-            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {wider}ask for less, or keep "
-            "parts in float by a recipe"
+            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {advice}"
         ) from None
     assert made.spent is not None
     widths = Widths.of(made.spent, len(held), count, validation=validation)
     return replace(made, widths=widths, spent=None)
+
+
+def _more_corrections(options: Options) -> str:
+    """Advice to try all corrections; empty if the user chose them, or tries all."""
+    is_most = options.corrections is not None or options.effort == MOST_EFFORT
+    return "" if is_most else f"try effort '{MOST_EFFORT}' (--effort {MOST_EFFORT}), "
 
 
 def _budgeted(

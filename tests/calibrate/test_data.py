@@ -456,6 +456,30 @@ def test_a_missing_input_is_named_among_all_that_are_expected(tmp_path):
         samples(npz(tmp_path, x=DATA), [X, IDS])
 
 
+def test_an_iterator_that_was_used_up_says_what_to_pass_instead():
+    items = iter([DATA[0]])
+    assert len(list(samples(items, [X]))) == 1
+    with pytest.raises(DataError, match=r"found no samples; .*; an iterator gives them once: pass a list, or a functi"):
+        list(samples(items, [X]))
+    with pytest.raises(DataError, match=r"found no samples; expected at least one$"):
+        list(samples([], [X]))
+
+
+def test_many_names_that_do_not_match_are_counted(tmp_path, caplog):
+    for number in range(64):
+        np.save(tmp_path / f"s{number:02}.npy", DATA[0])
+    few = "'s00', 's01', 's02', 's03', 's04', 's05' and 58 more"
+    expected = f"{tmp_path}: found {few}; expected 'x'; name each array after its input, or x_0, x_1, ... if each is"
+    with pytest.raises(DataError, match=re.escape(expected)):
+        samples(tmp_path, [X])
+    ports = [Port(f"past_{number}", TensorType(f32, [2])) for number in range(20)] + [X]
+    given = {port.name: np.zeros((3, 2), np.float32) for port in ports[:-1]}
+    with pytest.raises(DataError, match=r"and 14 more; expected 'x', 'past_0', .* and 15 more; name each"):
+        samples(given, ports)
+    samples({"x": DATA, **{f"other_{number}": np.zeros((N, 4), np.float32) for number in range(9)}}, [X])
+    assert "'other_5' and 3 more, which no input reads; the inputs are 'x'" in caplog.text
+
+
 def test_floats_for_booleans_and_integers_are_errors():
     with pytest.raises(DataError, match=r"found float32 data, expected int32; convert it with \.astype\('int32'\)"):
         samples({"ids": np.zeros((1, 4), np.float32)}, [IDS])

@@ -15,7 +15,7 @@ from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import (
@@ -229,7 +229,7 @@ def test_an_unknown_end_of_a_subgraph_is_named() -> None:
 
 
 BROKEN = [
-    ("- name: stem", "expected one key 'rules' at the top"),
+    ("- name: stem", "found a list, expected one key 'rules' at the top"),
     ("rules:", "R.yaml:1: expected a list of rules under 'rules', one or more"),
     ("rules:\n  - stem", "R.yaml:2: rule 1: expected keys and values, as 'name: conv1'"),
     ("rules:\n  - {name: a, bits: 8}\n  - {name: b, width: 3}", "R.yaml:3: rule 2: found key 'width', expected one of"),
@@ -428,6 +428,13 @@ def test_a_rule_sets_the_range_of_a_tensor_and_nothing_is_observed_there() -> No
         ({"name": "stem", "scale": 1, "range": [0, 1]}, "found keys 'range' and 'scale', expected one of them"),
         ({"name": "stem", "range": [1, 0]}, r"key 'range': found \[1, 0\], expected \[LEAST, GREATEST\]"),
         ({"name": "stem", "scale": 0}, "key 'scale': found 0, expected a number above 0"),
+        (
+            {"name": "stem", "scale": 1e-300},
+            r"key 'scale': found 1e-300, expected from 1\.4.*e-45 to 3\.4.*e\+38, .* of f32",
+        ),
+        ({"name": "x0", "scale": 1e300}, "key 'scale': found 1e\\+300, expected from"),
+        ({"name": "stem", "range": [-1e39, 5]}, r"key 'range': found -1e\+39, expected from -3\.4.* to 3\.4"),
+        ({"name": "x0", "range": [-1, 1e39]}, r"key 'range': found 1e\+39, expected from -3\.4.* to 3\.4"),
         ({"name": "stem", "scale": 1, "zero_point": 200}, "key 'zero_point': found 200, expected one from -128 to 127"),
     ],
 )
@@ -468,3 +475,47 @@ def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
     )
     first, second, third = load_recipe(path).rules
     assert (first.settings["scale"], second.settings["range"], third.pattern) == ("1e-09", "-1.0, 20.0", "1e5")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("stemm", "names like it are 'stem'"),
+        ("ste*", "patterns are given with 'regex'"),
+        ("x0", "it is an input, for which range, scale, zero_point can be set"),
+    ],
+)
+def test_a_name_that_matches_nothing_is_answered_with_what_it_may_mean(name: str, advice: str) -> None:
+    with pytest.raises(RecipeError, match=f"matches nothing in the model, expected one op or more; {advice}"):
+        apply_recipe(fuse(simplify(network())), recipe_of([{"name": name, "bits": 8}]))
+
+
+def test_the_name_of_an_output_is_answered_with_what_makes_it() -> None:
+    program = fuse(simplify(network()))
+    output = program.outputs[0].name
+    last = program.entry.last_op
+    assert last is not None
+    with pytest.raises(RecipeError, match=f"it is an output, which is the result of '{value_name(last.operands[0])}'"):
+        apply_recipe(program, recipe_of([{"name": output, "bits": 8}]))
+
+
+def test_a_zero_point_of_0_needs_a_kernel_of_the_target() -> None:
+    with pytest.raises(RecipeError, match=r"'symmetric': found true, expected a kernel of target cpu, which has no"):
+        zp.quantize(zp.load(SOFTMAX), ROW, recipe=[{"name": "p", "symmetric": True}], effort="none")
+
+
+SOFTMAX = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
+  %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %m = stablehlo.reduce(%x init: %i) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<1x4xf32>, tensor<f32>) -> tensor<1xf32> loc("p")
+  %n = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<1xf32>) -> tensor<1x4xf32> loc("p")
+  %d = stablehlo.subtract %x, %n : tensor<1x4xf32> loc("p")
+  %e = stablehlo.exponential %d : tensor<1x4xf32> loc("p")
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [1]
+    : (tensor<1x4xf32>, tensor<f32>) -> tensor<1xf32> loc("p")
+  %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<1xf32>) -> tensor<1x4xf32> loc("p")
+  %y = stablehlo.divide %e, %b : tensor<1x4xf32> loc("p")
+  return %y : tensor<1x4xf32>
+}"""
+ROW = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)

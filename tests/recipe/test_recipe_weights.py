@@ -117,6 +117,8 @@ def test_a_rule_that_selects_ops_does_not_touch_constants_of_their_names() -> No
         ({"name": "fc.weight", "scale": 1, "zero_point": 200}, "found 200, expected one from -127 to 127"),
         ({"name": "fc.weight", "scale": []}, r"key 'scale': found \[\], expected a number above 0"),
         ({"name": "fc.weight", "scale": [1, 0]}, r"key 'scale': found \[1, 0\], expected a number above 0"),
+        ({"name": "fc.weight", "scale": 1e-300}, "key 'scale': found 1e-300, expected from 1.*, the numbers of f32"),
+        ({"name": "fc.weight", "range": [-1e39, 1]}, r"key 'range': found -1e\+39, expected from -3"),
         ({"name": "fc.weigth", "scale": 1}, "matches nothing in the model"),
     ],
 )

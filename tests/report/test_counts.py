@@ -8,6 +8,7 @@ import numpy as np
 
 import zeropoint as zp
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import Counts, Ops, count_ops, float_kernels, float_ops
 from zeropoint.report.document.graph import graph_of
 
@@ -117,3 +118,18 @@ def test_a_rescale_is_a_requantization_that_says_why() -> None:
           return %r : tensor<4xi8>
         }}"""
         assert count_ops(parse_program(text)) == Counts(1, 0, 0, expected)
+
+
+def test_kernels_of_a_stage_before_integers_say_that_they_are_not_materialized() -> None:
+    program = parse_program("""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = stablehlo.tanh %x : tensor<2xf32> loc("gate")
+      return %y : tensor<2xf32>
+    }""")
+    made = quantize(program, [{"arg0": np.float32([-1, 1])}], Options(effort="none"))
+    (decided,), (fused,) = float_kernels(made.propagated), float_kernels(made.fused)
+    assert str(decided) == (
+        "1 tanh (1 op) stays float at 'gate': its kernel has types, but is not materialized "
+        "(zeropoint opt -p materialize,integer-program)"
+    )
+    assert str(fused) == "1 tanh (1 op) stays float at 'gate': its kernel has no types yet"
+    assert not float_kernels(made.integer)

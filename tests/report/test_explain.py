@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
 
 import zeropoint as zp
 from networks import Network
@@ -16,14 +18,21 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
     ConcatenateOp,
+    DivideOp,
     DotDimensions,
     DotGeneralOp,
+    ExponentialOp,
     LogisticOp,
     MaximumOp,
+    MultiplyOp,
+    ReduceOp,
     ReshapeOp,
     SineOp,
+    SubtractOp,
 )
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
@@ -31,6 +40,7 @@ from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.recipe import recipe_of
 from zeropoint.report.counts import count_ops
 from zeropoint.report.document.graph import graph_of
+from zeropoint.report.document.reasons import reasons
 from zeropoint.report.explain import ExplanationError, explain
 
 SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
@@ -231,7 +241,7 @@ def test_the_command_prints_both_forms_and_refuses_in_one_line(result: Quantizat
     assert said.exit_code == 0
     assert "(required by a kernel: kernel logistic 'gate')" in said.output
     record = json.loads(runner.invoke(main, ["explain", str(path), "--json"]).output)
-    assert set(record) == {"values", "rescales", "float_ops", "missing", "corrections", "budget"}
+    assert set(record) == {"values", "rescales", "float_ops", "missing", "corrections", "budget", "outputs"}
     assert record["values"][1]["facts"][0]["salience"] == "calibrated"
     assert runner.invoke(main, ["explain", str(path)]).exit_code == 0
     for arguments, message in (
@@ -370,3 +380,184 @@ def test_an_accumulator_with_a_bias_is_explained_by_its_name() -> None:
     assert node.name == "fc"
     assert node.parameters is not None
     assert node.parameters.storage == "i32"
+
+
+def island() -> Program:
+    """stem: a product; norm: a sine and its square, in float; left, right: products of that; the first is an output."""
+    net = Network([(1, 8)])
+
+    def product(name: str, value: SSAValue) -> SSAValue:
+        net.name = name
+        weight = net.constant(net.random.normal(0, 1, (8, 8)))
+        return net.insert(DotGeneralOp(value, weight, with_shape(value, [1, 8]), DotDimensions((), (), (1,), (0,))))
+
+    stem = product("stem", net.values[0])
+    net.name = "norm"
+    sine = net.insert(SineOp(stem))
+    squared = net.insert(MultiplyOp(sine, sine))
+    left, right = product("left", squared), product("right", squared)
+    net.name = "wave"
+    return net.finish([left, net.insert(SineOp(right))])
+
+
+@pytest.fixture(scope="module")
+def islands() -> Quantization:
+    recipe = recipe_of([{"name": name, "quantize": False} for name in ("norm", "wave")])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.uniform(-1, 3, (1, 8)).astype(np.float32)} for _ in range(4)]
+    return quantize(island(), samples, Options(recipe=recipe, observer="minmax", effort="none"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_float_value_that_kernels_read_has_the_facts_of_their_type(islands: Quantization, stage: str) -> None:
+    found = explain(getattr(islands, stage), "norm")
+    (value,) = found.values
+    assert (value.float_reason, value.read_by) == ("recipe: rule 1 (name 'norm'): do not quantize", ("left", "right"))
+    assert value.type.startswith("!quant.uniform<i8:f32, 0.00")
+    assert [fact.name for fact in value.facts] == ["range", "parameters"]
+    assert value.facts[0].source == "quant.stats 'norm'"
+    assert value.facts[1].value == value.type
+    assert explain(getattr(islands, stage), "left").values[0].made_from == ("norm",)
+    assert found.details().splitlines()[0] == f"norm: float, read as {value.type}"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kernel_in_float_reads_what_is_before_all_of_its_ops(stage: str) -> None:
+    net = Network([(1, 8)])
+
+    def product(name: str, value: SSAValue) -> SSAValue:
+        net.name = name
+        weight = net.constant(net.random.normal(0, 1, (8, 8)))
+        return net.insert(DotGeneralOp(value, weight, with_shape(value, [1, 8]), DotDimensions((), (), (1,), (0,))))
+
+    values = product("s", net.values[0])
+    net.name = "p"
+    start, kept = net.constant(np.array(-np.inf)), with_shape(values, [1])
+    most = net.insert(ReduceOp([values], [start], [kept], [1], binary_body(MaximumOp, f32)))
+    below = net.insert(SubtractOp(values, net.insert(BroadcastInDimOp(most, values.type, [0]))))
+    exponents = net.insert(ExponentialOp(below))
+    spread = net.insert(BroadcastInDimOp(net.reduced(exponents, [1]), exponents.type, [0]))
+    quotient = net.insert(DivideOp(exponents, spread))
+    program = net.finish([product("y", quotient)])
+    samples = [{"x0": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}]
+    made = quantize(program, samples, Options(observer="minmax", effort="none"))
+    (value,) = explain(getattr(made, stage), "p").values
+    assert (value.kind, value.names, value.made_from) == ("softmax", ("p",), ("s",))
+    assert "softmax in float" in explain(getattr(made, stage)).overview()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kernel_in_float_that_covers_several_names_has_that_of_its_first_op(stage: str) -> None:
+    net = Network([(1, 8)])
+
+    def product(name: str, value: SSAValue) -> SSAValue:
+        net.name = name
+        weight = net.constant(net.random.normal(0, 1, (8, 8)))
+        return net.insert(DotGeneralOp(value, weight, with_shape(value, [1, 8]), DotDimensions((), (), (1,), (0,))))
+
+    first = product("first", net.values[0])
+    net.name = "relu"
+    program = net.finish([product("second", net.insert(MaximumOp(first, net.splat(0.0, first))))])
+    samples = [{"x0": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}]
+    recipe = recipe_of([{"name": "first", "quantize": False}])
+    made = quantize(program, samples, Options(observer="minmax", recipe=recipe, effort="none"))
+    shown = getattr(made, stage)
+    for name in ("first", "relu"):
+        (value,) = explain(shown, name).values
+        assert (value.name, value.names) == ("first", ("first", "relu"))
+    assert explain(shown, "second").values[0].made_from == ("first",)
+    if stage == "integer":
+        graph = graph_of(shown)
+        island = next(node for node in graph.nodes if node.kind == "float")
+        assert reasons(shown, graph)[island.id][1] == "It is quantized for 'second'."
+
+
+def test_one_reason_of_several_ops_of_one_name_is_said_once(islands: Quantization) -> None:
+    text = explain(islands.integer, "norm").details()
+    assert text.count("do not quantize") == 1
+    assert "2 ops of 'norm' are float: recipe: rule 1 (name 'norm'): do not quantize\n" in text
+    assert text.endswith("\n  stablehlo.sine, stablehlo.multiply")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_output_is_explained_by_what_makes_it(islands: Quantization, stage: str) -> None:
+    program = getattr(islands, stage)
+    first, second = (port.name for port in program.outputs)
+    found = explain(program, first)
+    assert [(output.name, output.made_by) for output in found.outputs] == [(first, ("left",))]
+    assert found.values == explain(program, "left").values
+    assert found.details().startswith(f"output '{first}' is made by 'left'\n\nleft: !quant.uniform<i8")
+    assert [op.name for op in explain(program, second).float_ops] == ["wave"]
+    assert first in explain(program).names()
+
+
+def test_ranges_and_native_kernels_are_found_by_the_name_of_an_output(islands: Quantization, tmp_path: Path) -> None:
+    path, (first, _) = tmp_path / "model.mlir", [port.name for port in islands.integer.outputs]
+    save_program(islands.integer, path)
+    runner = CliRunner()
+    for option in ("--ranges", "--native"):
+        by_output, by_op = (
+            runner.invoke(main, ["explain", str(path), name, option]).output for name in (first, "left")
+        )
+        assert by_output == by_op
+        assert "left" in by_op
+
+
+def test_an_output_that_is_constant_says_so() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      %c = stablehlo.constant dense<1.0> : tensor<2xf32>
+      return %x, %c : tensor<2xf32>, tensor<2xf32>
+    }"""
+    program = parse_program(text)
+    first, second = (port.name for port in program.outputs)
+    assert str(explain(program, first)).startswith(f"output '{first}' is made by 'arg0'\n")
+    assert str(explain(program, second)) == f"output '{second}' is made by constants"
+
+
+def test_conversions_that_several_read_are_boxes_of_their_kind_and_islands_have_their_own_type(
+    islands: Quantization,
+) -> None:
+    graph = graph_of(islands.integer)
+    nodes = {(node.kind, node.name): node for node in graph.nodes}
+    assert not any(node.kind == "other" for node in graph.nodes)
+    quantized, norm = nodes["quantize", "norm"], nodes["float", "norm"]
+    assert quantized.parameters is not None
+    assert (quantized.parameters.storage, norm.parameters, norm.element) == ("i8", None, "f32")
+    assert quantized.id in nodes["kernel", "left"].reads
+    assert quantized.id in nodes["kernel", "right"].reads
+    assert graph.by_name()["left"] == nodes["kernel", "left"].id
+    said = reasons(islands.integer, graph)
+    assert said[norm.id][:2] == (
+        "Stays in float: recipe: rule 1 (name 'norm'): do not quantize.",
+        "It is quantized for 'left' and 'right'.",
+    )
+    assert said[norm.id][2:] == said[quantized.id]
+    assert said[quantized.id][0].startswith("Range [")
+
+
+def test_a_dequantize_that_several_floats_read_is_a_box_of_its_kind(result: Quantization) -> None:
+    net = Network([(1, 6)])
+    net.name = "gate"
+    gate = net.insert(LogisticOp(net.values[0]))
+    found: list[SSAValue] = []
+    for net.name in ("wave", "ripple"):
+        found.append(net.insert(SineOp(gate)))
+    recipe = recipe_of([{"name": name, "quantize": False} for name in ("wave", "ripple")])
+    made = quantize(net.finish(found), SAMPLES, Options(observer="minmax", recipe=recipe)).integer
+    graph = graph_of(made)
+    (box,) = (node for node in graph.nodes if node.kind == "dequantize")
+    assert (box.name, box.kernel, box.element) == ("gate", "dequantize", "f32")
+    assert [node.name for node in graph.nodes if box.id in node.reads] == ["wave", "ripple"]
+    assert {node.kind for node in graph.nodes if node.name == "gate"} == {"kernel", "dequantize"}
+
+
+def test_a_kernel_with_a_float_result_is_no_float_value() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = stablehlo.tanh %x {zeropoint.facts = [
+        {name = "kernel", value = "tanh", salience = "default", source = "gate"},
+        {name = "range", value = "[-1, 1]", salience = "kernel", source = "tanh"}]} : tensor<2xf32> loc("gate")
+      return %y : tensor<2xf32>
+    }"""
+    (value,) = explain(parse_program(text), "gate").values
+    assert (value.kind, value.names, value.float_reason) == ("tanh", ("gate",), "")
+    assert [fact.name for fact in value.facts] == ["range"]

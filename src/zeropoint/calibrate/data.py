@@ -39,6 +39,7 @@ from zeropoint.calibrate.items import (
     columns_of,
     fit_rows,
     is_array,
+    listed,
     names_do_not_match,
     split,
     unread,
@@ -83,7 +84,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
         stream = Chain([_of_path(Path(path), ports, fill=fill) for path in paths])
     elif is_array(cast("Any", source)):
         if len(ports) != 1:
-            names = ", ".join(f"'{port.name}'" for port in ports)
+            names = listed([port.name for port in ports])
             raise DataError(f"data: found one array; expected a dict with {names}")
         stream = Table(array_columns({ports[0].name: source}, inputs), ports, "data", fill=fill)
     else:
@@ -254,7 +255,10 @@ class Stream:
                     taken += 1
                     yield sample
         if index < 0:
-            raise DataError("data: found no samples; expected at least one")
+            once = "; an iterator gives them once: pass a list, or a function that returns one"
+            raise DataError(
+                f"data: found no samples; expected at least one{once if isinstance(self._source, Iterator) else ''}"
+            )
         self.filled = batches.size - batches.rows if self._fill and batches.rows else 0
         if self.filled and (last := batches.rest()) is not None:
             yield from split(last, self._ports, "data: the last samples")
@@ -278,8 +282,7 @@ def _warn(name: str, rest: int, batch: int) -> None:
 def _warn_unread(name: str, found: tuple[str, ...], inputs: tuple[str, ...]) -> None:
     """Log that arrays are not used: their names may be misspelled."""
     if found:
-        listed, expected = (", ".join(f"'{one}'" for one in names) for names in (found, inputs))
-        _LOG.warning("%s: found %s, which no input reads; the inputs are %s", name, listed, expected)
+        _LOG.warning("%s: found %s, which no input reads; the inputs are %s", name, listed(found), listed(inputs))
 
 
 def shapes_in(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -318,7 +321,8 @@ def _match(
     if len(ports) == 1 and not matched[0][1] and (only := _only_fitting(columns, ports[0])) is not None:
         matched = [(ports[0], only)]
     if any(not found for _, found in matched):
-        raise DataError(names_do_not_match(name, columns, ports))
+        each = f", or {ports[0].name}_0, {ports[0].name}_1, ... if each is a sample" if len(columns) > 1 else ""
+        raise DataError(names_do_not_match(name, columns, ports) + (each if len(ports) == 1 else ""))
     for port, found in matched:
         assert found is not None
         yield port, found

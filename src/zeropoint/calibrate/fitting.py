@@ -187,7 +187,7 @@ def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None
     batches = [*shape[:1], *expected[1:]] if _has_batch_of_one(expected) else expected
-    fix = _transpose(shape, batches) or _other_channels(shape, expected)
+    fix = _transpose(shape, batches) or _transpose(shape, expected) or _other_channels(shape, expected)
     return f"found shape {shape_text(shape)}, expected {shape_text(expected)}; {fix}" if fix else None
 
 

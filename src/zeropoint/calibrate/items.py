@@ -17,7 +17,8 @@ with a leading axis of N > 1 are regrouped (`batches.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -225,10 +226,23 @@ def _is_label(value: Any, *, many: bool) -> bool:
 
 
 def names_do_not_match(where: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
-    """The message for arrays whose names are not those of the inputs."""
-    shown = ", ".join(f"'{key}'" for key in found) or "nothing"
-    return f"{where}: found {shown}; expected {_names(ports)}; name each array after its input"
+    """The message for arrays whose names are not those of the inputs. Of many inputs, those without one come first."""
+    names = [port.name for port in ports]
+    if len(names) > NAMES_SHOWN:
+        names.sort(key=lambda name: name in found)
+    return f"{where}: found {listed(found)}; expected {listed(names)}; name each array after its input"
+
+
+def listed(names: Collection[str]) -> str:
+    """Names in quotes, separated by commas: the first ones, and how many more there are."""
+    quoted = [f"'{name}'" for name in islice(names, NAMES_SHOWN)]
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(quoted) + more or "nothing"
+
+
+NAMES_SHOWN = 6
+"""A message lists this many names at most."""
 
 
 def _names(ports: Sequence[Port]) -> str:
-    return ", ".join(f"'{port.name}'" for port in ports)
+    return listed([port.name for port in ports])

@@ -60,7 +60,7 @@ def calibrate(
     from zeropoint.passes import ASKING_PASSES, FLOAT_PASSES, run_all
     from zeropoint.targets import target as named_target
 
-    check_output(output, SUFFIXES, model, data)
+    check_output(output, SUFFIXES, model, data, text=True)
     observer_factory(observer)
     named_target(target)
     source = data_source(data, preprocess)
@@ -78,7 +78,7 @@ def calibrate(
     report = collect(program, samples(source, program.inputs), observer=observer, progress=progress(), work=work)
     for warning in report.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
-    if output.suffix == ".json":
+    if output.suffix in ("", ".json"):  # no suffix: a pipe or a device
         text = statistics_text(report, observer)
         write_atomically(output, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         say(f"wrote {output}")

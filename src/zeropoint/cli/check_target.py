@@ -26,7 +26,7 @@ def check_target(target: str, kernels: tuple[str, ...], page: Path | None) -> No
     from zeropoint.ir.outputs import write_atomically
 
     if page is not None:
-        check_output(page, (".md",))
+        check_output(page, (".md",), text=True)
     findings = list(progress()(check_rows(target, kernels), "checking"))
     click.echo(finding_table(findings))
     if page is not None:

@@ -93,6 +93,7 @@ def run(
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     """Run every program of a text; print its results and the checks that fail."""
     from zeropoint.interp import CheckFailed, ExecutionError, execute
+    from zeropoint.ir.arguments import InputError
     from zeropoint.ir.text import parse_program, split_input
     from zeropoint.ir.values import parse_values, value_text
     from zeropoint.quant_passes import legalize_chlo
@@ -113,6 +114,10 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
         except (CheckFailed, ExecutionError) as error:
             failed = True
             click.echo(f"zeropoint: {error}", err=True)
+        except InputError as error:
+            if arguments is not None:
+                raise
+            fail(f"{error}; --args gives values, --input and --output name files of samples")
     if failed:
         raise SystemExit(1)
 

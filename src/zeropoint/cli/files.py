@@ -9,20 +9,26 @@ from typing import Any
 import click
 
 from zeropoint.cli.refusals import fail
+from zeropoint.cli.verbosity import summary_beside
 from zeropoint.errors import check_regular
-from zeropoint.ir.outputs import check_folder, remove_leftovers
+from zeropoint.ir.outputs import check_folder, is_stream, remove_leftovers
 
 INPUT_FILE = click.Path(path_type=Path)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
 OUTPUT = click.Path(path_type=Path)
 """A file, or a folder of programs for several shapes."""
+TEXT_SUFFIXES = (".mlir", ".json", ".html", ".md")
 
 
-def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) -> None:
+def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, text: bool = False) -> None:
     """Reject an output that cannot be written or is one of the inputs, before any work is done.
 
-    Empty `suffixes` allows any. Also removes leftovers of killed processes for this output.
+    Empty `suffixes` allows any. With `text`, a pipe or a device is allowed, which needs no suffix and gets text. Also
+    removes leftovers of killed processes for this output.
     """
+    if text and is_stream(path) and path.suffix in ("", *TEXT_SUFFIXES):
+        summary_beside(path)
+        return
     if suffixes and not (path.suffix and path.name.endswith(suffixes)):
         fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
     check_folder(path)

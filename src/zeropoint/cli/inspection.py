@@ -44,7 +44,7 @@ def explain(
 
     With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
     channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
-    only the kernel of the op VALUE.
+    only the kernel of the op VALUE. VALUE is the name of an op, an input or an output of the model.
     """
     import json
 
@@ -79,15 +79,16 @@ def explain(
 
 
 def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
-    """The kernels of a model, or those of the op called `name`; of a grouped program, those that it has."""
+    """The kernels of a model, or those of the op or output called `name`; of a grouped program, those that it has."""
     import json
 
     from zeropoint.codegen.group import group, noted_isa
     from zeropoint.codegen.llvm.machine import host
-    from zeropoint.report.explain import native_kernels, native_table
+    from zeropoint.report.explain import makers, native_kernels, native_table
 
     grouped = program if noted_isa(program) is not None else group(program, isa=host().name)
-    found = [kernel for kernel in native_kernels(grouped) if name in (None, kernel.name)]
+    wanted = (name,) if name is None else (name, *makers(program, name))
+    found = [kernel for kernel in native_kernels(grouped) if name is None or kernel.name in wanted]
     if name is not None and not found:
         fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")
     click.echo(json.dumps([kernel.record() for kernel in found], indent=2) if as_json else native_table(found))

@@ -87,7 +87,7 @@ def opt(
         *((name, is_text, file.name) for name in ("shapes", "constants")),
     )
     if output is not None:
-        check_output(output, (), file)
+        check_output(output, (), file, text=True)
     chain = optimizer.parse_passes(passes, _show if after_all else None)
     if not is_text:
         from zeropoint.frontend import load_model
@@ -114,16 +114,17 @@ def _show(name: str, program: Any) -> None:
 
 def _write(programs: list[Any], output: Path | None, *, generic: bool, locations: bool, inline_weights: bool) -> None:
     from zeropoint.ir.files import save_program
-    from zeropoint.ir.outputs import write_atomically
+    from zeropoint.ir.outputs import is_stream, write_atomically
     from zeropoint.ir.text import resource_handles
     from zeropoint.opt import printed
 
-    if output is not None and len(programs) == 1:
+    stream = output is not None and is_stream(output)
+    if output is not None and len(programs) == 1 and not stream:
         save_program(programs[0], output, inline_weights=inline_weights, generic=generic)
         return
     known = all(resource_handles(program.module).keys() <= program.weights.keys() for program in programs)
     inline = inline_weights or (known and (output is not None or not sys.stdout.isatty()))
-    text = printed(programs, generic=generic, locations=locations, inline_weights=inline, names=True)
+    text = printed(programs, generic=generic, locations=locations or stream, inline_weights=inline, names=True)
     if output is None:
         click.echo(text, nl=False)
     else:

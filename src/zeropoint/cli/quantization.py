@@ -218,12 +218,13 @@ def _check_output(output: Path, inputs: tuple[Path | None, ...], *, several: boo
     """Reject an output that cannot be written, before any work is done."""
     from zeropoint.export import FORMATS, format_suffix
     from zeropoint.ir.files import check_weights_file
+    from zeropoint.ir.outputs import is_stream
 
     if several:
         check_set(output)
         return
-    check_output(output, (".mlir", *FORMATS), *inputs)
-    if format_suffix(output) is None and not inline:
+    check_output(output, (".mlir", *FORMATS), *inputs, text=True)
+    if format_suffix(output) is None and not inline and not is_stream(output):
         check_weights_file(output)
 
 

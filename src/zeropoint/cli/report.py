@@ -103,7 +103,7 @@ def report(
         ("data", reference is None and stages is None, no_float),
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
     )
-    check_output(output, SUFFIXES, model, reference, data)
+    check_output(output, SUFFIXES, model, reference, data, text=True)
     made = exported_program(model)
     program = load_model(model) if made is None else made.integer
     check_loops(program)
@@ -126,7 +126,7 @@ def check_report(report: Path | None, *inputs: Path | None) -> None:
     from zeropoint.measure import SUFFIXES
 
     if report is not None:
-        check_output(report, SUFFIXES, *inputs)
+        check_output(report, SUFFIXES, *inputs, text=True)
 
 
 def write_quantization(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from zeropoint.ir.outputs import descriptor
 
 if TYPE_CHECKING:
     from zeropoint.progress import Progress
 
 _QUIET = "zeropoint.quiet"
 _VERBOSE = "zeropoint.verbose"
+_OUTPUT_ON_STDOUT = "zeropoint.output_on_stdout"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -88,7 +92,13 @@ def say(text: str) -> None:
     if _QUIET not in click.get_current_context().meta:
         from zeropoint.report.tables import folded
 
-        click.echo(folded(text))
+        click.echo(folded(text), err=_OUTPUT_ON_STDOUT in click.get_current_context().meta)
+
+
+def summary_beside(output: Path) -> None:
+    """Let `say` print to standard error if the output is written to standard output."""
+    if descriptor(output) == 1:
+        click.get_current_context().meta[_OUTPUT_ON_STDOUT] = True
 
 
 def progress() -> Progress:

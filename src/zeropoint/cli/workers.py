@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.refusals import fail
+from zeropoint.ir.outputs import is_stream
 from zeropoint.workers import MOST_WORKERS
 
 RESUME = click.option("--resume", is_flag=True, help="Continue an interrupted calibration.")
@@ -32,10 +33,15 @@ def check_workers(workers: int) -> None:
 
 
 def work_for(output: Path, workers: int, resume: bool) -> Any:
-    """The distribution of calibration over processes; its journal is a hidden file next to the output."""
+    """The distribution of calibration over processes; its journal is a hidden file next to the output, if that is a
+    file."""
     from zeropoint.calibrate import Work
 
     check_workers(workers)
+    if is_stream(output):
+        if resume:
+            fail(f"found --resume with {output}, which has no journal beside it, expected the name of a file")
+        return Work(workers)
     journal = output.with_name(f".{output.name}.journal")
     if journal.exists() and not resume:
         click.echo(f"{journal}: found the journal of an interrupted calibration; --resume continues from it", err=True)

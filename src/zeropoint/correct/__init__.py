@@ -12,12 +12,13 @@ from zeropoint.correct.effort import (
     some,
 )
 from zeropoint.correct.judge import Judged
-from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform
+from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, MOST_EFFORT, PRESETS, Platform
 
 __all__ = [
     "DEFAULT_EFFORT",
     "EQUALIZE",
     "METHODS",
+    "MOST_EFFORT",
     "PRESETS",
     "Attempt",
     "Corrections",

@@ -149,4 +149,4 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "best": (EQUALIZE, "empirical_bias", "closed_form", BLOCKS),
 }
 """The methods that an effort tries, in order."""
-DEFAULT_EFFORT = "balanced"
+DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"

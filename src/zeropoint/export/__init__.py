@@ -156,8 +156,9 @@ def check_target(path: Path, target: object) -> None:
     suffix = format_suffix(path)
     found = None if suffix is None else FORMATS[suffix]
     if found is not None and found.targets and target not in found.targets:
+        made = "a program that was not quantized" if target is None else f"a program for target {target!r}"
         raise ExportError(
-            f"{path}: found a program for target {target!r}, expected one for {' or '.join(found.targets)}; "
+            f"{path}: found {made}, expected one for {' or '.join(found.targets)}; "
             f"quantize for target {found.targets[0]} (--target)"
         )
 

@@ -34,12 +34,25 @@ PROFILE = "zeropoint.profile"
 profile of a kernel that rounds differently from the rest of the program."""
 FACTS = "zeropoint.facts"
 """On arguments of `@main`, and on a region and later the op that produces its output: a list of facts that explain the
-value's quantization parameters."""
+value's quantization parameters. On an op with a float result that kernels read, and later on the ops that quantize it
+for them: the facts of each type that it is read as. They end with the type."""
 
 
 def facts_name(result: int) -> str:
     """The attribute with the facts of a region's result: `zeropoint.facts`, `zeropoint.facts1`, ..."""
     return f"{FACTS}{result or ''}"
+
+
+def facts_by_type(facts: Iterable[Fact]) -> dict[str, tuple[Fact, ...]]:
+    """The facts of each type that a float value is read as, by type."""
+    found: dict[str, tuple[Fact, ...]] = {}
+    pending: list[Fact] = []
+    for fact in facts:
+        pending.append(fact)
+        if fact.name == "parameters":
+            found[fact.value] = (*found.get(fact.value, ()), *pending)
+            pending = []
+    return found
 
 
 DEMANDS = "zeropoint.demands"

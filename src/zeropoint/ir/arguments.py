@@ -68,10 +68,15 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
             f"{shape_fix(value.shape, shape)}"
         )
     if value.dtype != dtype:
-        raise InputError(
-            f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); convert it with .astype('{dtype}')"
-        )
+        fix = f"convert it with .astype('{dtype}')"
+        if value.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < STORED_BELOW:
+            fix = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
+        raise InputError(f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); {fix}")
     return _of_bits(value)
+
+
+STORED_BELOW = 4
+"""Integers of fewer bytes store quantized reals; token ids and counts have at least so many."""
 
 
 def shape_text(shape: Sequence[int | str]) -> str:

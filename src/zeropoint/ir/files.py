@@ -24,7 +24,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, Signedness
 
 from zeropoint.errors import Error, UnreadableFile, check_name, check_regular, reading
-from zeropoint.ir.outputs import Write, write_together
+from zeropoint.ir.outputs import Write, is_stream, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_of
@@ -100,12 +100,16 @@ def _metadata(weights_path: Path) -> dict[str, Any] | None:
 def save_program(program: Program, path: Path, *, inline_weights: bool = False, generic: bool = False) -> list[Path]:
     """Write a program and return the written files: the text and, if there are any, the weights.
 
-    The weights are renamed first, so a text never refers to a handle whose data is not there yet.
+    The weights are renamed first, so a text never refers to a handle whose data is not there yet. A pipe or a device
+    gets the text with all weights inline.
 
     Raises OSError, WeightsError if a file that zeropoint did not write is in the place of the weights, and
     MissingWeights, a ValueError, for a handle without an array.
     """
-    check_weights_file(path)
+    if is_stream(path):
+        inline_weights = True
+    else:
+        check_weights_file(path)
     writes: dict[Path, Write] = {}
     held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")

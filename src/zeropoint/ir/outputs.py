@@ -7,6 +7,8 @@ written again.
 Two renames are not atomic: between them, a text would stand beside the weights of another program. So the file that is
 renamed last is moved away before the first rename. An error or Ctrl-C in between restores the old files. kill -9 within
 those microseconds leaves no text, but never a text and weights of different programs.
+
+A pipe, a terminal or a device such as `/dev/null` is written into: a rename would take its place.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,6 +32,28 @@ _SUFFIX = ".tmp"
 
 class OutputError(Error, OSError):
     """An output cannot be written: there is no folder for it, or it is a folder."""
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is a pipe or a character device, or a name of an open file: `/dev/stdout`, `/dev/fd/3`."""
+    if descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def descriptor(path: Path) -> int | None:
+    """The open file that a path names: 1 for `/dev/stdout`; None for other paths."""
+    text = os.path.abspath(path)  # links are not followed: they end in the file that the descriptor has
+    found = _DESCRIPTOR.fullmatch(text)
+    return _STANDARD.get(text) if found is None else int(found[1])
+
+
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
 def check_folder(path: Path) -> None:
@@ -60,7 +85,10 @@ def made_folder(path: Path) -> Path:
 
 
 def write_atomically(path: Path, write: Write) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it. On failure, no file is left behind."""
+    """Let `write` fill a temporary file beside `path`, then rename it. On failure, no file is left behind.
+
+    What it writes for a stream (`is_stream`) is copied into that.
+    """
     write_together({path: write})
 
 
@@ -69,6 +97,9 @@ def write_together(files: Mapping[Path, Write]) -> None:
 
     Raises OutputError, OSError, and what a `write` raises.
     """
+    if len(files) == 1 and is_stream(only := next(iter(files))):
+        _write_into(only, files[only])
+        return
     for path in files:
         check_folder(path)
         remove_leftovers(path)
@@ -83,6 +114,21 @@ def write_together(files: Mapping[Path, Write]) -> None:
         for folder in {path.parent for path in files}:
             with suppress(OSError):  # the files are there; some systems cannot flush a folder
                 _flush(folder)
+
+
+def _write_into(stream: Path, write: Write) -> None:
+    with tempfile.TemporaryDirectory(suffix=_SUFFIX) as folder:
+        made = Path(folder) / "output"
+        write(made)
+        number = descriptor(stream)
+        try:
+            # An open file keeps its position: opening it by its name would begin at its start.
+            with open(stream if number is None else os.dup(number), "wb") as target, made.open("rb") as source:
+                shutil.copyfileobj(source, target)
+        except BrokenPipeError:
+            raise  # the reader has left, which is no failure of a file
+        except OSError as error:
+            raise _of(stream, error) from error
 
 
 def _give_names(temporaries: Mapping[Path, Path]) -> None:

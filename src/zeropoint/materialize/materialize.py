@@ -24,7 +24,7 @@ from itertools import count
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import (
@@ -37,6 +37,7 @@ from zeropoint.ir.annotations import (
     PROFILE,
     Fact,
     carry,
+    facts_by_type,
     facts_name,
     facts_of,
     own_profile,
@@ -145,6 +146,8 @@ class _Materialization:
         default_factory=dict[tuple[SSAValue, UniformQuantizedType], SSAValue]
     )
     """The quantize ops on float values, by value and type; `quantized` has the results of regions."""
+    explained: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
+    """The facts, by op and attribute, that the quantize ops of its float results have now."""
     unrounded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The floats that results of regions are the rounded form of (`Kernel`)."""
 
@@ -163,6 +166,10 @@ class _Materialization:
             given = in_element(value, spec.expressed_type, builder, location_of(value))
             op = UniformQuantizeOp(given, with_element(value, spec))
             op.location = location_of(value)
+            facts = facts_of(value.op, facts_name(value.index)) if isinstance(value, OpResult) else []
+            if isinstance(value, OpResult) and facts and facts[0].name != "kernel":
+                state_facts(op, facts_by_type(facts).get(str(spec), facts))
+                self.explained.add((value.op, facts_name(value.index)))
             self.quantizes[value, spec] = builder.insert(op).result
         return self.quantizes[value, spec]
 
@@ -249,6 +256,8 @@ def materialize(program: Program) -> Program:
     chosen = [region for region in regions if is_quantized(region)]
     for region in chosen:
         run.replace(region)
+    for op, name in run.explained:
+        op.attributes.pop(name, None)
     for region in reversed(chosen):
         run.release(region)
     numbers = count(1)

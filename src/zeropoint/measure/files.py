@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from zeropoint.errors import OptionError
-from zeropoint.ir.outputs import made_folder, write_atomically, write_together
+from zeropoint.ir.outputs import is_stream, made_folder, write_atomically, write_together
 from zeropoint.ir.program import Program
 from zeropoint.report.document import Document
 from zeropoint.report.model_explorer import files
@@ -17,15 +17,18 @@ SUFFIXES = (".html", ".json")
 
 
 def check_suffix(path: Path) -> None:
-    """Raise OptionError for a path that is neither `NAME.html` nor `NAME.json`."""
-    if path.suffix not in SUFFIXES:
+    """Raise OptionError for a path that is neither `NAME.html` nor `NAME.json`, nor a pipe or a device."""
+    if path.suffix not in SUFFIXES and not (is_stream(path) and not path.suffix):
         raise OptionError(f"{path}: found suffix '{path.suffix}', expected {' or '.join(SUFFIXES)}")
 
 
 def write_report(document: Document, path: Path) -> None:
-    """Write `NAME.html` or `NAME.json`. Raises OptionError for any other suffix, OSError."""
+    """Write `NAME.html` or `NAME.json`; the page into a pipe or a device without a suffix.
+
+    Raises OptionError for any other suffix, OSError.
+    """
     check_suffix(path)
-    text = page(document) if path.suffix == ".html" else document.json()
+    text = document.json() if path.suffix == ".json" else page(document)
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 

@@ -7,14 +7,11 @@ from collections.abc import Mapping
 
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.ir.quant import StorageCastOp
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.report.document import Histogram, NodeValues, ReportGraph
-from zeropoint.report.document.graph import ShownParameters
+from zeropoint.report.document.graph import CONVERSIONS, ReportNode, ShownParameters
 
 BINS = 64
 """Bins of a histogram in a report."""
-CASTS = frozenset(op.name for op in (StorageCastOp, UniformQuantizeOp, UniformDequantizeOp))
-"""The ops between floats and integers."""
 
 
 def calibrated_values(graph: ReportGraph, distributions: Mapping[str, Distribution]) -> dict[str, NodeValues]:
@@ -23,13 +20,17 @@ def calibrated_values(graph: ReportGraph, distributions: Mapping[str, Distributi
     Kernels that share their name are left out: the keys do not tell them apart. Casts at the edges, which have the name
     of the kernel next to them, are no kernels.
     """
-    names = Counter(node.name for node in graph.nodes if node.kind != "output" and node.kernel not in CASTS)
+    counted = list(filter(_has_values, graph.nodes))
+    names = Counter(node.name for node in counted)
     return {
         node.id: values_of(distributions[node.name], "calibration", node.parameters)
-        for node in graph.nodes
-        if node.kind != "output" and node.kernel not in CASTS
+        for node in counted
         if node.name in distributions and names[node.name] == 1
     }
+
+
+def _has_values(node: ReportNode) -> bool:
+    return node.kind not in ("output", *CONVERSIONS.values()) and node.kernel != StorageCastOp.name
 
 
 def observed_values(

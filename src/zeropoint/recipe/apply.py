@@ -19,13 +19,14 @@ Source: the RFC on quantization transformations, "Model Constraints" and "Quanti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
-from zeropoint.ir.locations import location_of, location_text, model_names
+from zeropoint.ir.locations import location_of, location_text, model_names, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -42,7 +43,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.recipe.rules import OF_TENSORS, RecipeError, RecipeRules, Rule, Subgraph, numbers_of
+from zeropoint.recipe.rules import OF_TENSORS, RecipeError, RecipeRules, Rule, Subgraph, check_numbers, numbers_of
 from zeropoint.recipe.weights import demand_constants, selected_constants
 
 
@@ -140,10 +141,27 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
                 f"{rule}: selects only a constant inside kernel '{name}', which has no type of its own on this target; "
                 f"name the op that uses it"
             )
-        raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more")
+        raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more{_advice(program, rule)}")
     if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
         kinds = ", ".join(sorted({op.name for op in selected}))
         raise RecipeError(f"{rule}: matches only {kinds}, which no kernel covers and which stays float")
+
+
+def _advice(program: Program, rule: Rule) -> str:
+    """How else to name what a rule without matches may mean; empty if nothing is like it."""
+    if rule.selector != "name":
+        return ""
+    name, last = str(rule.pattern), program.entry.last_op
+    if name in (port.name for port in program.inputs):
+        return f"; it is an input, for which {', '.join(OF_TENSORS)} can be set"
+    for port, value in zip(program.outputs, () if last is None else last.operands, strict=True):
+        if port.name == name and isinstance(value.owner, Operation):
+            return f"; it is an output, which is the result of '{value_name(value)}'"
+    if "*" in name:
+        return "; patterns are given with 'regex', as 'conv.*'"
+    names = sorted({known for op in _candidates(program) for known in op_names(op)})
+    close = ", ".join(f"'{known}'" for known in get_close_matches(name, names, 3))
+    return f"; names like it are {close}" if close else ""
 
 
 def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:
@@ -154,6 +172,7 @@ def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) ->
 
 def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | None:
     """The type that expresses a demand on a tensor: parameters, a range, or a minimum width; None without one."""
+    check_numbers(demands, element)
     storage = Storage.of(f"i{demands['bits'].value}" if "bits" in demands else "i8")
     if "scale" in demands:
         zero_point = int(demands["zero_point"].value) if "zero_point" in demands else 0

@@ -45,7 +45,8 @@ def _read_file(path: Path) -> RecipeRules:
     except yaml.YAMLError as error:
         raise RecipeError(f"{path}: found no valid YAML: {error}") from error
     if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != ["rules"]:
-        raise RecipeError(f"{path}: expected one key 'rules' at the top, with a list of rules")
+        found = "a list" if isinstance(root, yaml.SequenceNode) else "nothing" if root is None else "other keys"
+        raise RecipeError(f"{path}: found {found}, expected one key 'rules' at the top, with a list of rules")
     listed = root.value[0][1]
     if not isinstance(listed, yaml.SequenceNode) or not listed.value:
         raise RecipeError(f"{path}:{root.start_mark.line + 1}: expected a list of rules under 'rules', one or more")

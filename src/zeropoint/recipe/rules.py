@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from xdsl.dialects.builtin import AnyFloat
+
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import Fact
+from zeropoint.ir.floats import float_format
 from zeropoint.recipe.expressions import InvalidExpression, NamePattern
 
 
@@ -152,6 +155,19 @@ def _scale(found: object) -> str | None:
 def numbers_of(text: str) -> list[float]:
     """The numbers of a range or of scales."""
     return [float(part) for part in text.split(",")]
+
+
+def check_numbers(demands: Mapping[str, Fact], element: AnyFloat) -> None:
+    """Raise RecipeError for a range or a scale that the element type of the tensor does not hold."""
+    held = float_format(element)
+    for name in {"range", "scale"} & demands.keys():
+        least = held.smallest if name == "scale" else -held.largest
+        for number in numbers_of(demands[name].value):
+            if not least <= number <= held.largest:
+                raise RecipeError(
+                    f"{demands[name].source}: key '{name}': found {number:g}, expected from {least:g} to "
+                    f"{held.largest:g}, the numbers of {element}"
+                )
 
 
 def _zero_point(found: object) -> str | None:

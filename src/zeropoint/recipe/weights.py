@@ -24,7 +24,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.ranges import asymmetric, symmetric
-from zeropoint.recipe.rules import OF_TENSORS, RecipeError, Rule, numbers_of
+from zeropoint.recipe.rules import OF_TENSORS, RecipeError, Rule, check_numbers, numbers_of
 
 OF_CONSTANTS = {*OF_TENSORS, "bits"}
 """The settings that apply to constants."""
@@ -88,6 +88,7 @@ def _type(
         storage = Storage(storage.type, storage.type.narrow_min, storage.maximum)
     expressed = element_of(op.output)
     assert isinstance(expressed, AnyFloat)
+    check_numbers(demands, expressed)
     if "range" in demands:
         low, high = numbers_of(demands["range"].value)
         if is_weight:

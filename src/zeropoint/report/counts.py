@@ -15,7 +15,7 @@ from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, KERNEL_NUMBER, RESCAL
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     CaseOp,
     ConstantOp,
@@ -32,6 +32,8 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
 """The reason for a float op that carries none."""
+UNMATERIALIZED = "its kernel has types, but is not materialized (zeropoint opt -p materialize,integer-program)"
+"""The reason for a region that propagation has decided: it runs in float until it is replaced."""
 LOCATIONS_SHOWN = 3
 """Number of locations shown per line of a summary."""
 _CONTROL = (CaseOp, IfOp, WhileOp)
@@ -129,11 +131,13 @@ def _floats_in(op: Operation) -> int:
 
 
 def why_float(op: Operation) -> str:
-    """The reason why an op is float: its own reason, the kernel whose table it becomes part of, or that no kernel
-    covers it."""
+    """The reason why an op is float: its own reason, that it is a kernel of a stage before integers, the kernel whose
+    table it becomes part of, or that no kernel covers it."""
     reason = op.attributes.get(FLOAT_REASON)
     if isinstance(reason, StringAttr):
         return reason.data
+    if isinstance(op, QuantizeRegionOp):
+        return UNMATERIALIZED if op.is_quantized else "its kernel has no types yet"
     kernel = _kernel_around(op)
     return UNCOVERED if kernel is None else f"kernel '{kernel}' covers it; lowered, its 8-bit values are a table"
 
@@ -174,7 +178,7 @@ def float_kernels(program: Program) -> list[FloatKernel]:
 
 
 def _kernel_of(op: Operation) -> str:
-    kernel = op.attributes.get(KERNEL)
+    kernel = op.logical_kernel if isinstance(op, QuantizeRegionOp) else op.attributes.get(KERNEL)
     return kernel.data if isinstance(kernel, StringAttr) else _kernel_around(op) or op.name
 
 

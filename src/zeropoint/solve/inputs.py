@@ -1,13 +1,15 @@
-"""Record the origin of the input parameters, as attributes of the arguments of `@main`."""
+"""Record the origin of the parameters of floats that kernels read: arguments of `@main`, and results of float ops."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
-from zeropoint.ir.annotations import FACTS, Fact
+from zeropoint.ir.annotations import FACTS, Fact, facts_name, state_facts
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
 from zeropoint.solve.classes import ScaleClass
+from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import PortNumber
 
@@ -18,10 +20,7 @@ def state_input_facts(program: Program, specs: Specs) -> None:
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data
     entries = [dict[str, Attribute](entry.data) for entry in known]
-    read: dict[SSAValue, list[PortNumber]] = {}
-    for kernel in specs.graph.kernels:
-        for index, value in kernel.data_ports():
-            read.setdefault(value, []).append((kernel.region, index))
+    read = _readers(specs)
     for argument, entry in zip(program.entry.args, entries, strict=True):
         if argument in specs.graph.value_nodes:
             facts = _facts(argument, specs, read.get(argument, []))
@@ -29,8 +28,26 @@ def state_input_facts(program: Program, specs: Specs) -> None:
     function.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(entry) for entry in entries])
 
 
+def state_float_facts(specs: Specs) -> None:
+    """State on every op the facts of each type that kernels read its float results as, in place."""
+    for value, ports in _readers(specs).items():
+        if not isinstance(value, OpResult) or is_constant(value) or is_rescale(value.op):
+            continue
+        if specs.graph.is_quantized_by_readers(value):
+            state_facts(value.op, dict.fromkeys(_facts(value, specs, ports)), facts_name(value.index))
+
+
+def _readers(specs: Specs) -> dict[SSAValue, list[PortNumber]]:
+    """The ports of kernels that read each value."""
+    read: dict[SSAValue, list[PortNumber]] = {}
+    for kernel in specs.graph.kernels:
+        for index, value in kernel.data_ports():
+            read.setdefault(value, []).append((kernel.region, index))
+    return read
+
+
 def _facts(argument: SSAValue, specs: Specs, ports: list[PortNumber]) -> list[Fact]:
-    """The facts of an argument's type; of each type if every kernel that reads it, at `ports`, quantizes it itself."""
+    """The facts of a value's type; of each type if every kernel that reads it, at `ports`, quantizes it itself."""
     if not specs.graph.is_quantized_by_readers(argument):
         return _of_class(specs.value_class(argument))
     by_type = {specs.port_type(port): _of_port(port, specs) for port in reversed(ports)}

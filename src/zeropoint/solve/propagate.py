@@ -47,7 +47,7 @@ from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
 from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale, summed_terms
 from zeropoint.solve.hidden_results import keep_hidden_results
-from zeropoint.solve.inputs import state_input_facts
+from zeropoint.solve.inputs import state_float_facts, state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.operands import operand_type, weight_facts
@@ -279,6 +279,7 @@ def propagate(
             run.settle(kernel)
     termination.finish()
     state_input_facts(program, specs)
+    state_float_facts(specs)
     _leave_to_casts(program, {kernel.region for kernel in kernels}, constraints)
     for value, quantized in constraints.simulated.items():
         if value not in graph.value_nodes and not is_constant(value):

@@ -2,14 +2,14 @@
 
 Every op of the entry function belongs to one node. The op that carries the facts of a value ends a kernel; the ops that
 lead to it and that no other node reads belong to the same node. An accumulator that only floats read ends in a
-`uniform_dequantize` and has no facts. Float ops are one island if they are connected and
-have one kernel and reason.
+`uniform_dequantize` and has no facts. Float ops are one island if they are connected and have one kernel and reason. A
+conversion between floats and integers that several nodes read is a node; one that a single node reads belongs to it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,7 +20,14 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of, listed_facts
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Port, Program
-from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StatisticsOp,
+    StatisticsRefOp,
+    StorageCastOp,
+    UniformQuantizedType,
+)
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import is_edge, is_not_integer, is_same_kernel, why_float
@@ -29,7 +36,13 @@ from zeropoint.report.expressed import decided_type, expressed_type
 Occurrence = tuple[str, int]
 """The name of an op of the original model, and the number of values of that name before it."""
 _NOT_COMPUTING = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp)
-NodeKind = Literal["input", "kernel", "float", "rescale", "other", "output"]
+NodeKind = Literal["input", "kernel", "float", "rescale", "quantize", "dequantize", "other", "output"]
+CONVERSIONS: Mapping[type[Operation], NodeKind] = {
+    QuantizeCastOp: "quantize",
+    UniformQuantizeOp: "quantize",
+    DequantizeCastOp: "dequantize",
+    UniformDequantizeOp: "dequantize",
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,8 @@ class ReportGraph:
 
     def by_name(self) -> dict[str, str]:
         """Names of the original model, and of ops, to nodes. Names of nodes come first; of several, the last counts."""
-        names = {node.name: node.id for node in self.nodes if node.kind != "output"}
+        named = (node for node in self.nodes if node.kind not in ("output", *CONVERSIONS.values()))
+        names = {node.name: node.id for node in named}
         for node in self.nodes:
             inner = (location_text(op.location) for op in self.ops.get(node.id, ()))
             for name in (*node.covers, *inner):
@@ -153,7 +167,7 @@ class _Builder:
 
     def _ends(self) -> None:
         for op in self.ops:
-            if FACTS in op.attributes or RESCALE in op.attributes or _ends_accumulator(op):
+            if _kernel_fact(op) is not None or RESCALE in op.attributes or _ends_accumulator(op):
                 self.key[op] = op
 
     def _islands(self) -> None:
@@ -182,12 +196,19 @@ class _Builder:
                     self.key[op] = keys.pop()
 
     def _left_over(self) -> None:
-        """A conversion that several nodes read belongs to the node that it reads; every other op becomes a node."""
+        """Every other op becomes a node; conversions of one another become one."""
         for op in self.ops:
             if op not in self.key:
                 made = op.operands[0].owner if op.operands else None
-                belongs = is_edge(op) and isinstance(made, Operation) and made in self.key
-                self.key[op] = self.key[made] if belongs and isinstance(made, Operation) else op
+                follows = isinstance(made, Operation) and is_edge(op) and is_edge(made) and self._converts(made)
+                self.key[op] = self.key[made] if follows and isinstance(made, Operation) else op
+
+    def _converts(self, op: Operation) -> bool:
+        """Whether the node of an op is a conversion."""
+        key = self.key[op]
+        return (
+            isinstance(key, Operation) and is_edge(key) and RESCALE not in key.attributes and _kernel_fact(key) is None
+        )
 
     def _graph(self) -> ReportGraph:
         arguments = {argument: f"in{argument.index}" for argument in self.program.entry.args}
@@ -245,7 +266,8 @@ def _output(identity: str, port: Port, reads: tuple[str, ...]) -> ReportNode:
 def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> ReportNode:
     last = ops[-1]
     kind, kernel, covers = _role(ops)
-    names = [name for op in reversed(ops) if (name := location_text(op.location)) is not None]
+    converting = [op for op in ops if type(op) in CONVERSIONS] if kind in CONVERSIONS.values() else ops
+    names = [name for op in reversed(converting) if (name := location_text(op.location)) is not None]
     name = names[0] if names else (covers[0] if covers else last.name)
     result = last.results[0].type
     return ReportNode(
@@ -256,7 +278,7 @@ def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Report
         covers or tuple(dict.fromkeys(reversed(names))),
         result.get_shape() if isinstance(result, TensorType) else (),
         str(element_of(last.results[0])) if isinstance(result, TensorType) else str(result),
-        _parameters(ops),
+        _parameters(ops[-1:] if kind == "float" else ops),
         why_float(last) if kind == "float" else "",
         reads,
     )
@@ -267,14 +289,21 @@ def _role(ops: list[Operation]) -> tuple[NodeKind, str, tuple[str, ...]]:
     last = ops[-1]
     if RESCALE in last.attributes:
         return "rescale", "rescale", ()
-    kernel = next((fact for fact in facts_of(last) if fact.name == "kernel"), None)
+    kernel = _kernel_fact(last)
     if kernel is not None:
         return "kernel", kernel.value, tuple(kernel.source.split(", ")) if kernel.source else ()
     if is_not_integer(last):
         return "float", _kernel_name(last), ()
     if _ends_accumulator(last):
         return "kernel", _contraction(ops), ()
-    return "other", last.name, ()
+    edges = ops if all(map(is_edge, ops)) else ()
+    converting: list[NodeKind] = [CONVERSIONS[type(op)] for op in edges if type(op) in CONVERSIONS]
+    return (converting[-1], converting[-1], ()) if converting else ("other", last.name, ())
+
+
+def _kernel_fact(op: Operation) -> Fact | None:
+    """The fact that names the kernel of an op's result; None of an op that ends no kernel."""
+    return next((fact for fact in facts_of(op) if fact.name == "kernel"), None)
 
 
 def _contraction(ops: list[Operation]) -> str:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
 from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, Fact
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeCastOp
+from zeropoint.ir.stablehlo import UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
 from zeropoint.report.document.graph import ReportGraph, numbered
 from zeropoint.report.explain import ExplainedValue, Explanation, Rescale, explain
 from zeropoint.report.explain.text import BECAUSE, short
@@ -16,9 +23,11 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
     for value in found.values:
         if value.kind == "input":  # one for each type that readers quantize it to
             inputs[value.name] = (*inputs.get(value.name, ()), *value_sentences(value))
-    made = [value for value in found.values if value.kind != "input"]
-    kernels = dict(zip(numbered([value.name for value in made]), made, strict=True))
+    floats = [value for value in found.values if value.float_reason]
+    quantized = [value for value in found.values if value.kind != "input" and not value.float_reason]
+    kernels = dict(zip(numbered([value.name for value in quantized]), quantized, strict=True))
     explained = [node for node in graph.nodes if node.kind == "kernel" and FACTS in graph.ops[node.id][-1].attributes]
+    read: dict[tuple[str, str], ExplainedValue] = {(value.name, value.type): value for value in found.values}
     names = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
     sentences: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
@@ -30,11 +39,28 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
         elif node.kind == "kernel":
             sentences[node.id] = (ACCUMULATOR,)
         elif node.kind == "float":
-            sentences[node.id] = (f"Stays in float: {node.reason}.",)
+            made = [value for value in floats if value.name in (node.name, *node.covers)]
+            types = [sentence for value in made for sentence in read_sentences(value)]
+            sentences[node.id] = (f"Stays in float: {node.reason}.", *types)
+        elif node.kind == "quantize":
+            value = read.get((node.name, _quantized_type(graph.ops[node.id])))
+            sentences[node.id] = () if value is None else value_sentences(value)
     return sentences | _rescales(found, graph)
 
 
 ACCUMULATOR = "Only float ops read this result, so the accumulator is dequantized directly, without rounding to 8 bits."
+
+
+def _quantized_type(ops: Sequence[Operation]) -> str:
+    """The type that the last quantize op of a node makes."""
+    kinds = [element_of(op.results[0]) for op in ops if isinstance(op, QuantizeCastOp | UniformQuantizeOp)]
+    return str(kinds[-1])
+
+
+def read_sentences(value: ExplainedValue) -> tuple[str, ...]:
+    """The kernels that read a float value quantized, and the facts of its type."""
+    readers = _listed(", ".join(f"'{name}'" for name in value.read_by)) or "its readers"
+    return f"It is quantized for {readers}.", *value_sentences(value)
 
 
 def value_sentences(value: ExplainedValue) -> tuple[str, ...]:

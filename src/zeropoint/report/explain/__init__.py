@@ -3,10 +3,11 @@
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table
 from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches, reaches_by_op
-from zeropoint.report.explain.read import ExplanationError, explain
-from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
+from zeropoint.report.explain.read import ExplanationError, explain, makers
+from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 
 __all__ = [
+    "ExplainedOutput",
     "ExplainedValue",
     "Explanation",
     "ExplanationError",
@@ -16,6 +17,7 @@ __all__ = [
     "Reach",
     "Rescale",
     "explain",
+    "makers",
     "native_kernels",
     "native_table",
     "range_details",

@@ -6,12 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from zeropoint.ir.annotations import Fact
-from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
+from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 from zeropoint.report.explain.text import (
     budget_text,
     correction_text,
     float_text,
     missing_text,
+    named_float_text,
+    output_text,
     rescale_text,
     value_table,
     value_text,
@@ -31,28 +33,40 @@ class Explanation:
     """The corrections that were tried, and their gains; only for the whole program."""
     budget: tuple[Fact, ...] = ()
     """The kernels that the search under a budget widened; only for the whole program."""
+    outputs: tuple[ExplainedOutput, ...] = ()
     of_one: bool = False
     """Whether this explains a single name of the original model."""
 
     def of(self, name: str) -> Explanation:
-        """The part about the values and ops with a name of the original model; empty for an unknown name."""
-        values = tuple(value for value in self.values if name in (value.name, *value.names, value.unique_name))
-        known = {name, *(value.shown_name for value in values)}
+        """The part about the values and ops with a name of the original model; empty for an unknown name.
+
+        For an output, it is that of the values or ops that make it.
+        """
+        outputs = tuple(output for output in self.outputs if output.name == name)
+        wanted = {name, *(made for output in outputs for made in output.made_by)}
+        values = tuple(value for value in self.values if wanted & {value.name, *value.names, value.unique_name})
+        known = wanted | {value.shown_name for value in values}
         return Explanation(
             values,
             tuple(rescale for rescale in self.rescales if rescale.value in known or known & set(rescale.read_by)),
-            tuple(op for op in self.float_ops if op.name == name),
+            tuple(op for op in self.float_ops if op.name in wanted),
             tuple(missing for missing in self.missing if missing.value in known),
+            outputs=outputs,
             of_one=True,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.values or self.rescales or self.float_ops or self.missing)
+        return bool(self.values or self.rescales or self.float_ops or self.missing or self.outputs)
 
     def names(self) -> list[str]:
         """Every name that `of` accepts, in program order."""
         found = [name for value in self.values for name in (value.shown_name, value.name, *value.names)]
-        return list(dict.fromkeys([*found, *(op.name for op in self.float_ops), *(one.value for one in self.missing)]))
+        others = (
+            *(op.name for op in self.float_ops),
+            *(one.value for one in self.missing),
+            *(output.name for output in self.outputs),
+        )
+        return list(dict.fromkeys([*found, *others]))
 
     def record(self) -> dict[str, Any]:
         """The explanation as lists and dictionaries, for tools."""
@@ -69,10 +83,10 @@ class Explanation:
         return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
     def details(self) -> str:
-        """The chain of facts of every value, its rescales, and the reasons of float ops."""
-        parts = [value_text(value) for value in self.values]
+        """What an output is made by, the chain of facts of every value, its rescales, and the reasons of float ops."""
+        parts = [*output_text(self.outputs), *(value_text(value) for value in self.values)]
         parts += [rescale_text(rescale) for rescale in self.rescales]
-        parts += [f"{op.op} '{op.name}' is float: {op.reason}" for op in self.float_ops]
+        parts += named_float_text(self.float_ops)
         return "\n\n".join([*parts, *missing_text(self.missing)])
 
     def __str__(self) -> str:

@@ -23,8 +23,10 @@ from zeropoint.ir.annotations import (
     EXPRESSED,
     FACTS,
     FLOAT_REASON,
+    KERNEL,
     RESCALE,
     Fact,
+    facts_by_type,
     facts_name,
     facts_of,
     listed_facts,
@@ -39,11 +41,11 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, ConvertOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import computing, is_not_integer, why_float, with_bodies
+from zeropoint.report.counts import computing, is_edge, is_float, is_not_integer, is_same_kernel, why_float, with_bodies
 from zeropoint.report.explain.explanation import Explanation
-from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
+from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 
 
 class ExplanationError(Error, ValueError):
@@ -141,7 +143,7 @@ def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact
 def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
     """The type of a value: its own, the recorded one of its integers, or that of the last fact."""
     owner = value.owner
-    if isinstance(value, OpResult) and isinstance(owner, QuantizeRegionOp):
+    if isinstance(value, OpResult) and isinstance(owner, QuantizeRegionOp) and FLOAT_REASON not in owner.attributes:
         return str(owner.output_specs.data[value.index])
     expressed = owner.attributes.get(EXPRESSED) if isinstance(owner, Operation) else None
     if isinstance(expressed, UniformQuantizedType):
@@ -162,14 +164,9 @@ def _inputs(program: Program, known: _Names) -> Iterator[ExplainedValue]:
 def _quantized_by_readers(
     argument: SSAValue, facts: tuple[Fact, ...]
 ) -> Iterator[tuple[str, tuple[Fact, ...], Iterable[SSAValue]]]:
-    """Each type that readers quantize an input to, with its facts (they end with the type) and the results of the
-    readers; one type if they agree."""
-    parts: dict[str, tuple[Fact, ...]] = {}
-    start = 0
-    for index, fact in enumerate(facts, 1):
-        if fact.name == "parameters":
-            parts[fact.value] = (*parts.get(fact.value, ()), *facts[start:index])
-            start = index
+    """Each type that readers quantize a float value to, with its facts and the results of the readers; one type if they
+    agree."""
+    parts = facts_by_type(facts)
     results: dict[str, list[SSAValue]] = {}
     for use in argument.uses:
         if (kind := _type_at(use)) is not None:
@@ -195,7 +192,12 @@ def _values(program: Program, known: _Names) -> Iterator[ExplainedValue]:
     yield from _inputs(program, known)
     for op in program.entry.ops:
         region = isinstance(op, QuantizeRegionOp)
-        if RESCALE in op.attributes or not (region or FACTS in op.attributes):
+        if RESCALE in op.attributes:
+            continue
+        if floats := tuple(_floats_read(op, known)):
+            yield from floats
+            continue
+        if not (region or FACTS in op.attributes):
             continue
         makers = _nearest(op.operands, _operands, known)
         for result in op.results if region else op.results[:1]:
@@ -203,6 +205,58 @@ def _values(program: Program, known: _Names) -> Iterator[ExplainedValue]:
             readers = _nearest(_results(result), _results, known)
             shown = value_name(result), kind, names, _type(result, facts), facts, makers, readers
             yield ExplainedValue(*shown, _unique(result) or "")
+
+
+def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
+    """The float results of an op that kernels read, and what an op quantizes of a float op's result for them."""
+    if isinstance(op, UniformQuantizeOp):
+        facts, made = tuple(facts_of(op)), op.operand
+        if _are_of_float(facts):
+            while isinstance(made.owner, ConvertOp) and is_edge(made.owner):
+                made = made.owner.operand
+            readers = _nearest(_results(op.result), _results, known)
+            yield _float_value(made, value_name(op.result), known, str(element_of(op.result)), facts, readers)
+        return
+    is_kernel = isinstance(op, QuantizeRegionOp) and FLOAT_REASON not in op.attributes
+    for result in op.results if is_float(op) and not is_kernel else ():
+        if _are_of_float(facts := tuple(facts_of(op, facts_name(result.index)))):
+            for kind, part, read in _quantized_by_readers(result, facts):
+                yield _float_value(result, value_name(result), known, kind, part, _nearest(read, _results, known))
+
+
+def _are_of_float(facts: tuple[Fact, ...]) -> bool:
+    """Whether facts are those of a float value that kernels read; those of a kernel's result begin with the kernel."""
+    return bool(facts) and facts[0].name != "kernel"
+
+
+def _float_value(
+    value: SSAValue, name: str, known: _Names, kind: str, facts: tuple[Fact, ...], readers: tuple[str, ...]
+) -> ExplainedValue:
+    """A float value that kernels read as a quantized type."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    if isinstance(op, QuantizeRegionOp):
+        kernel, names, _ = _facts(op, 0)
+        makers = _nearest(op.operands, _operands, known)
+    else:
+        stated, island = op.attributes.get(KERNEL), _island(op)
+        kernel = stated.data if isinstance(stated, StringAttr) else op.name
+        names = tuple(dict.fromkeys(_name(one) for one in sorted(island, key=known.positions.__getitem__)))
+        before = [operand for one in island for operand in one.operands if operand.owner not in island]
+        makers = _nearest(before, _operands, known)
+    return ExplainedValue(name, kernel, names, kind, facts, makers, readers, float_reason=why_float(op))
+
+
+def _island(op: Operation) -> set[Operation]:
+    """A float op, and the ops before it that belong to the same kernel; not their constants."""
+    found, pending = {op}, [op]
+    while pending:
+        last = pending.pop()
+        owners = {operand.owner for operand in last.operands} - found
+        same = [made for made in owners if isinstance(made, Operation) and is_same_kernel(last, made)]
+        found.update(same)
+        pending += same
+    return found
 
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
@@ -244,6 +298,19 @@ def _missing(block: Block) -> Iterator[Missing]:
             yield Missing(op.stats_key.data, kind if isinstance(made, Operation) else "input")
 
 
+def _outputs(program: Program, known: _Names) -> Iterator[ExplainedOutput]:
+    last = program.entry.last_op
+    assert last is not None
+    for port, value in zip(program.outputs, last.operands, strict=True):
+        yield ExplainedOutput(port.name, _nearest([value], _operands, known))
+
+
+def makers(program: Program, output: str) -> tuple[str, ...]:
+    """The names of the values or float ops that an output is made by; none if there is no output of that name."""
+    outputs = _outputs(program, _Names.of(program))
+    return tuple(name for found in outputs if found.name == output for name in found.made_by)
+
+
 def explain(program: Program, value: str | None = None) -> Explanation:
     """The records of a program about its values, rescales and float ops; only about one name if given.
 
@@ -257,6 +324,7 @@ def explain(program: Program, value: str | None = None) -> Explanation:
         tuple(_missing(program.entry)),
         tuple(facts_of(program.module, CORRECTIONS)),
         tuple(facts_of(program.module, BUDGET)),
+        tuple(_outputs(program, known)),
     )
     if value is None:
         return found

@@ -25,6 +25,8 @@ class ExplainedValue:
     read_by: tuple[str, ...]
     unique_name: str = ""
     """A name that no other kernel has, if the op became several kernels: `gru_8`."""
+    float_reason: str = ""
+    """Why the value is float, of one that kernels read quantized; `type` is then the type that they read."""
 
     @property
     def shown_name(self) -> str:
@@ -51,6 +53,14 @@ class FloatOp:
     op: str
     name: str
     reason: str
+
+
+@dataclass(frozen=True)
+class ExplainedOutput:
+    """An output of the program, and the names of the values or float ops that it is made by; none if it is constant."""
+
+    name: str
+    made_by: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from zeropoint.ir.annotations import Fact, Salience
-from zeropoint.report.explain.records import ExplainedValue, FloatOp, Missing, Rescale
+from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 from zeropoint.report.tables import text_table
 
 WIDTH = 140
@@ -26,8 +27,12 @@ _RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
 
 def value_table(values: Sequence[ExplainedValue]) -> str:
     """Every value with its type and the fact that decided it."""
-    rows = [(value.shown_name, value.kind, short(value.type), short(_decisive(value))) for value in values]
+    rows = [(value.shown_name, _shown_kind(value), short(value.type), short(_decisive(value))) for value in values]
     return text_table(("value", "kernel", "type", "because"), rows, width=WIDTH)
+
+
+def _shown_kind(value: ExplainedValue) -> str:
+    return f"{value.kind} in float" if value.float_reason else value.kind
 
 
 def _decisive(value: ExplainedValue) -> str:
@@ -61,11 +66,23 @@ def short(text: str) -> str:
 _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
+def output_text(outputs: Sequence[ExplainedOutput]) -> list[str]:
+    """What outputs are made by, unless that has the same name."""
+    shown = [output for output in outputs if output.made_by != (output.name,)]
+    return [f"output '{output.name}' is made by {_listed(output.made_by) or 'constants'}" for output in shown]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
 def value_text(value: ExplainedValue) -> str:
     """A value: its type, its kernel, its readers, and its chain of facts."""
-    lines = [f"{value.shown_name}: {value.type}"]
-    covers = ", ".join(f"'{name}'" for name in value.names)
-    made = "an input" if value.kind == "input" else f"kernel {value.kind}" + (f", of {covers}" if covers else "")
+    lines = [f"{value.shown_name}: {'float, read as ' if value.float_reason else ''}{value.type}"]
+    covers = _listed(value.names)
+    made = (
+        "an input" if value.kind == "input" else f"kernel {_shown_kind(value)}" + (f", of {covers}" if covers else "")
+    )
     rows = [("made by", made), ("from", ", ".join(value.made_from)), ("read by", ", ".join(value.read_by))]
     lines += [f"  {label:9s}{text}" for label, text in rows if text]
     label = "because"
@@ -85,6 +102,21 @@ def rescale_text(rescale: Rescale) -> str:
         f"           {rescale.why_required}",
     ]
     return "\n".join([*lines, f"  read by  {', '.join(rescale.read_by)}"] if rescale.read_by else lines)
+
+
+def named_float_text(ops: Sequence[FloatOp]) -> list[str]:
+    """Float ops grouped by name and reason, with the number of each kind."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for op in ops:
+        groups.setdefault((op.name, op.reason), Counter())[op.op] += 1
+    return [_float_group(name, reason, kinds) for (name, reason), kinds in groups.items()]
+
+
+def _float_group(name: str, reason: str, kinds: Counter[str]) -> str:
+    if kinds.total() == 1:
+        return f"{next(iter(kinds))} '{name}' is float: {reason}"
+    listed = ", ".join(kind if count == 1 else f"{kind} x{count}" for kind, count in kinds.items())
+    return f"{kinds.total()} ops of '{name}' are float: {reason}\n  {listed}"
 
 
 def float_text(ops: Sequence[FloatOp]) -> list[str]:

@@ -1,10 +1,14 @@
-/** The graph: a box per kernel, hatched boxes for float islands, diamonds for rescales. dagre lays it out, d3 zooms. */
+/** The graph: a box per kernel, hatched boxes for float islands, diamonds for rescales, small boxes for conversions that
+ * several read. dagre lays it out, d3 zooms. */
 
 const BOX = { width: 226, height: 46 };
 const SIZES = {
   rescale: { width: 54, height: 54 }, input: { width: 170, height: 30 }, output: { width: 170, height: 30 },
+  quantize: { width: 170, height: 30 }, dequantize: { width: 170, height: 30 },
 };
 const NAME_LENGTH = 30;
+/** The kinds of nodes that change only how a value is stored: their box says which. */
+const CONVERSIONS = { rescale: true, quantize: true, dequantize: true };
 
 /** @param {GraphNode} node */
 function sizeOf(node) { return SIZES[node.kind] || BOX; }
@@ -73,7 +77,7 @@ class GraphView {
       .attr("width", BOX.width).attr("height", BOX.height).attr("rx", 7).attr("fill", "url(#hatch)")
       .attr("pointer-events", "none");
     groups.append("text").attr("text-anchor", "middle").attr("y", (node) => shown(node) ? -4 : 4)
-      .text((node) => node.kind === "rescale" ? "rescale" : ending(node.name));
+      .text((node) => node.kind in CONVERSIONS ? node.kind : ending(node.name));
     groups.filter(shown).append("text").attr("class", "small").attr("text-anchor", "middle").attr("y", 14);
     this.groups = groups;
   }
