@@ -48,9 +48,9 @@ WORDS = (
 PASSES = ("", "simplify,fuse", "inline-calls", "simplify,fuse,instrument", "convert-fake-quant", "legalize-chlo")
 
 
-def mutated_text(choose: random.Random) -> str:
-    """The program after a few edits of its tokens and lines."""
-    tokens = re.findall(r"\s+|[\w.@%!#^]+|.", PROGRAM)
+def mutated_text(choose: random.Random, program: str = PROGRAM) -> str:
+    """A program after a few edits of its tokens and lines."""
+    tokens = re.findall(r"\s+|[\w.@%!#^]+|.", program)
     for _ in range(choose.choice((1, 1, 2, 3, 8))):
         at = choose.randrange(len(tokens))
         match choose.randrange(6):
