@@ -17,6 +17,7 @@ import numpy as np
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import WideningStep
 from zeropoint.errors import check_regular, json_object
+from zeropoint.ir.mapped import one_by_one
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
@@ -34,7 +35,7 @@ class SearchJournal:
         if path is None:
             return
         what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
-        for handle, array in sorted(resource_arrays(program).items()):
+        for handle, array in one_by_one(sorted(resource_arrays(program).items())):
             what.update(handle.encode())
             what.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         if resume and path.exists():
