@@ -134,6 +134,7 @@ def write_mutated(file: str, text: str, choose: random.Random) -> None:
 
 
 QUANTIZE = ["quantize", "float.mlir", "--data", "good.npz", "--effort", "none", "-o", "q.mlir"]
+SEARCH = [*QUANTIZE, "--budget", "quality=99,size=10"]
 PICTURED = ["quantize", "pictures.mlir", "--data", "pictures", "--effort", "none", "-o", "q.mlir"]
 
 
@@ -167,6 +168,15 @@ def weights_case(choose: random.Random) -> list[str]:
 def journal_case(choose: random.Random) -> list[str]:
     Path(".q.mlir.journal").write_bytes(damaged(Path("good.journal").read_bytes(), choose, 3000))
     return [*QUANTIZE, "--resume"]
+
+
+def search_case(choose: random.Random) -> list[str]:
+    """The journal of a search for a budget, of which records are changed, or the first line as well."""
+    first, _, records = Path("good.search").read_text().partition("\n")
+    head = first if choose.random() < 0.9 else mutated(first, choose)
+    data = f"{head}\n{mutated(records, choose)}".encode()
+    Path(".q.mlir.journal.budget").write_bytes(damaged(data, choose) if choose.random() < 0.1 else data)
+    return [*SEARCH, "--resume"]
 
 
 def picture_case(choose: random.Random) -> list[str]:
@@ -219,6 +229,10 @@ def prepare(formats: Sequence[str]) -> None:
     if "journal" in formats:
         _write_journal()
         accepted(*QUANTIZE, "--resume")
+    if "search" in formats:
+        assert run(SEARCH)[0] == "refused"  # which leaves the journal
+        Path("good.search").write_bytes(Path(".q.mlir.journal.budget").read_bytes())
+        assert run([*SEARCH, "--resume"])[0] == "refused"
     if "picture" in formats:
         _write_pictures()
     if "litert" in formats:
@@ -260,6 +274,7 @@ CASES = {
     "statistics": (statistics_case, 25),
     "weights": (weights_case, 25),
     "journal": (journal_case, 15),
+    "search": (search_case, 15),
     "picture": (picture_case, 15),
     "litert": (litert_case, 25),
 }
