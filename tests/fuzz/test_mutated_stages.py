@@ -24,8 +24,7 @@ import pytest
 
 from fuzz.damage import damaged
 from fuzz.survey import listed, survey
-from fuzz.test_mutated_files import PROGRAM, QUANTIZE, accepted, mutated
-from fuzz.test_mutated_inputs import mutated_text
+from fuzz.texts import PROGRAM, QUANTIZE, accepted, mutated, mutated_text
 from zeropoint.frontend import artifact, artifact_text
 
 REPORT = ["report", "stages/6-integer.mlir", "--stages", "stages", "--no-timing", "-o", "r.json"]
