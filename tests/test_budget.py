@@ -192,6 +192,33 @@ def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path
     assert not path.exists()
 
 
+DAMAGED: dict[str, bytes] = {
+    "no steps": b'{"quality": 1.0, "size": 5}',
+    "steps that are no list": b'{"steps": 5, "quality": 1.0, "size": 5}',
+    "steps that are a text": b'{"steps": "conv0", "quality": 1.0, "size": 5}',
+    "steps that are no texts": b'{"steps": [[1]], "quality": 1.0, "size": 5}',
+    "no figures": b'{"steps": []}',
+    "other figures": b'{"steps": [], "quality": 1.0, "size": 5, "speed": 9}',
+    "a text as a figure": b'{"steps": [], "quality": "good", "size": 5}',
+    "true as a figure": b'{"steps": [], "quality": 1.0, "size": true}',
+    "a fraction of a byte": b'{"steps": [], "quality": 1.0, "size": 5.5}',
+    "nothing as a figure": b'{"steps": [], "quality": null, "size": 5}',
+    "bytes that are no text": b'{"steps": [], "quality": 1.0, "size": 5, "latency": "\xff"}',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_journal_is_refused(damage: str, tmp_path: Path) -> None:
+    program = parse_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")
+    path = tmp_path / "journal"
+    SearchJournal(path, program, "options", resume=False).add(STEPS[:2], Figures(12.5, 100, 3.0))
+    path.write_bytes(path.read_bytes() + DAMAGED[damage] + b"\n")
+    before = path.read_bytes()
+    with pytest.raises(BudgetError, match="found the journal of another model or other options, or a damaged one"):
+        SearchJournal(path, program, "options", resume=True)
+    assert path.read_bytes() == before
+
+
 @functools.cache
 def network() -> Program:
     """Four convolutions; the second one's result has a channel of 60 times the others, which cost it six bits."""

@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -161,3 +161,16 @@ def json_object(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def port_order(metadata: Mapping[str, Any], kind: str, name: str, rank: int) -> list[int]:
+    """The permutation of a port's dimensions in the metadata of an exported file; the identity if it states none.
+
+    `kind` is `inputs` or `outputs`. Anyone may have edited the metadata, so it may be anything.
+    """
+    found: Any = metadata.get("orders")
+    for key in (kind, name):
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    order = cast("list[Any]", found) if isinstance(found, list) else []
+    dimensions = [dimension for dimension in order if type(dimension) is int]
+    return dimensions if len(dimensions) == len(order) and sorted(dimensions) == list(range(rank)) else [*range(rank)]

@@ -49,6 +49,8 @@ from zeropoint.simplify import (
     simplify,
 )
 from zeropoint.solve import (
+    DEFAULT_RANGES,
+    check_bodies,
     check_fully_quantized,
     check_kernels,
     move_rescales,
@@ -161,6 +163,18 @@ def _fuse(program: Program, target: Target) -> Program:
     return fuse(program, target)
 
 
+def _propagate(
+    program: Program,
+    target: Target,
+    profile: str | None = None,
+    ranges: str = DEFAULT_RANGES,
+    integer_io: bool = False,
+) -> Program:
+    program = propagate(program, target, profile, ranges=ranges, integer_io=integer_io)
+    check_bodies(program)
+    return program
+
+
 def _instrument(program: Program, target: Target | None = None) -> Program:
     return calibrate.instrument(program, asks=calibrate.asks_all if target is None else wanted_statistics(target))
 
@@ -213,7 +227,7 @@ def _integer_io(program: Program, io: str = "integer") -> Program:
 SIMULATED = Pass(convert_fake_quant, "convert fake quantization to qcast and dcast")
 SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
 FUSE = Pass(_fuse, "wrap the float ops that one kernel computes in a region")
-PROPAGATE = Pass(propagate, "decide the parameters of every port")
+PROPAGATE = Pass(_propagate, "decide the parameters of every port")
 MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
 MATERIALIZE = Pass(materialize, "lower regions to quantized StableHLO")
 INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions require")

@@ -296,6 +296,17 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert objects_of({"a": source(1)}, ISA, cache=cache_folder())["a"].startswith(b"\x7fELF")
 
 
+@pytest.mark.parametrize("home", ["", "relative", "./here"])
+def test_a_home_that_is_no_absolute_path_is_none(home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ZEROPOINT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.chdir(tmp_path)
+    assert cache_folder() is None
+    assert objects_of({"a": source(1)}, ISA, cache=cache_folder())["a"].startswith(b"\x7fELF")
+    assert entries(tmp_path) == []
+
+
 @pytest.mark.parametrize("isa", [ISA, instruction_set(cpu="neoverse-v1"), instruction_set(cpu="alderlake")])
 def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(isa: InstructionSet) -> None:
     several = {f"m{number}": source(number) for number in range(objects.PARALLEL["object"] + 1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,37 @@ def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: 
         origin_of(tmp_path / "cut.tflite")
     found = answer("compare", MODEL, tmp_path / "cut.tflite", "--data", folder / "data.npz")
     assert (found.exit_code, found.output.count("\n")) == (2, 1), found.output
+
+
+IMAGES = """func.func @main(%x: tensor<1x3x4x4xf32> {zeropoint.name = "x"}) -> tensor<1x3x4x4xf32> {
+  %w = stablehlo.constant dense<0.25> : tensor<3x3x1x1xf32>
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
+  return %0 : tensor<1x3x4x4xf32>
+}
+"""
+ORDERS = (
+    *("5", "null", "[1]", '"inputs"', '{"inputs": 5}', '{"inputs": {"x": 5}}', '{"inputs": {"x": "abcd"}}'),
+    *('{"inputs": {"x": [0, 1]}}', '{"inputs": {"x": [0, 1, 2, 9]}}', '{"inputs": {"x": [0, 0, 1, 1]}}'),
+    *('{"inputs": {"x": [1e99, 0, 1, 2]}}', '{"inputs": {"x": [[0], 1, 2, 3]}}', '{"inputs": {"x": [0, 1, 2, true]}}'),
+)
+
+
+def test_broken_orders_of_dimensions_in_a_files_metadata_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    float_path, data, made = (tmp_path / name for name in ("float.mlir", "data.npz", "made.tflite"))
+    float_path.write_text(IMAGES)
+    np.savez(data, x=np.random.default_rng(0).normal(size=(2, 3, 4, 4)).astype(np.float32))
+    arguments = ["quantize", float_path, "--data", data, "--effort", "none", "--target", "litert", "-o", made]
+    assert CliRunner().invoke(main, list(map(str, arguments))).exit_code == 0
+    compare = ["compare", str(float_path), str(made), "--data", str(data)]
+    assert CliRunner().invoke(main, compare).exit_code == 0
+    content = made.read_bytes()
+    (metadata,) = re.findall(rb'\{"orders": [^\0]*\}', content)
+    for orders in ORDERS:
+        edited = f'{{"target": "litert", "profile": "litert", "orders": {orders}'.encode()
+        made.write_bytes(content.replace(metadata, edited.ljust(len(metadata) - 1) + b"}"))
+        ran = CliRunner().invoke(main, compare)
+        assert ran.exit_code == 2, orders
+        assert "found shape [1, 3, 4, 4] for input 'x', expected [1, 4, 4, 3]; its metadata may be broken" in ran.output

@@ -9,8 +9,8 @@ from hypothesis import given
 from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.fuse import fuse, unfuse
-from zeropoint.fuse.functions import POINTS, function_kernel
 from zeropoint.interp import Interpreter
+from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -21,16 +20,8 @@ from PIL import Image
 from fuzz.cases import run
 from fuzz.damage import damaged
 from fuzz.survey import listed, survey
+from fuzz.texts import PROGRAM, QUANTIZE, accepted, mutated
 
-PROGRAM = """func.func @main(%x: tensor<1x16xf32> {{zeropoint.name = "x"}}) -> tensor<1x12xf32> {{
-  %w = stablehlo.constant dense<[{weights}]> : tensor<192xf32> loc("w")
-  %0 = stablehlo.reshape %w : (tensor<192xf32>) -> tensor<16x12xf32>
-  %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
-    : (tensor<1x16xf32>, tensor<16x12xf32>) -> tensor<1x12xf32> loc("dense")
-  %2 = stablehlo.tanh %1 : tensor<1x12xf32> loc("act")
-  return %2 : tensor<1x12xf32>
-}}
-""".format(weights=", ".join(str(round(0.01 * (n % 37) - 0.2, 3)) for n in range(192)))
 PICTURES = """func.func @main(%x: tensor<1x3x4x4xf32> {zeropoint.name = "x"}) -> tensor<1x3x4x4xf32> {
   %0 = stablehlo.tanh %x : tensor<1x3x4x4xf32>
   return %0 : tensor<1x3x4x4xf32>
@@ -80,51 +71,6 @@ inputs = ["act i8"]
 output = "act i8"
 relation = "fixed_scale(1/128, 0)"
 """
-NUMBERS = (
-    *("0", "-1", "1", "nan", "inf", "-inf", "1e999", "-1e-999", "99999999999999999999", "0x7fffffffffffffff", "1.5"),
-    *("9" * 5000, "1_000", "0o777", "true", "null", "1979-05-27", ".nan", "-.inf", "1e", "NaN", "Infinity"),
-)
-OTHERS = (
-    *("[", "]", "{", "}", ":", ",", "=", "'", '"', "#", "&a", "*a", "!!python/object:os.system", "<<", "|", "-", "\n"),
-    *("mine", "t.toml", "../t.toml", "cpu", "litert", "act i8", "bias i32", "act i8<5:1>", "act i4 scale=0", "weight"),
-    *(
-        "zp=999",
-        "axis=9",
-        "axis=-1",
-        "per_channel",
-        "fixed16",
-        "[[kernel]]",
-        "extends",
-        "dense",
-        "((a|a)*)*",
-        "é",
-        "\0",
-    ),
-    *("rules", "name", "minimum", "maximum", "values", "F32", "BF16", "shape", "data_offsets", "__metadata__"),
-)
-
-
-def mutated(text: str, choose: random.Random) -> str:
-    """A text after a few edits of its tokens."""
-    tokens = re.findall(r"\s+|[\w.:/<>=-]+|.", text)
-    for _ in range(choose.choice((1, 1, 2, 3, 8))):
-        at = choose.randrange(len(tokens))
-        match choose.randrange(6):
-            case 0:
-                del tokens[at]
-            case 1:
-                tokens[at] = choose.choice(NUMBERS)
-            case 2:
-                tokens[at] = choose.choice(OTHERS)
-            case 3:
-                tokens.insert(at, choose.choice((*NUMBERS, *OTHERS)))
-            case 4:
-                tokens[at] = choose.choice(tokens)
-            case _:
-                opened, closed = choose.choice((("[", "]"), ("{a: ", "}"), ('{"a": ', "}")))
-                deep = choose.choice((3, 50, 3000))
-                tokens[at] = opened * deep + tokens[at] + closed * deep
-    return "".join(tokens)
 
 
 def write_mutated(file: str, text: str, choose: random.Random) -> None:
@@ -133,7 +79,7 @@ def write_mutated(file: str, text: str, choose: random.Random) -> None:
     Path(file).write_bytes(damaged(data, choose) if choose.random() < 0.1 else data)
 
 
-QUANTIZE = ["quantize", "float.mlir", "--data", "good.npz", "--effort", "none", "-o", "q.mlir"]
+SEARCH = [*QUANTIZE, "--budget", "quality=99,size=10"]
 PICTURED = ["quantize", "pictures.mlir", "--data", "pictures", "--effort", "none", "-o", "q.mlir"]
 
 
@@ -169,6 +115,15 @@ def journal_case(choose: random.Random) -> list[str]:
     return [*QUANTIZE, "--resume"]
 
 
+def search_case(choose: random.Random) -> list[str]:
+    """The journal of a search for a budget, of which records are changed, or the first line as well."""
+    first, _, records = Path("good.search").read_text().partition("\n")
+    head = first if choose.random() < 0.9 else mutated(first, choose)
+    data = f"{head}\n{mutated(records, choose)}".encode()
+    Path(".q.mlir.journal.budget").write_bytes(damaged(data, choose) if choose.random() < 0.1 else data)
+    return [*SEARCH, "--resume"]
+
+
 def picture_case(choose: random.Random) -> list[str]:
     kind = choose.choice(("png", "jpeg", "gif", "bmp", "tiff", "webp", "ppm"))
     for old in Path("pictures").iterdir():
@@ -188,10 +143,6 @@ def litert_case(choose: random.Random) -> list[str]:
         data[at : at + 4] = word.to_bytes(4, "little")
     Path("m.tflite").write_bytes(damaged(bytes(data), choose) if choose.random() < 0.4 else bytes(data))
     return choose.choice((["explain", "m.tflite"], ["run", "m.tflite", "--input", "good.npz", "-o", "o.npz"]))
-
-
-def accepted(*arguments: str) -> None:
-    assert run(list(arguments)) == ("accepted", "")
 
 
 def prepare(formats: Sequence[str]) -> None:
@@ -219,6 +170,10 @@ def prepare(formats: Sequence[str]) -> None:
     if "journal" in formats:
         _write_journal()
         accepted(*QUANTIZE, "--resume")
+    if "search" in formats:
+        assert run(SEARCH)[0] == "refused"  # which leaves the journal
+        Path("good.search").write_bytes(Path(".q.mlir.journal.budget").read_bytes())
+        assert run([*SEARCH, "--resume"])[0] == "refused"
     if "picture" in formats:
         _write_pictures()
     if "litert" in formats:
@@ -260,6 +215,7 @@ CASES = {
     "statistics": (statistics_case, 25),
     "weights": (weights_case, 25),
     "journal": (journal_case, 15),
+    "search": (search_case, 15),
     "picture": (picture_case, 15),
     "litert": (litert_case, 25),
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import io
 import random
-import re
 import zipfile
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from fuzz.cases import run
 from fuzz.damage import damaged
 from fuzz.onnx_models import models, mutated_model
 from fuzz.survey import CASES, listed, survey
+from fuzz.texts import mutated_text
 
 PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
   %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 1.0]]> : tensor<4x3xf32>
@@ -38,40 +38,11 @@ func.func private @act(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
   return %3 : tensor<1x3xf32>
 }
 """
-WORDS = (
-    *("f32", "i8", "i1", "i0", "i99999999", "index", "none", "tensor<*xf32>", "tensor<?xf32>", "tensor<f32>"),
-    *("tensor<0xf32>", "tensor<9223372036854775807xf32>", "tensor<99999x99999x99999xf32>", "memref<4xf32>"),
-    *("-1", "0", "99999999999999999999", "nan", "1e999", "0x7FC00000", "dense<0.0>", "dense_resource<w>", "unit"),
-    *("@main", "@act", "%0", "%9", "^bb0", "{", "}", "(", ")", "<", ">", "[", "]", '"', "loc(unknown)", "\\00", "é"),
-    *("stablehlo.while", "stablehlo.add", "quant.region", "func.func", "return", "!quant.uniform<i8:f32, 1.0>"),
-)
 PASSES = ("", "simplify,fuse", "inline-calls", "simplify,fuse,instrument", "convert-fake-quant", "legalize-chlo")
 
 
-def mutated_text(choose: random.Random) -> str:
-    """The program after a few edits of its tokens and lines."""
-    tokens = re.findall(r"\s+|[\w.@%!#^]+|.", PROGRAM)
-    for _ in range(choose.choice((1, 1, 2, 3, 8))):
-        at = choose.randrange(len(tokens))
-        match choose.randrange(6):
-            case 0:
-                del tokens[at]
-            case 1:
-                tokens[at] = choose.choice(WORDS)
-            case 2:
-                tokens.insert(at, choose.choice(WORDS))
-            case 3:
-                tokens[at] = choose.choice(tokens)
-            case 4:
-                tokens[at:at] = tokens[at : at + choose.randrange(30)]
-            case _:
-                nested = choose.choice((("[", "]"), ("(", ")"), ("tensor<", ">"), ("{", "}")))
-                tokens[at] = nested[0] * 3000 + tokens[at] + nested[1] * 3000
-    return "".join(tokens)
-
-
 def text_case(choose: random.Random) -> list[str]:
-    Path("m.mlir").write_text(mutated_text(choose), encoding="utf-8")
+    Path("m.mlir").write_text(mutated_text(choose, PROGRAM), encoding="utf-8")
     if choose.random() < 0.3:
         return ["explain", "m.mlir"]
     return ["opt", "m.mlir", "-p", choose.choice(PASSES)]

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zeropoint.budget.journal import SearchJournal
+from zeropoint.interp import Interpreter
 from zeropoint.ir.mapped import RecentPages, mapping
+from zeropoint.ir.text import parse_program
 from zeropoint.ir.weights import Weights
 
 SMAPS = Path("/proc/self/smaps")
@@ -51,6 +54,52 @@ def test_weights_note_what_they_give_out(mapped: np.memmap, monkeypatch: pytest.
     for name in weights:
         weights[name].sum()
     assert resident(mapped) <= 4 * MIB  # the system maps some pages around each read
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="counts pages by /proc")
+def test_a_run_gives_back_the_pages_of_weights_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "weights.data"
+    path.write_bytes(np.arange(2 * MIB, dtype=np.float32).tobytes())
+    mapped, pages = np.memmap(path, np.uint8, mode="r"), RecentPages(MIB)
+    for module in ("zeropoint.ir.weights", "zeropoint.interp.plan"):
+        monkeypatch.setattr(f"{module}.RECENT_PAGES", pages)
+    weights, wide = Weights(), "tensor<512x512xf32>"
+    lines = ["func.func @main(%x0: tensor<1x512xf32>) -> tensor<1x512xf32> {"]
+    for n in range(8):
+        array = mapped[n * MIB : (n + 1) * MIB].view(np.float32).reshape(512, 512)
+        lines += [
+            f"%w{n} = stablehlo.constant dense_resource<{weights.add(array)}> : {wide}",
+            f"%y{n} = stablehlo.dot_general %x{n}, %w{n}, contracting_dims = [1] x [0]"
+            f" : (tensor<1x512xf32>, {wide}) -> tensor<1x512xf32>",
+            f"%x{n + 1} = stablehlo.tanh %y{n} : tensor<1x512xf32>",
+        ]
+    made = Interpreter(parse_program("\n".join([*lines, "return %x8 : tensor<1x512xf32>", "}"]), weights=weights))
+    pages.release()
+    most: list[int] = []
+    x = {"arg0": np.ones((1, 512), np.float32)}
+    for _ in range(2):
+        made(x, trace=lambda *_: most.append(resident(mapped)))
+    assert len(most) == 32
+    assert max(most) <= 4 * MIB  # the system maps some pages around each read
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="counts pages by /proc")
+def test_the_identity_of_a_journal_gives_back_the_pages_that_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.data"
+    path.write_bytes(np.arange(2 * MIB, dtype=np.float32).tobytes())
+    mapped, pages = np.memmap(path, np.uint8, mode="r"), RecentPages(MIB)
+    for module in ("zeropoint.ir.weights", "zeropoint.ir.mapped"):
+        monkeypatch.setattr(f"{module}.RECENT_PAGES", pages)
+    weights, wide = Weights(), "tensor<512x512xf32>"
+    parts = [mapped[n * MIB : (n + 1) * MIB].view(np.float32).reshape(512, 512) for n in range(8)]
+    lines = [f"%w{n} = stablehlo.constant dense_resource<{weights.add(part)}> : {wide}" for n, part in enumerate(parts)]
+    body = "\n".join(["func.func @main() -> () {", *lines, "return", "}"])
+    program = parse_program(body, weights=weights)
+    pages.release()
+    SearchJournal(tmp_path / "journal", program, "options", resume=False)
+    assert 0 < resident(mapped) <= 4 * MIB  # the system maps some pages around each read
 
 
 def test_arrays_in_memory_and_mappings_that_may_be_written_are_not_given_back(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from solve.rfc import kernels
 from zeropoint import fuse as fusion
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
+from zeropoint.ir import named_functions
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, ClampOp
 from zeropoint.ir.text import parse_program
@@ -102,10 +103,10 @@ def test_a_row_whose_kernel_nothing_makes_is_refused(tmp_path: Path) -> None:
 
 def test_the_list_of_kernels_that_fusion_makes_is_that_of_its_patterns() -> None:
     """Every name in the list is a text in the patterns, so that a row of it can be reached."""
-    folder = Path(fusion.__file__ or "").parent
+    files = [*Path(fusion.__file__ or "").parent.glob("*.py"), Path(named_functions.__file__ or "")]
     texts = {
         node.value
-        for path in folder.glob("*.py")
+        for path in files
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }

@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import WideningStep
 from zeropoint.errors import check_regular, json_object
+from zeropoint.ir.mapped import one_by_one
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
 
@@ -34,7 +35,7 @@ class SearchJournal:
         if path is None:
             return
         what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
-        for handle, array in sorted(resource_arrays(program).items()):
+        for handle, array in one_by_one(sorted(resource_arrays(program).items())):
             what.update(handle.encode())
             what.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         if resume and path.exists():
@@ -44,15 +45,17 @@ class SearchJournal:
 
     def _read(self, path: Path, what: str) -> None:
         check_regular(path, BudgetError)
-        records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := json_object(line))]
-        if not records or records[0].get("what") != what:
+        try:
+            text = path.read_bytes().decode()
+            records = [record for line in text.splitlines() if (record := json_object(line))]
+            if not records or records[0].get("what") != what:
+                raise _Damage
+            self._found = dict(map(_measurement, records[1:]))
+        except (_Damage, UnicodeDecodeError) as error:
             raise BudgetError(
                 f"{path}: found the journal of another model or other options, or a damaged one, expected that of this "
                 f"search; run without resume (--resume), which begins anew"
-            )
-        for record in records[1:]:
-            steps = tuple(record.pop("steps"))
-            self._found[steps] = Figures(**record)
+            ) from error
         whole = "".join(f"{json.dumps(record)}\n" for record in (records[0], *map(_record, self._found.items())))
         path.write_text(whole, encoding="utf-8")  # without a torn line, which the next one would be added to
 
@@ -75,6 +78,25 @@ class SearchJournal:
 
 def _names(steps: Sequence[WideningStep]) -> tuple[str, ...]:
     return tuple(f"{step.name} {','.join(map(str, step.regions))} {step.width}" for step in steps)
+
+
+class _Damage(Exception):
+    """A record that is no measurement of this search."""
+
+
+def _measurement(record: dict[str, Any]) -> tuple[tuple[str, ...], Figures]:
+    """The steps and the figures of a record. Raises _Damage for one that `_record` does not write."""
+    steps: Any = record.get("steps")
+    figures = {name: value for name, value in record.items() if name != "steps"}
+    if not isinstance(steps, list) or not all(isinstance(step, str) for step in cast("list[object]", steps)):
+        raise _Damage
+    if not {"quality", "size"} <= figures.keys() <= {field.name for field in fields(Figures)}:
+        raise _Damage
+    for name, value in figures.items():
+        kinds = int if name == "size" else int | float | None if name in ("latency", "verified") else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise _Damage
+    return tuple(cast("list[str]", steps)), Figures(**figures)
 
 
 def _record(entry: tuple[Sequence[str], Figures]) -> dict[str, Any]:

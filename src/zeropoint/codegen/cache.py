@@ -31,15 +31,20 @@ _ABANDONED = 600.0
 
 
 def cache_folder() -> Path | None:
-    """The cache folder; None if `$ZEROPOINT_CACHE` is empty, which turns the cache off, or there is no home folder."""
+    """The cache folder; None if `$ZEROPOINT_CACHE` is empty, which turns the cache off, or there is no home folder.
+
+    A home folder has an absolute path.
+    """
     named = os.environ.get("ZEROPOINT_CACHE")
     if named is not None:
         return Path(named) if named else None
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "zeropoint"
+        folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "zeropoint"
     except RuntimeError:  # neither $HOME nor an entry of this user
         return None
+    # A relative $HOME would name a folder wherever a process runs, an empty one `/.cache`.
+    return folder if folder.is_absolute() and (os.path.isabs(base) or os.environ.get("HOME") != "") else None
 
 
 def _is_private(found: os.stat_result) -> bool:

@@ -12,15 +12,18 @@ from xdsl.dialects.builtin import AnyFloat, Float32Type
 from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.origins import TARGETS as ONNX_TARGETS
 from zeropoint.ir.annotations import TARGET
+from zeropoint.ir.locations import named_kernel
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
 from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.materialize.weights_only import weights_only_kernels, with_stored_weights
 from zeropoint.progress import Progress, silent
+from zeropoint.targets.bodies import misfit
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
 
@@ -170,6 +173,11 @@ def _check_stage(program: Program, path: Path) -> None:
             "found a program without quantized kernels, expected at least one quant.region; write it with quantize "
             "--emit kernels, and see zeropoint explain if every op stays float"
         )
+    for region in regions_of(program):
+        reason = misfit(region, program.weights) if region.is_quantized else None
+        if reason is not None:
+            name = named_kernel(region.logical_kernel.data, region.outputs[0])
+            raise ExportError(f"{name}: {reason}; name the kernel that computes its ops", region)
 
 
 def _check_floats(program: Program, name: str) -> None:

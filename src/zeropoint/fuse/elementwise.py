@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from zeropoint.fuse.functions import POINTS, function_kernel
 from zeropoint.fuse.match import FloatGraph, RegionMatch
 from zeropoint.ir.functions import evaluate_chain, is_function
+from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
@@ -37,7 +37,7 @@ BINARY: dict[type[Operation], str] = {
     SubtractOp: "subtract",
 }
 MOST_OPS = 24
-"""Of a function that a target names: none of `functions.py` has more."""
+"""Of a function that a target names: none of `ir/named_functions.py` has more."""
 NOT_NEGATIVE = (ComparisonDirection.GE, ComparisonDirection.GT)
 """The comparisons with 0 after which `select` takes x itself; at 0 both branches are 0."""
 

@@ -38,6 +38,7 @@ from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
+from zeropoint.targets.bodies import misfit
 
 
 def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
@@ -83,10 +84,8 @@ def _body(match: RegionMatch, stated: Statements) -> Block:
     return block
 
 
-def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
-    """Replace the ops of a match by a region, inserted at the last of them."""
-    root = match.ops[-1]
-    region = QuantizeRegionOp(
+def _region(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
+    return QuantizeRegionOp(
         match.inputs,
         [result.type for result in match.outputs],
         match.kernel,
@@ -94,6 +93,20 @@ def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
         [element_of(value) for value in match.outputs],
         Region(_body(match, stated)),
     )
+
+
+def _computes_its_kernel(match: RegionMatch, graph: FloatGraph) -> bool:
+    """Whether the ops of a composite compute what its name says."""
+    region = _region(match, {})
+    reason = misfit(region, graph.weights)
+    region.drop_all_references()
+    return reason is None
+
+
+def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
+    """Replace the ops of a match by a region, inserted at the last of them."""
+    root = match.ops[-1]
+    region = _region(match, stated)
     # A contraction is named after itself, not after its clamp; a function after the op that gives its result.
     region.location = match.ops[0].location if match.function is None else root.location
     if match.function not in (None, GENERIC, match.kernel):
@@ -149,7 +162,8 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     # From the end: a region replaces results, which later composites may read.
     for composite in reversed(composites):
         match = composite_match(composite, graph)
-        if match is not None:
+        # Patterns match the ops of one with another function than its name says, and of a form that no kernel has.
+        if match is not None and (composite.own or _computes_its_kernel(match, graph)):
             _take(match, graph)
     # Functions are matched from the end, contractions from the start (`lists.py`).
     for direction, patterns in ROUNDS:

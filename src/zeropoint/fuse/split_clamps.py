@@ -21,8 +21,8 @@ from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.fuse.elementwise import GENERIC
-from zeropoint.fuse.functions import POINTS, function_kernel
 from zeropoint.ir.constants import splat_value
+from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
 from zeropoint.ir.tensors import shape_of

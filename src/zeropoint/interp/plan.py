@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ from zeropoint.ir.constants import elements
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.locations import TextPosition, describe, text_position
+from zeropoint.ir.mapped import RECENT_PAGES, mapping
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
@@ -45,7 +46,7 @@ Trace = Callable[[Operation, tuple[Array, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One op: the slots it reads and writes, and those that are free after it."""
+    """One op: the slots it reads and writes, those that are free after it, and the mapped weights that it reads."""
 
     op: Operation
     kernel: Kernel
@@ -53,6 +54,14 @@ class PlanStep:
     results: tuple[int, ...]
     statistics: str | None
     freed: tuple[int, ...] = ()
+    mapped: tuple[Array, ...] = ()
+
+    def compute(self, slots: Sequence[Array | None]) -> tuple[Array, ...]:
+        """The results of the op. The mapped weights are noted first: their pages stay until many others were read."""
+        for array in self.mapped:
+            RECENT_PAGES.read(array)
+        computed = self.kernel(*[slots[slot] for slot in self.operands])
+        return computed if isinstance(computed, tuple) else (computed,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,7 @@ class Plan:
         step = None
         try:
             for step in self.steps:
-                computed = step.kernel(*[slots[slot] for slot in step.operands])
-                if not isinstance(computed, tuple):
-                    computed = (computed,)
+                computed = step.compute(slots)
                 for slot, value in zip(step.results, computed, strict=True):
                     slots[slot] = value
                 if step.statistics is not None and observe is not None:
@@ -177,7 +184,8 @@ class PlanBuilder:
             error = UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
             error.position = self.first_refused
             raise error
-        return Plan(_with_frees(self.steps, results), tuple(self.slots), tuple(arguments), tuple(results))
+        steps = _with_frees(self.steps, self.slots, results)
+        return Plan(steps, tuple(self.slots), tuple(arguments), tuple(results))
 
     def arguments(self, block: Block) -> tuple[int, ...]:
         """New slots for a block's arguments."""
@@ -329,14 +337,21 @@ def _function(plan: Plan) -> BodyFunction:
     return run_op
 
 
-def _with_frees(steps: Sequence[PlanStep], results: Sequence[int]) -> tuple[PlanStep, ...]:
-    """The steps, each with the slots to free after it: those that it uses last, and its unused results."""
+def _with_frees(
+    steps: Sequence[PlanStep], slots: Sequence[Array | None], results: Sequence[int]
+) -> tuple[PlanStep, ...]:
+    """The steps, each with the slots to free after it: those that it uses last, and its unused results.
+
+    Those that read mapped weights note them, so that the pages of all weights do not stay in memory until the end.
+    """
     needed = set(results)
     freed: list[PlanStep] = []
     for step in reversed(steps):
         last = tuple(slot for slot in {*step.operands, *step.results} if slot not in needed)
         needed.update(last)
-        freed.append(PlanStep(step.op, step.kernel, step.operands, step.results, step.statistics, last))
+        constants = [array for slot in step.operands if (array := slots[slot]) is not None]
+        mapped = tuple(array for array in constants if mapping(array) is not None)
+        freed.append(replace(step, freed=last, mapped=mapped))
     return tuple(reversed(freed))
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, Signedness
 
 from zeropoint.errors import Error, UnreadableFile, check_name, check_regular, reading
+from zeropoint.ir.mapped import one_by_one
 from zeropoint.ir.outputs import Write, is_stream, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
@@ -210,7 +211,7 @@ def _save_arrays(named: Mapping[str, Array], nibbles: Mapping[str, bool], path: 
     }
     shapes = {name: [int(signed), *map(int, named[name].shape)] for name, signed in nibbles.items()}
     try:
-        digests = {name: _digest(array) for name, array in arrays.items()}
+        digests = {name: _digest(array) for name, array in one_by_one(arrays.items())}
         metadata = {
             "sha256": digests,
             **({"four_bits": shapes} if shapes else {}),

@@ -11,6 +11,7 @@ import mmap
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -90,3 +91,13 @@ def _release(whole: _Map, offset: int, size: int) -> None:
 
 RECENT_PAGES = RecentPages()
 """Those of this process."""
+
+
+def one_by_one(arrays: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, Array]]:
+    """Named arrays, of which each is read before the next: the pages of mapped ones are given back behind them.
+
+    Arrays that are listed first and read later would all stay in memory.
+    """
+    for name, array in arrays:
+        RECENT_PAGES.read(array)
+        yield name, array

@@ -186,8 +186,8 @@ class _Materialization:
 
     def replace(self, region: QuantizeRegionOp) -> None:
         """Emit the quantized ops of a region before it."""
-        check_body(region)
         drop_inside(region)
+        check_body(region, self.weights)
         builder = Builder(InsertPoint.before(region))
         kernel = MaterializedKernel(region, builder, self.weights, unrounded=self.unrounded)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):

@@ -1,6 +1,6 @@
 """Propagation: choose the quantization parameters of every port from the target's kernel table."""
 
-from zeropoint.solve.bodies import check_body
+from zeropoint.solve.bodies import check_bodies, check_body
 from zeropoint.solve.check import check_fully_quantized, check_kernels, unquantized_ports, violations
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.coarse_inside import is_coarse_inside
@@ -18,6 +18,7 @@ __all__ = [
     "RESCALE_KERNEL",
     "MissingStatistics",
     "PropagationError",
+    "check_bodies",
     "check_body",
     "check_fully_quantized",
     "check_kernels",

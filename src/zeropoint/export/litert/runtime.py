@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.errors import json_object
+from zeropoint.errors import json_object, port_order
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import METADATA
 from zeropoint.export.ports import check_ports
@@ -50,7 +50,7 @@ class LiteRTFile:
         runner = self._interpreter.get_signature_runner(name)
         self._inputs: Mapping[str, Any] = runner.get_input_details()
         self._outputs: Mapping[str, Any] = runner.get_output_details()
-        self._orders: Mapping[str, Mapping[str, list[int]]] = _orders(content)
+        self._path, self._metadata = path, _metadata(content)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -67,15 +67,18 @@ class LiteRTFile:
         for name, detail in self._inputs.items():
             if name not in inputs:
                 raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self._inputs)}")
-            order = self._orders.get("inputs", {}).get(name)
-            value = inputs[name] if order is None else inputs[name].transpose(order)
+            value = inputs[name].transpose(port_order(self._metadata, "inputs", name, inputs[name].ndim))
+            if value.shape != tuple(detail["shape"]):
+                raise ExportError(
+                    f"{self._path}: found shape {list(value.shape)} for input '{name}', expected "
+                    f"{list(map(int, detail['shape']))}; its metadata may be broken, export it again"
+                )
             self._interpreter.set_tensor(detail["index"], _stored(value, detail))
         self._interpreter.invoke()
         found: dict[str, Array] = {}
         for name, detail in self._outputs.items():
             value = _real(self._interpreter.get_tensor(detail["index"]), detail)
-            order = self._orders.get("outputs", {}).get(name)
-            found[name] = value if order is None else value.transpose(np.argsort(order))
+            found[name] = value.transpose(np.argsort(port_order(self._metadata, "outputs", name, value.ndim)))
         return found
 
 
@@ -102,14 +105,14 @@ def _runtime() -> Any:
         ) from error
 
 
-def _orders(content: bytes) -> Mapping[str, Any]:
-    """The permutations of inputs and outputs from zeropoint's metadata; empty for other files."""
+def _metadata(content: bytes) -> Mapping[str, Any]:
+    """What zeropoint's exporter wrote; empty for other files."""
     model = schema().Model.GetRootAs(content, 0)
     for index in range(model.MetadataLength()):
         entry = model.Metadata(index)
         if entry.Name() == METADATA.encode():
             data = model.Buffers(entry.Buffer()).DataAsNumpy()
-            return json_object(bytes(data)).get("orders", {})
+            return json_object(bytes(data))
     return {}
 
 

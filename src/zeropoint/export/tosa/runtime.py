@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from zeropoint.errors import reading
+from zeropoint.errors import port_order, reading
 from zeropoint.export.errors import ExportError
 from zeropoint.export.tosa.builder import HEADER
 from zeropoint.ir.program import Program
@@ -93,10 +93,7 @@ class TosaFile:
         with reading(path, ExportError):
             header = _header(path.read_text(encoding="utf-8"), path)
             self.inputs, self.outputs = (tuple(map(str, header[kind])) for kind in ("inputs", "outputs"))
-            self._orders: Mapping[str, Mapping[str, list[int]]] = {
-                kind: {name: [int(d) for d in order] for name, order in header["orders"][kind].items()}
-                for kind in ("inputs", "outputs")
-            }
+            self._header = header
             self._stored: Mapping[str, tuple[np.float32, int]] = {
                 name: (np.float32(kind["scale"]), int(kind["zero_point"]))
                 for name, kind in header["quantization"].items()
@@ -110,8 +107,7 @@ class TosaFile:
         for index, name in enumerate(self.inputs):
             if name not in inputs:
                 raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self.inputs)}")
-            order = self._orders["inputs"].get(name)
-            value = inputs[name] if order is None else inputs[name].transpose(order)
+            value = inputs[name].transpose(port_order(self._header, "inputs", name, inputs[name].ndim))
             np.save(folder / f"x{index}.npy", np.ascontiguousarray(self._integers(name, value)))
         options_of = {
             "ifm_name": [f"TosaInput_{i}" for i in range(len(self.inputs))],
@@ -127,8 +123,7 @@ class TosaFile:
         found: dict[str, Array] = {}
         for index, name in enumerate(self.outputs):
             value = self._reals(name, np.load(folder / f"y{index}.npy"))
-            order = self._orders["outputs"].get(name)
-            found[name] = value if order is None else value.transpose(np.argsort(order))
+            found[name] = value.transpose(np.argsort(port_order(self._header, "outputs", name, value.ndim)))
         return found
 
     def _integers(self, name: str, value: Array) -> Array:

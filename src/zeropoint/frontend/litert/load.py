@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError
 from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
@@ -74,8 +75,8 @@ class _Importer:
         self._check_names(model.inputs, "input")
         self._check_names(model.outputs, "output")
         given = [model.tensors[index] for _, index in model.inputs]
-        moved = model.orders.get("inputs", {})
-        self._moved = [_order(moved, name, len(model.tensors[index].shape)) for name, index in model.inputs]
+        ranks = [(name, len(model.tensors[index].shape)) for name, index in model.inputs]
+        self._moved = [port_order(model.metadata, "inputs", name, rank) for name, rank in ranks]
         kinds = [self._input_type(*pair) for pair in zip(given, self._moved, strict=True)]
         self._block = Block(arg_types=kinds)
         self._weights = Weights()
@@ -187,14 +188,8 @@ class _Importer:
                 value = self._values.value(index)
             except NodeError as error:
                 raise ModelError(f"output '{name}': {error}") from error
-            order = _order(self._model.orders.get("outputs", {}), name, len(shape_of(value)))
+            order = port_order(self._model.metadata, "outputs", name, len(shape_of(value)))
             kind, moved = self._kind_beside(index), list(order) != sorted(order)
             value = self._moved_port(value, [int(axis) for axis in np.argsort(order)], kind)
             found.append(self._values.pinned(value, kind) if moved and kind is not None else value)
         return found
-
-
-def _order(orders: Mapping[str, Sequence[int]], name: str, rank: int) -> list[int]:
-    """The permutation of a port's dimensions from the metadata; the identity if it is no permutation."""
-    found = orders.get(name, [])
-    return list(found) if sorted(found) == list(range(rank)) else list(range(rank))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -113,12 +113,6 @@ class LiteRtModel:
     inputs: Ports
     outputs: Ports
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def orders(self) -> Mapping[str, Mapping[str, list[int]]]:
-        """The permutations that the exporter applied to inputs and outputs."""
-        found = self.metadata.get("orders")
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _names_of(kind: type) -> dict[int, str]:

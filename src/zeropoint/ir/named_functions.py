@@ -22,17 +22,20 @@ POINTS: Array = np.concatenate(
 ).astype(np.float32)
 """Sample points: dense near 0, where functions bend, and sparse far away, where a clip would show."""
 
+TOLERANCE = 2e-5
+"""The difference of two values of one function in f32, relative or absolute."""
 
-def _near(found: Array, expected: Array) -> bool:
+
+def _near(found: Array, expected: Array, tolerance: float = TOLERANCE) -> bool:
     with np.errstate(all="ignore"):
-        return bool(np.allclose(found, expected, rtol=2e-5, atol=2e-5, equal_nan=True))
+        return bool(np.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
-def _is(reference: Callable[[Array], Array]) -> Callable[[Array], bool]:
+def _is(reference: Callable[[Array], Array]) -> Callable[[Array, float], bool]:
     """A predicate: whether values at the points are those of `reference`."""
     with np.errstate(all="ignore"):
         expected = reference(POINTS.astype(np.float64)).astype(np.float32)  # exp overflows f32 at the far points
-    return lambda found: _near(found, expected)
+    return lambda found, tolerance: _near(found, expected, tolerance)
 
 
 def _gelu(x: Array) -> Array:
@@ -47,20 +50,20 @@ def _at(found: Array, point: float) -> float:
     return float(found[np.flatnonzero(point == POINTS)[0]])
 
 
-def _is_hard_sigmoid(found: Array) -> bool:
+def _is_hard_sigmoid(found: Array, tolerance: float) -> bool:
     """clamp(0, slope * x + offset, 1) with slope > 0 and 0 < offset < 1."""
     offset = _at(found, 0.0)
     slope = (_at(found, 0.125) - offset) * 8
     # Slope and offset differ between frameworks (1/6 or 0.2), so they are read from two points.
-    return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1))
+    return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1), tolerance)
 
 
-def _is_leaky_relu(found: Array) -> bool:
+def _is_leaky_relu(found: Array, tolerance: float) -> bool:
     """x for x >= 0, slope * x otherwise."""
     slope = -_at(found, -1.0)
     with np.errstate(invalid="ignore", over="ignore"):  # an infinite slope, or one of 1e38
         line = np.where(POINTS >= 0, POINTS, slope * POINTS)
-    return slope != 0.0 and not _near(found, POINTS) and _near(found, line)
+    return slope != 0.0 and not _near(found, POINTS, tolerance) and _near(found, line, tolerance)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class NamedFunction:
     """A logical kernel, and the predicate on values at the points that recognizes its function."""
 
     kernel: str
-    matches: Callable[[Array], bool]
+    matches: Callable[[Array, float], bool]
 
 
 FUNCTIONS = (
@@ -103,4 +106,10 @@ def function_kernel(values: Array) -> str | None:
 @lru_cache(4096)
 def _named(values: bytes) -> str | None:
     found = np.frombuffer(values, np.float64)
-    return next((row.kernel for row in FUNCTIONS if row.matches(found)), None)
+    return next((row.kernel for row in FUNCTIONS if row.matches(found, TOLERANCE)), None)
+
+
+def computes(kernel: str, values: Array, tolerance: float = TOLERANCE) -> bool:
+    """Whether a function with these values at `POINTS` is one that a logical kernel names."""
+    found = values.astype(np.float64)
+    return any(row.kernel == kernel and row.matches(found, tolerance) for row in FUNCTIONS)
