@@ -204,6 +204,12 @@ _PRODUCTS: Mapping[RequantizeBehaviour, Callable[[Interval, IntArray, IntArray],
 """The numbers that a behaviour computes in 64 bits, from the accumulators, multipliers and shifts."""
 
 
+def _quotient(ranges: Ranges, op: hlo.DivideOp) -> list[Obligation]:
+    """Only the least number of a type by -1 has a quotient beyond the type, so numbers without bounds may be divided."""
+    divisor = ranges.of(op.rhs).hull
+    return _result("quotients")(ranges, op) if divisor.least <= -1 <= divisor.greatest else []
+
+
 def _weighted_sum(ranges: Ranges, op: WeightedSumOp) -> list[Obligation]:
     half = 1 << (int(op.shift.value.data) - 1)
     # The rounding term is the first that is added.
@@ -219,7 +225,7 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
     hlo.AllReduceOp: _result("sums"),
     hlo.ConvertOp: _convert,
     hlo.ConvolutionOp: _contraction,
-    hlo.DivideOp: _result("quotients"),
+    hlo.DivideOp: _quotient,
     hlo.DotGeneralOp: _contraction,
     hlo.MapOp: _none,
     hlo.MultiplyOp: _result("products"),
