@@ -9,12 +9,17 @@ from zeropoint.garbage_collection import OBJECTS, seldom_collected
 
 def test_the_last_user_restores_the_threshold() -> None:
     before = gc.get_threshold()
-    with seldom_collected():
-        assert gc.get_threshold() == (OBJECTS, *before[1:])
-        with pytest.raises(ValueError, match="stop"), seldom_collected():
-            raise ValueError("stop")
-        assert gc.get_threshold() == (OBJECTS, *before[1:])
-    assert gc.get_threshold() == before
+    usual = (700, *before[1:])
+    gc.set_threshold(*usual)
+    try:
+        with seldom_collected():
+            assert gc.get_threshold() == (OBJECTS, *before[1:])
+            with pytest.raises(ValueError, match="stop"), seldom_collected():
+                raise ValueError("stop")
+            assert gc.get_threshold() == (OBJECTS, *before[1:])
+        assert gc.get_threshold() == usual
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize("threshold", [0, OBJECTS + 1])
