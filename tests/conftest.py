@@ -55,11 +55,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in SLOW)
 
 
+LEFT = (
+    *("test_depthwise.py", "test_dequantized.py", "test_edges.py", "test_expressed.py", "test_float_islands.py"),
+    *("test_halves.py", "test_lowering.py", "test_native_forms.py", "test_phases.py", "test_regions.py"),
+)
+"""Files of tests/codegen whose kernels `test_native_exactness.py` and others have optimized."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def native_code_outside_of_its_own_tests_is_not_optimized(request: pytest.FixtureRequest) -> Iterator[None]:
-    """LLVM's optimizer would take a tenth of the time of all tests. tests/codegen and tests/bench have it."""
-    folder = request.path.parent.name
-    with contextlib.nullcontext() if folder in ("codegen", "bench") else unoptimized():
+    """LLVM's optimizer would take a tenth of the time of all tests. Most files of tests/codegen, and tests/bench, have
+    it."""
+    path = request.path
+    has_it = path.parent.name in ("codegen", "bench") and path.name not in LEFT
+    with contextlib.nullcontext() if has_it else unoptimized():
         yield
 
 

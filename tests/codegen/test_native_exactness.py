@@ -172,7 +172,8 @@ def test_a_mean_along_a_line_that_keeps_its_dimension() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_demo_model(profile: str) -> None:
     integers = integer_program(under(quantized_digits().quantized, profile))
-    assert_native_is_exact(integers, images("test", 4), HERE[0])  # a softmax of floats is at its end
+    if profile == PROFILES[0]:
+        assert_native_is_exact(integers, images("test", 4), HERE[0])  # a softmax of floats is at its end
     assert_native_is_exact(before_softmax(integers), images("test", 4), HERE[0], threads=(1, 3))
 
 
