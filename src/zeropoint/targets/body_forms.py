@@ -65,7 +65,7 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 class _Misformed(Exception):
-    """The reason why a body has not the form of its kernel."""
+    """The reason why a body does not have the form of its kernel."""
 
 
 class _Body:
@@ -119,7 +119,7 @@ class _Body:
 
 
 def misformed(region: QuantizeRegionOp, weights: Weights) -> str | None:
-    """Why the body of a region has not the form of its kernel; None if it has, or the kernel has no form."""
+    """Why the body of a region does not have the form of its kernel; None if it does, or the kernel has no form."""
     form = FORMS.get(region.logical_kernel.data)
     if form is None:
         return None
