@@ -136,3 +136,18 @@ def test_infinities_that_are_equal_are_neither_signal_nor_noise() -> None:
     exact = np.array([3.0, -np.inf, np.inf], np.float32)
     assert energies(exact, np.array([2.0, -np.inf, np.inf], np.float32)) == (9.0, 1.0)
     assert energies(exact, np.array([2.0, 5.0, np.inf], np.float32))[1] == np.inf
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "openvino", "stablehlo", "tosa"])
+def test_a_constant_without_elements_is_an_operand_of_a_concatenation(target: str) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+      network (float[2,3,4] x) => (float[2,3,4] y)
+      <float[4,4] w = {1, 2, 0, 1, 0, 1, 3, 1, 2, 0, 1, 1, 1, 1, 0, 2}, float[2,0,4] nothing = {}> {
+        z = MatMul(x, w)
+        joined = Concat<axis = 1>(z, nothing)
+        y = MatMul(joined, w)
+      }""")
+    data = np.random.default_rng(0).normal(size=(4, 2, 3, 4)).astype(np.float32)
+    made = zp.quantize(model, data, target=target, effort="none")
+    (output,) = zp.compare(model, made, data).outputs
+    assert output.sqnr > 30

@@ -85,7 +85,7 @@ def _read_in_a_fork(command: list[str], **_: object) -> subprocess.CompletedProc
                 code = 0
             finally:
                 os._exit(code)
-        _, status = os.waitpid(child, 0)
+        status = os.waitpid(child, 0)[1]
         text.seek(0)
         errors.seek(0)
         found = text.read(), errors.read()

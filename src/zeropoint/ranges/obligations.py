@@ -205,7 +205,7 @@ _PRODUCTS: Mapping[RequantizeBehaviour, Callable[[Interval, IntArray, IntArray],
 
 
 def _quotient(ranges: Ranges, op: hlo.DivideOp) -> list[Obligation]:
-    """Only the least number of a type by -1 has a quotient beyond the type, so numbers without bounds may be divided."""
+    """Only the least number of a type by -1 has a quotient beyond the type: numbers without bounds may be divided."""
     divisor = ranges.of(op.rhs).hull
     return _result("quotients")(ranges, op) if divisor.least <= -1 <= divisor.greatest else []
 

@@ -179,11 +179,11 @@ def bias_type(
 def constant_type(
     array: Array, storage: Storage, zero_point: int | None, scale_type: str = "f64"
 ) -> UniformQuantizedType:
-    """The per-layer type of a constant activation from its own range.
+    """The per-layer type of a constant activation from its own range, which is 0 for one without elements.
 
     Asymmetric for `zero_point` None, which means that the kernel accepts any; otherwise symmetric.
     """
-    low, high = float(array.min()), float(array.max())
+    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     if zero_point is None:
         chosen = asymmetric(low, high, storage.minimum, storage.maximum)
     else:
