@@ -1034,3 +1034,29 @@ def test_a_warning_about_data_is_one_line_under_any_verbosity(tmp_path: Path, ve
     result = CliRunner().invoke(main, f"quantize model.onnx --data {data} -o extra.mlir {verbosity}".split())
     said = [line for line in result.stderr.splitlines() if "'mask'" in line]
     assert said == [f"zeropoint: warning: {data}: found 'mask', which no input reads; the inputs are 'x'"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run m.onnx --input d.npz -o weights.npz",
+        "quantize m.onnx --data d.npz -o q.mlir --report weights.html",
+        "quantize m.onnx --data d.npz -o weights.mlir",
+    ],
+)
+def test_a_file_with_weights_of_the_model_is_no_output(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = re.findall(r"weights\.\w+", command)[0]
+    tensor = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ports[:1], ports[1:], [tensor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "m.onnx", save_as_external_data=True, location=weights, size_threshold=0)
+    np.savez("d.npz", x=np.ones((2, 1, 4), np.float32))
+    before = Path(weights).read_bytes()
+    result = CliRunner().invoke(main, command.split())
+    assert result.exit_code == 2
+    assert f"{weights}: found a file with weights of m.onnx as the output, expected another name" in result.stderr
+    assert Path(weights).read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,17 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, te
     for given in inputs:
         if given is not None and path.exists() and given.exists() and path.samefile(given):
             fail(f"{path}: found the input as the output, expected another name")
+        if given is not None and path.exists() and given.suffix.lower() == ".onnx" and _holds_weights(path, given):
+            fail(f"{path}: found a file with weights of {given} as the output, expected another name")
     remove_leftovers(path)
+
+
+def _holds_weights(path: Path, model: Path) -> bool:
+    """Whether an ONNX model has external data in an existing file."""
+    from zeropoint.frontend.onnx.external_files import external_files
+
+    named = [model.parent / location for location in external_files(model) if "\0" not in location]
+    return any(os.path.exists(each) and path.samefile(each) for each in named)
 
 
 def program_text(file: Path) -> tuple[str, str]:
