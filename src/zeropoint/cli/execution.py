@@ -92,7 +92,7 @@ def run(
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     """Run every program of a text; print its results and the checks that fail."""
-    from zeropoint.interp import CheckFailed, ExecutionError, execute
+    from zeropoint.interp import CheckFailed, ExecutionError, TripsExceeded, execute
     from zeropoint.ir.arguments import InputError
     from zeropoint.ir.text import parse_program, split_input
     from zeropoint.ir.values import parse_values, value_text
@@ -111,6 +111,8 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
             for outcome in execute(program, given):
                 for value, found in zip(outcome.values, outcome.types, strict=True):
                     click.echo(value_text(value, found))
+        except TripsExceeded as error:
+            fail(str(error))
         except (CheckFailed, ExecutionError) as error:
             failed = True
             click.echo(f"zeropoint: {error}", err=True)

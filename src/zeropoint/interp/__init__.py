@@ -1,7 +1,7 @@
 """The reference interpreter: the semantics of every op on NumPy arrays, one function per op."""
 
 from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
-from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
+from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
 from zeropoint.interp.padding import MaskedEngine, check_mask, has_padding, kept_positions, masked, masks_of, unpadded
@@ -19,6 +19,7 @@ __all__ = [
     "ReferenceEngine",
     "Runnable",
     "Trace",
+    "TripsExceeded",
     "UnsupportedError",
     "check_mask",
     "execute",

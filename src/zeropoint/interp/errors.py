@@ -5,7 +5,7 @@ from __future__ import annotations
 from zeropoint.errors import Error
 from zeropoint.ir.arguments import InputError
 
-__all__ = ["CheckFailed", "ExecutionError", "InputError", "UnsupportedError"]
+__all__ = ["CheckFailed", "ExecutionError", "InputError", "TripsExceeded", "UnsupportedError"]
 
 
 class UnsupportedError(Error, ValueError):
@@ -15,6 +15,10 @@ class UnsupportedError(Error, ValueError):
 class ExecutionError(Error):
     """A run cannot continue: processes wait for each other, or for a process that does not exist; or a multiplier that
     is computed is out of range."""
+
+
+class TripsExceeded(ExecutionError):
+    """The loops of a run make more trips than the limit."""
 
 
 class CheckFailed(Error):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 
-from zeropoint.interp.errors import ExecutionError
+from zeropoint.interp.errors import TripsExceeded
 from zeropoint.limits import limits
 
 LOOPS = ("affine.for", "chlo.scan", "scf.for", "scf.while", "stablehlo.while")
@@ -22,9 +22,9 @@ class Trips:
         self._next = count(1)  # `next` is atomic
 
     def make(self, loop: str) -> None:
-        """Count a trip of a loop. Raises ExecutionError, which names the loop, beyond the limit."""
+        """Count a trip of a loop. Raises TripsExceeded, which names the loop, beyond the limit."""
         if next(self._next) > self._most:
-            raise ExecutionError(
+            raise TripsExceeded(
                 f"{loop}: found a loop that goes on after {self._most} trips of all loops in this run; max_trips "
                 f"(--max-trips) allows more"
             )
