@@ -30,7 +30,7 @@ OPTIMIZING = 1_000_000_000
 """Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
 of the time to compile and runs at half the speed."""
 SHARED = 10_000_000
-"""Operations per run from which a program is worth more than one thread: waking one takes some 20 microseconds."""
+"""Operations per run from which a program runs on several threads. One of 5 million takes as long on one as on two."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """Runs of a program before its latency is measured (warm-up), and during the measurement."""
 

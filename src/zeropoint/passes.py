@@ -170,6 +170,7 @@ def _propagate(
     ranges: str = DEFAULT_RANGES,
     integer_io: bool = False,
 ) -> Program:
+    """`propagate`, whose options these are; a text may have regions whose body is not what their kernel computes."""
     program = propagate(program, target, profile, ranges=ranges, integer_io=integer_io)
     check_bodies(program)
     return program

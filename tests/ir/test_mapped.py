@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,11 +57,16 @@ def test_weights_note_what_they_give_out(mapped: np.memmap, monkeypatch: pytest.
     assert resident(mapped) <= 4 * MIB  # the system maps some pages around each read
 
 
+def eight_megabytes(folder: Path) -> np.memmap[Any, Any]:
+    """A mapped file of numbers."""
+    path = folder / "weights.data"
+    path.write_bytes(np.arange(2 * MIB, dtype=np.float32).tobytes())
+    return np.memmap(path, np.uint8, mode="r")
+
+
 @pytest.mark.skipif(not SMAPS.exists(), reason="counts pages by /proc")
 def test_a_run_gives_back_the_pages_of_weights_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "weights.data"
-    path.write_bytes(np.arange(2 * MIB, dtype=np.float32).tobytes())
-    mapped, pages = np.memmap(path, np.uint8, mode="r"), RecentPages(MIB)
+    mapped, pages = eight_megabytes(tmp_path), RecentPages(MIB)
     for module in ("zeropoint.ir.weights", "zeropoint.interp.plan"):
         monkeypatch.setattr(f"{module}.RECENT_PAGES", pages)
     weights, wide = Weights(), "tensor<512x512xf32>"
@@ -87,9 +93,7 @@ def test_a_run_gives_back_the_pages_of_weights_behind_it(tmp_path: Path, monkeyp
 def test_the_identity_of_a_journal_gives_back_the_pages_that_it_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "weights.data"
-    path.write_bytes(np.arange(2 * MIB, dtype=np.float32).tobytes())
-    mapped, pages = np.memmap(path, np.uint8, mode="r"), RecentPages(MIB)
+    mapped, pages = eight_megabytes(tmp_path), RecentPages(MIB)
     for module in ("zeropoint.ir.weights", "zeropoint.ir.mapped"):
         monkeypatch.setattr(f"{module}.RECENT_PAGES", pages)
     weights, wide = Weights(), "tensor<512x512xf32>"
