@@ -7,7 +7,9 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, TensorProto
+
+from zeropoint.frontend.onnx.bodies import graphs_inside
 
 
 def external_files(path: Path) -> set[str]:
@@ -16,23 +18,14 @@ def external_files(path: Path) -> set[str]:
         model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
     except (OSError, DecodeError, UnicodeDecodeError, ValueError):
         return set()  # whoever loads the model says what is wrong
-    nodes = [node for function in model.functions for node in function.node]
-    tensors = [*_of_graph(model.graph), *(tensor for node in nodes for tensor in _of_node(node))]
-    return {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+    return {entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"}
 
 
-def _of_graph(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        yield from _of_node(node)
-
-
-def _of_node(node: NodeProto) -> Iterator[TensorProto]:
-    for attribute in node.attribute:
-        yield from _of_attribute(attribute)
-
-
-def _of_attribute(attribute: AttributeProto) -> Iterator[TensorProto]:
-    yield from (attribute.t, *attribute.tensors)
-    for graph in (attribute.g, *attribute.graphs):
-        yield from _of_graph(graph)
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """The weights of a model's graphs and functions, and the tensors that are attributes of their nodes."""
+    for outer in (model.graph, *(GraphProto(node=function.node) for function in model.functions)):
+        for graph in (outer, *graphs_inside(outer, deep=True)):
+            yield from graph.initializer
+            for node in graph.node:
+                for attribute in node.attribute:
+                    yield from (attribute.t, *attribute.tensors)
