@@ -22,6 +22,7 @@ PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tens
   return %0 : tensor<1x4xf32>
 }
 """
+ZEROPOINT = f"{sys.executable} -m zeropoint"
 CLOSED, FULL = "standard output: Bad file descriptor", "standard output: No space left on device"
 CASES = {
     "help to a full device": ("--help > /dev/full", 2, FULL),
@@ -98,24 +99,26 @@ def test_a_stream_that_fails_gives_a_status_and_at_most_a_line(name: str, folder
     ],
 )
 def test_text_is_written_into_streams(command: str, first: str, folder: Path) -> None:
-    def shell(text: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, check=True)
-
-    zeropoint = f"{sys.executable} -m zeropoint"
-    shell(f"test -e q.mlir || {zeropoint} quantize m.mlir --data d.npz --effort none -o q.mlir")
-    piped = shell(f"{zeropoint} {command} -o /dev/stdout | cat")
-    assert piped.stdout.startswith(first)
-    assert ("wrote /dev/stdout\n" in piped.stderr) == (not command.startswith("opt"))  # not among the text
+    if command.startswith("report"):
+        _shell(f"{ZEROPOINT} quantize m.mlir --data d.npz --effort none -o q.mlir", folder)
     # What was written to the file before stays, and what comes after follows.
-    assert shell(f"(echo before; {zeropoint} {command} -o /dev/stdout; echo after) 2>/dev/null > f; cat f").stdout == (
-        f"before\n{piped.stdout}after\n"
-    )
-    suffix = {"calibrate": ".json", "report": ".html"}.get(command.split()[0], ".mlir")
-    shell(
-        f"mkfifo pipe{suffix}; cat pipe{suffix} > f & {zeropoint} {command} -o pipe{suffix}; wait; test -p pipe{suffix}"
-    )
-    assert (folder / "f").read_text() == piped.stdout
-    (folder / f"pipe{suffix}").unlink()
+    done = _shell(f"(echo before; {ZEROPOINT} {command} -o /dev/stdout; echo after) > f; cat f", folder)
+    assert done.stdout.startswith(f"before\n{first}") and done.stdout.endswith("\nafter\n")
+    assert ("wrote /dev/stdout\n" in done.stderr) == (not command.startswith("opt"))  # not among the text
+
+
+def test_files_and_pipes_with_and_without_a_name_get_the_same_text(folder: Path) -> None:
+    command = f"{ZEROPOINT} opt m.mlir -p simplify"
+    texts = [
+        _shell(f"{command} -o /dev/stdout | cat", folder).stdout,
+        _shell(f"{command} -o /dev/stdout > f; cat f", folder).stdout,
+        _shell(f"mkfifo p.mlir; cat p.mlir & {command} -o p.mlir; wait; test -p p.mlir && rm p.mlir", folder).stdout,
+    ]
+    assert texts == [texts[0]] * 3 and texts[0].startswith("builtin.module {")
+
+
+def _shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, check=True)
 
 
 def test_large_weights_are_inline_in_a_stream(folder: Path) -> None:

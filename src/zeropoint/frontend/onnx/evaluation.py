@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.growth import result_elements
@@ -37,6 +36,8 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
             return None
         if result_elements(node.op_type, arrays) > ELEMENTS:
             return None
+    from onnx.reference import ReferenceEvaluator  # builds a table of all operators, needed only here
+
     names = [name for name in node.output if name]
     model = _model(node, arrays, names, opset)
     try:
