@@ -103,7 +103,8 @@ def test_text_is_written_into_streams(command: str, first: str, folder: Path) ->
         _shell(f"{ZEROPOINT} quantize m.mlir --data d.npz --effort none -o q.mlir", folder)
     # What was written to the file before stays, and what comes after follows.
     done = _shell(f"(echo before; {ZEROPOINT} {command} -o /dev/stdout; echo after) > f; cat f", folder)
-    assert done.stdout.startswith(f"before\n{first}") and done.stdout.endswith("\nafter\n")
+    assert done.stdout.startswith(f"before\n{first}")
+    assert done.stdout.endswith("\nafter\n")
     assert ("wrote /dev/stdout\n" in done.stderr) == (not command.startswith("opt"))  # not among the text
 
 
@@ -114,7 +115,8 @@ def test_files_and_pipes_with_and_without_a_name_get_the_same_text(folder: Path)
         _shell(f"{command} -o /dev/stdout > f; cat f", folder).stdout,
         _shell(f"mkfifo p.mlir; cat p.mlir & {command} -o p.mlir; wait; test -p p.mlir && rm p.mlir", folder).stdout,
     ]
-    assert texts == [texts[0]] * 3 and texts[0].startswith("builtin.module {")
+    assert texts == [texts[0]] * 3
+    assert texts[0].startswith("builtin.module {")
 
 
 def _shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
