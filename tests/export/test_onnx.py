@@ -161,6 +161,27 @@ def test_convolutions_with_channels_last_are_transposed() -> None:
         np.testing.assert_array_equal(session.run(sample)[0], expected)
 
 
+CONSTANTS_ALIKE = """func.func @main(%x: tensor<1x4x8xf32> {zeropoint.name = "x"}) -> tensor<1x4x8xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<1x4x8xf32>
+  %half = stablehlo.constant dense<0.5> : tensor<1x4x8xf32>
+  %0 = stablehlo.add %x, %one : tensor<1x4x8xf32>
+  %1 = stablehlo.multiply %0, %half : tensor<1x4x8xf32>
+  return %1 : tensor<1x4x8xf32>
+}"""
+
+
+@FORMS
+def test_constants_of_the_same_integers_keep_their_scales(qoperators: bool) -> None:
+    """Both are stored as 255: half of a GELU was read with the scale of its 1."""
+    random = np.random.default_rng(0)
+    data = [{"x": random.normal(0, 1, (1, 4, 8)).astype(np.float32)} for _ in range(4)]
+    result = quantize(parse_program(CONSTANTS_ALIKE), data, Options(target="onnxruntime"))
+    session = optimized(checked(result.propagated, qoperators=qoperators), signed=False)
+    for sample in data:
+        (expected,) = Interpreter(result.quantized)(sample).values()
+        np.testing.assert_array_equal(session.run(sample)[0], expected)
+
+
 def test_large_constants_go_to_a_file_beside_the_model(digits: Quantization, tmp_path: Path) -> None:
     files = files_of(onnx_model(digits.propagated), "digits.onnx", limit=1000)
     assert list(files) == ["digits.onnx.data", "digits.onnx"]

@@ -58,7 +58,8 @@ class OnnxEmission:
     the kernel that computes it, by a fused multiply-add: results differ from (q - z) * s in the last bits."""
     tensors: dict[tuple[SSAValue, Attribute], Tensor] = field(default_factory=dict[tuple[SSAValue, Attribute], Tensor])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
-    reals: dict[str, str] = field(default_factory=dict[str, str])
+    reals: dict[tuple[str, Attribute], str] = field(default_factory=dict[tuple[str, Attribute], str])
+    """The real values of stored integers. Constants of equal integers share a name, whatever their scales."""
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     """Operands of broadcasts, reshaped to the rank of their result: ONNX arithmetic broadcasts its operands itself."""
 
@@ -131,12 +132,12 @@ class OnnxEmission:
         kind = tensor.quantized
         if kind is None:
             return tensor.name
-        if tensor.name not in self.reals:
+        if (tensor.name, kind) not in self.reals:
             stem = tensor.name.removesuffix("_quantized")
-            self.reals[tensor.name] = made = self.builder.unique(f"{stem}_dequantized")
+            self.reals[tensor.name, kind] = made = self.builder.unique(f"{stem}_dequantized")
             inputs = [tensor.name, *self.parameters(kind, stem)]
             self.builder.node("DequantizeLinear", inputs, [made], made, self._layout(kind))
-        return self.reals[tensor.name]
+        return self.reals[tensor.name, kind]
 
     def _stored(self, real: str, kind: UniformQuantizedType, shape: tuple[int, ...], name: str) -> Tensor:
         made = self.builder.unique(f"{name}_quantized")
