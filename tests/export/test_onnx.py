@@ -182,6 +182,50 @@ def test_constants_of_the_same_integers_keep_their_scales(qoperators: bool) -> N
         np.testing.assert_array_equal(session.run(sample)[0], expected)
 
 
+def _between_integers(kind: str) -> onnx.ModelProto:
+    """A float product between two quantized ones."""
+    random = np.random.default_rng(0)
+    outer = "Gemm" if kind == "Gemm" else "Conv"
+    window, shape = ((), [5, 8]) if kind == "Gemm" else ((1, 1), [1, 8, 5, 5])
+    strides = {"strides": [2, 2]} if kind == "ConvTranspose" else {}
+    arrays = {name: random.normal(0, 0.5, (8, 8, *window)) for name in "abc"} | {"bias": random.normal(0, 0.1, 8)}
+    nodes = [
+        onnx.helper.make_node(outer, ["x", "a", "bias"], ["u"], name="first"),
+        onnx.helper.make_node(kind, ["u", "b", "bias"], ["v"], name="middle", **strides),
+        onnx.helper.make_node("Relu", ["v"], ["w"], name="relu"),
+        onnx.helper.make_node(outer, ["w", "c", "bias"], ["y"], name="last"),
+    ]
+    made = [1, 8, 9, 9] if strides else shape
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, size)
+        for name, size in (("x", shape), ("y", made))
+    ]
+    constants = [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
+    graph = onnx.helper.make_graph(nodes, "between", ports[:1], ports[1:], constants)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose", "Gemm"])
+def test_float_weights_between_integers_stay_float(kind: str) -> None:
+    """onnxruntime quantizes such weights to 8 bits per tensor, whether or not the file asks for it."""
+    source = _between_integers(kind)
+    shape = [size.dim_value for size in source.graph.input[0].type.tensor_type.shape.dim]
+    data = np.random.default_rng(1).normal(size=(6, *shape)).astype(np.float32)
+    rules = [] if kind == "ConvTranspose" else [{"name": "middle", "quantize": False}]
+    made = zp.quantize(source, data, target="onnxruntime", effort="none", recipe=rules or None)
+    assert made.quantization is not None
+    model = checked(made.quantization.propagated)
+    again = zp.quantize(model, None, target="onnxruntime", recipe=rules or None).program
+    session = optimized(model, signed=False)
+    assert Counter(session.inner)["DequantizeLinear"] == 1  # of the data, not of the weights
+    differing: list[np.ndarray] = []
+    for sample in data:
+        (expected,) = Interpreter(made.quantization.quantized)({"x": sample}).values()
+        differing.append(session.run({"x": sample})[0] != expected)
+        np.testing.assert_array_equal(Interpreter(again)({"x": sample})["y"], expected)
+    assert np.mean(differing) < 0.01  # the order of float sums
+
+
 def test_large_constants_go_to_a_file_beside_the_model(digits: Quantization, tmp_path: Path) -> None:
     files = files_of(onnx_model(digits.propagated), "digits.onnx", limit=1000)
     assert list(files) == ["digits.onnx.data", "digits.onnx"]

@@ -33,6 +33,18 @@ def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
+def _data(kernel: ExportKernel, emit: OnnxEmission, port: int, weights: Tensor) -> Tensor:
+    """The data of a product; of one with float weights, such that these stay float.
+
+    Between a `DequantizeLinear` of one scale and a `QuantizeLinear`, onnxruntime's optimizer (`WeightBiasQuantization`)
+    quantizes float weights and the bias to 8 bits per tensor. It leaves products alone whose data has a scale per
+    channel, which may all be equal.
+    """
+    is_safe = emit.for_openvino or weights.quantized is not None
+    by_channel = None if is_safe else emit.real_by_channel(kernel.region.inputs[port])
+    return by_channel or _source(kernel, emit, port)
+
+
 def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
     if not kind.is_per_channel:
         return kind
@@ -133,19 +145,19 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     reversal = array_values(op.window_reversal, (False,) * rank)
     flipped = [2 + axis for axis, turned in enumerate(reversal) if turned]
     name, data = _name(kernel, emit), kernel.port(op.lhs)
-    source = emit.transposed(_source(kernel, emit, data), orders[0], name)
     shape = [shape_of(op.result)[axis] for axis in orders[2]]
     if dilated:
-        made = _transposed_convolution(kernel, op, source, shape, orders[1], flipped, emit)
+        weights, attributes = _transposed_convolution(kernel, op, orders[1], flipped, emit)
     else:
         pairs = [0, *range(2, 2 + rank), 1] if adds_pairs(op) else None
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
-        inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
         window = _window(op, weights.shape[2:], rank)
         if min(window["pads"], default=0) < 0:
             raise ExportError(f"found negative padding {window['pads']}, expected none", kernel.region)
         attributes: Attributes = {**window, "group": op.feature_group_count.value.data}
-        made = emit.apply("Conv", inputs, kernel.output_spec, shape, name, attributes)
+    source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
+    inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
+    made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, kernel.output_spec, shape, name, attributes)
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
@@ -164,14 +176,15 @@ def _window(op: ConvolutionOp, extents: Sequence[int], rank: int) -> dict[str, l
 def _transposed_convolution(
     kernel: ExportKernel,
     op: ConvolutionOp,
-    source: Tensor,
-    shape: Sequence[int],
     order: Sequence[int],
     flipped: Sequence[int],
     emit: OnnxEmission,
-) -> Tensor:
-    """ConvTranspose: weights [input, output / groups, ...], spatially reversed; its padding crops the result."""
-    name, rank = _name(kernel, emit), len(shape) - 2
+) -> tuple[Tensor, Attributes]:
+    """The weights and attributes of ConvTranspose.
+
+    Its weights are [input, output / groups, ...], spatially reversed; its padding crops the result.
+    """
+    name, rank = _name(kernel, emit), len(order) - 2
     groups = op.feature_group_count.value.data
     array = emit.array(kernel.region.inputs[kernel.port(op.rhs)])
     if array is None or kernel.is_quantized or any(s != 1 for s in array_values(op.window_strides)):
@@ -204,10 +217,7 @@ def _transposed_convolution(
         "output_padding": lacking,
         "group": groups,
     }
-    inputs = [source, emit.constant(weights, kernel.specs[kernel.port(op.rhs)], f"{name}/weights")]
-    bias = _bias(kernel, emit)
-    inputs += [] if bias is None else [bias]
-    return emit.apply("ConvTranspose", inputs, kernel.output_spec, shape, name, attributes)
+    return emit.constant(weights, kernel.specs[kernel.port(op.rhs)], f"{name}/weights"), attributes
 
 
 def _per_input(weights: Array, groups: int) -> Array:
@@ -240,7 +250,7 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
-    source = emit.transposed(_source(kernel, emit, kernel.port(op.lhs)), [*kept, *summed], name)
+    source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs), weights), [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
     source = emit.reshaped(source, (rows, terms), name)
     if bias is None:

@@ -9,7 +9,7 @@ A quantized tensor is stored as integers. The format determines how an op reads 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
@@ -53,9 +53,10 @@ class OnnxEmission:
     weights: Weights
     qoperators: bool = False
     weight_form: str = "exact"
-    own_points: bool = False
-    """Whether every cast has a zero point constant of its own. If casts share one, OpenVINO dequantizes an output in
-    the kernel that computes it, by a fused multiply-add: results differ from (q - z) * s in the last bits."""
+    for_openvino: bool = False
+    """Whether OpenVINO runs the file. Then every cast has a zero point constant of its own: if casts share one, it
+    dequantizes an output in the kernel that computes it, by a fused multiply-add, and results differ from (q - z) * s
+    in the last bits."""
     tensors: dict[tuple[SSAValue, Attribute], Tensor] = field(default_factory=dict[tuple[SSAValue, Attribute], Tensor])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     reals: dict[tuple[str, Attribute], str] = field(default_factory=dict[tuple[str, Attribute], str])
@@ -121,7 +122,7 @@ class OnnxEmission:
             # A scale of shape [1] would be one per channel, of one channel.
             scales, points = scales.reshape(()), points.reshape(())
         # onnxruntime's option session.x64quantprecision rejects weights that share their zero points.
-        own = kind.is_per_channel or self.own_points
+        own = kind.is_per_channel or self.for_openvino
         return (
             self.builder.constant(f"{name}_scale", scales),
             self.builder.constant(f"{name}_zero_point", points, shared=not own),
@@ -138,6 +139,23 @@ class OnnxEmission:
             inputs = [tensor.name, *self.parameters(kind, stem)]
             self.builder.node("DequantizeLinear", inputs, [made], made, self._layout(kind))
         return self.reals[tensor.name, kind]
+
+    def real_by_channel(self, value: SSAValue) -> Tensor | None:
+        """The real values of a value with one scale, by a `DequantizeLinear` that repeats the scale along a dimension.
+
+        None for other values, and for those of one element.
+        """
+        made = self.made.get(value)
+        if not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
+            return None
+        tensor = self.tensors[value, made]
+        size, axis = min(((size, axis) for axis, size in enumerate(tensor.shape) if size > 1), default=(0, 0))
+        if not size:
+            return None
+        kind = UniformQuantizedType.per_channel(
+            made.storage, axis, [made.scale] * size, [made.zero_point] * size, expressed_type=made.expressed_type
+        )
+        return Tensor(self.real(replace(tensor, kind=kind)), made.expressed_type, tensor.shape)
 
     def _stored(self, real: str, kind: UniformQuantizedType, shape: tuple[int, ...], name: str) -> Tensor:
         made = self.builder.unique(f"{name}_quantized")
