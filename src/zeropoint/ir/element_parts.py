@@ -59,7 +59,33 @@ def concatenated(op: ConcatenateOp, parts: Sequence[Array]) -> Array:
         along = np.repeat(np.array([int(part) for part in parts], np.int32), sizes)
         return np.broadcast_to(along.reshape([-1 if n == axis else 1 for n in range(len(shape))]), shape)
     whole = [np.broadcast_to(part, shape_of(value)) for part, value in zip(parts, op.inputs, strict=True)]
-    return np.concatenate(whole, axis)
+    return np.broadcast_to(np.concatenate(without_repeats(whole, axis), axis), shape)
+
+
+def without_repeats(arrays: Sequence[Array], kept: int | None = None) -> list[Array]:
+    """Arrays of one rank, with size 1 along the dimensions in which none of them varies, but for dimension `kept`."""
+    rank = arrays[0].ndim
+    same = [n for n in range(rank) if n != kept and all(one.strides[n] == 0 or one.shape[n] == 1 for one in arrays)]
+    return [one[tuple(slice(1) if n in same else slice(None) for n in range(rank))] for one in arrays]
+
+
+def combinations(found: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
+    """Number the combinations of parts that meet: the number of each element, and the parts of each combination.
+
+    The arrays have one shape. A combination has one part for each of them.
+    """
+    varying = without_repeats(found)
+    codes = np.zeros(varying[0].shape, np.int64)
+    for one in varying:
+        codes = codes * (int(one.max(initial=NO_PART)) + 2) + (one + 1)
+    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    met = [tuple(int(one.reshape(-1)[first]) for one in varying) for first in firsts]
+    return np.broadcast_to(numbers.reshape(codes.shape).astype(np.int32), found[0].shape), met
+
+
+def renumbered(parts: Array, numbers: Sequence[int]) -> Array:
+    """Parts with other numbers, by the numbers that they have."""
+    return np.broadcast_to(np.array([*numbers, NO_PART], np.int32)[without_repeats([parts])[0]], parts.shape)
 
 
 def carried(op: Operation, parts: Parts, weights: Weights) -> Array | None:

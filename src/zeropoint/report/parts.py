@@ -2,7 +2,8 @@
 
 Every element of an output is traced back to the operand of the concatenation that it comes from, through all ops that
 keep the parts apart (`ir/element_parts.py`), and concatenations of concatenations. A sum of values that are padded
-apart is a concatenation, too.
+apart is a concatenation, too. Where two concatenations meet in an elementwise op, each combination of their operands is
+a part, named by those that are not constants.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.element_parts import NO_PART, carried, concatenated
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.element_parts import NO_PART, carried, combinations, concatenated, renumbered
+from zeropoint.ir.functions import ElementwiseOp
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, PadOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConcatenateOp, PadOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
+
+MOST_PARTS = 64
+"""Values with more combinations of parts than this have none to report."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPart:
-    """An operand of a concatenation, and where its elements are in an output."""
+    """An operand of a concatenation, or several that met, and where the elements are in an output."""
 
     name: str
     elements: Array
@@ -36,10 +42,14 @@ class ModelPart:
 
 @dataclass
 class _Walk:
-    """Follows the parts of all concatenations through a program. `mixed` has the values that depend on several."""
+    """Follows the parts of all concatenations through a program.
+
+    `numbers` has the number of each part, by the values that are in it. `mixed` has the values whose elements depend on
+    several parts in a way that is not followed.
+    """
 
     weights: Weights
-    numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    numbers: dict[tuple[SSAValue, ...], int] = field(default_factory=dict[tuple[SSAValue, ...], int])
     parts: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     mixed: set[SSAValue] = field(default_factory=set[SSAValue])
 
@@ -53,10 +63,26 @@ class _Walk:
             self.mixed.update(op.results)
         elif any(value in self.parts for value in op.operands):
             found = carried(op, self.parts, self.weights)
+            if found is None and isinstance(op, ElementwiseOp):
+                found = self._met([self.parts[value] for value in op.operands if value in self.parts])
             if found is None:
                 self.mixed.update(op.results)
             else:
                 self.parts[op.results[0]] = found
+
+    def _met(self, found: list[Array]) -> Array | None:
+        """The parts of what is computed of several operands: the combinations that meet; None if they are too many."""
+        numbers, met = combinations(found)
+        if len(met) > MOST_PARTS:
+            return None
+        members = list(self.numbers)
+        named: list[int] = []
+        for combination in met:
+            read = {value for number in combination if number != NO_PART for value in members[number]}
+            ordered = sorted(read, key=lambda value: self.numbers[(value,)])
+            computed = tuple(value for value in ordered if not _is_filler(value)) or tuple(ordered[:1])
+            named.append(self.numbers.setdefault(computed, len(self.numbers)) if computed else NO_PART)
+        return renumbered(numbers, named)
 
     def _padded_apart(self, op: AddOp) -> Array | None:
         """The parts of a sum of padded values, or of such sums, of which no two elements meet; None for other sums."""
@@ -85,7 +111,7 @@ class _Walk:
         own = self.parts.get(value)
         if own is not None and own.size and own.min(where=own != NO_PART, initial=own.max()) != own.max():
             return own
-        number = np.array(self.numbers.setdefault(value, len(self.numbers)), np.int32)
+        number = np.array(self.numbers.setdefault((value,), len(self.numbers)), np.int32)
         return number if own is None or own.max(initial=NO_PART) == NO_PART else np.where(own == NO_PART, own, number)
 
 
@@ -111,6 +137,15 @@ def output_parts(program: Program) -> dict[str, tuple[ModelPart, ...]]:
     }
 
 
-def _named(parts: Array, numbers: dict[SSAValue, int]) -> tuple[ModelPart, ...]:
+def _is_filler(value: SSAValue) -> bool:
+    """Whether a value is a constant, or a broadcast of one."""
+    return is_constant(value.owner.operand if isinstance(value.owner, BroadcastInDimOp) else value)
+
+
+def _named(parts: Array, numbers: dict[tuple[SSAValue, ...], int]) -> tuple[ModelPart, ...]:
     present = set(np.unique(parts).tolist())
-    return tuple(ModelPart(value_name(value) or str(n), parts == n) for value, n in numbers.items() if n in present)
+    return tuple(
+        ModelPart(", ".join(value_name(value) or str(n) for value in values), parts == n)
+        for values, n in numbers.items()
+        if n in present
+    )

@@ -12,6 +12,9 @@ own. If only float ops and the caller read the result, directly or through kerne
 (`kept_apart.py`), then the join and those kernels stay float. If integer kernels such as convolutions read it as well,
 the join is copied: they read one scale in any case, but the float readers read the copy, which stays float.
 
+The same holds for every kernel whose result has parts of very different ranges, such as a sum of two concatenations, or
+a product of one by a constant for each channel: their ranges are bounded (`sized_parts.py`).
+
 If a join of such values stays float for another reason, such as a recipe, the kernels that keep its parts apart stay
 float, too, if float ops or the caller read them.
 
@@ -37,10 +40,12 @@ from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
+from zeropoint.solve.leaves import WORTH
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.separate import separate
+from zeropoint.solve.sized_parts import SizedParts
 from zeropoint.solve.specs import Specs
 from zeropoint.targets import OUTPUT, Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -75,11 +80,15 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
     """
     kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
+    parts = SizedParts.of(program, specs.graph)
     for op in list(program.entry.ops):
         kernel = kernels.get(op)
         if kernel is not None and any(value not in specs.graph.value_nodes for _, value in kernel.data_ports()):
             continue  # it reads a copy that this round made, which the graph of the next round has
-        part = _uneven_part(program, op, specs) if kernel is None else _hurt_part(program, kernel, specs)
+        if kernel is None:
+            part = _uneven_part(program, op, specs) or _uneven_inside(op, parts)
+        else:
+            part = _hurt_part(program, kernel, specs) or _hurt_inside(kernel, parts, specs)
         if part is None or op in found:
             continue
         behind = KeptApart.behind(op, kernels, specs.graph.constraints, program.weights)
@@ -107,6 +116,20 @@ def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, fl
     least, name = min(steps, default=(0.0, ""))
     greatest = min(max(steps, default=(0.0, ""))[0], _observed_step(op.results[0], specs.graph.constraints) or inf)
     return (name, greatest / least) if greatest > PART_TOLERANCE * least else None
+
+
+def _uneven_inside(op: Operation, parts: SizedParts) -> tuple[str, float] | None:
+    """As `_uneven_part`, for the parts of what a float op computes; None if they were as uneven in its operands."""
+    made = max((_unevenness(value, parts) for value in op.results), default=(0.0, ""))
+    given = max((_unevenness(value, parts) for value in op.operands), default=(0.0, ""))
+    return (made[1], made[0]) if made[0] > max(PART_TOLERANCE, WORTH * given[0]) else None
+
+
+def _unevenness(value: SSAValue, parts: SizedParts) -> tuple[float, str]:
+    """How many times coarser the scale of the largest part is than that of the smallest, and the name of that one."""
+    steps = [(step, part.name or written_name(value)) for part in parts.parts(value) if (step := part.step(I8))]
+    least, name = min(steps, default=(1.0, ""))
+    return max(steps, default=(0.0, ""))[0] / least, name
 
 
 def _alone(program: Program, value: SSAValue, graph: PortGraph) -> float:
@@ -160,6 +183,31 @@ def _hurt_part(program: Program, kernel: ChosenKernel, specs: Specs) -> tuple[st
             parts.append((scale / own, written_name(value) or f"operand {index}"))
     times, name = max(parts, default=(0.0, ""))
     return (name, times) if parts else None
+
+
+def _hurt_inside(kernel: ChosenKernel, parts: SizedParts, specs: Specs) -> tuple[str, float] | None:
+    """As `_hurt_part`, for the parts of what a kernel computes; None if its operands have lost that part before."""
+    if is_rescale(kernel.region):
+        return None
+    lost = [one for port, value in kernel.results() if (one := _coarsest(kernel, port, value, parts, specs))]
+    times, name = max(lost, default=(0.0, ""))
+    if times <= PART_TOLERANCE:
+        return None
+    before = [one for port, value in kernel.data_ports() if (one := _coarsest(kernel, port, value, parts, specs))]
+    return (name, times) if times > WORTH * max(before, default=(0.0, ""))[0] else None
+
+
+def _coarsest(
+    kernel: ChosenKernel, port: int, value: SSAValue, parts: SizedParts, specs: Specs
+) -> tuple[float, str] | None:
+    """How many times coarser than its own scale a part of a value at a port is, and its name; None without parts."""
+    found = parts.parts(value)
+    shared = specs.port_class((kernel.region, port)) if found else None
+    if shared is None or not shared.is_known:
+        return None
+    scale, storage = shared.parameters().scale, kernel.storage(port)
+    own = [(float(held_scale(step, kernel.scale_type)), part) for part in found if (step := part.step(storage))]
+    return max(((scale / step, part.name or written_name(value)) for step, part in own), default=None)
 
 
 def _joined_output(kernel: ChosenKernel) -> int | None:
