@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 
+import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
 from networks import Case, cases
@@ -47,6 +48,27 @@ def test_the_demo_in_litert_gives_our_bytes(digits: Quantization) -> None:
     for image in images(12):
         (found,) = evaluate(content, image.transpose(0, 2, 3, 1))
         np.testing.assert_array_equal(found, predict({"image": image})["probabilities"])
+
+
+def test_contractions_that_a_recipe_keeps_float_are_exported() -> None:
+    """The demand itself was taken for the element type of the operands."""
+    weight = onnx.numpy_helper.from_array(np.random.default_rng(0).normal(0, 1, (8, 8)).astype(np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="a"),
+        onnx.helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1], name="b"),
+        onnx.helper.make_node("MatMul", ["a", "b"], ["y"], name="y"),
+    ]
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 4, 8]), ("y", [1, 4, 4]))
+    ]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight]), ir_version=10)
+    samples = [{"x": np.random.default_rng(seed).normal(0, 1, (1, 4, 8)).astype(np.float32)} for seed in range(4)]
+    recipe = [{"name": name, "quantize": False} for name in "ay"]
+    result = zp.quantize(model, samples, target="litert", recipe=recipe, effort="none").quantization
+    assert result is not None
+    (found,) = evaluate(litert_model(result.propagated), samples[0]["x"])
+    np.testing.assert_allclose(found, zp.load(model)(**samples[0])["y"], rtol=1e-5, atol=1e-5)
 
 
 def test_functions_of_words_give_our_bytes() -> None:

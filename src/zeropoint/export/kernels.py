@@ -11,11 +11,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import broadcast_array
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 OpT = TypeVar("OpT", bound=Operation)
+
+
+def _element(spec: Attribute) -> Attribute:
+    """The element type that a spec gives a port: that of floats if it demands not to quantize it."""
+    return spec.expressed_type if isinstance(spec, NoQuantizedType) else spec
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,12 @@ class ExportKernel:
     @property
     def specs(self) -> tuple[Attribute, ...]:
         """The type of every operand: quantized, or the float element type."""
-        return self.region.input_specs.data
+        return tuple(_element(spec) for spec in self.region.input_specs.data)
 
     @property
     def output_spec(self) -> Attribute:
         """The type of the result."""
-        return self.region.output_specs.data[0]
+        return _element(self.region.output_specs.data[0])
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from zeropoint.ir.program import NoEntry, Program
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    CompareOp,
     ConvertOp,
     MaximumOp,
     ReduceOp,
@@ -68,10 +69,13 @@ def _feeds_softmax(value: SSAValue, known: Known) -> bool:
 
 
 def _begins_softmax(value: SSAValue, readers: list[Operation]) -> bool:
-    """Whether a value and its maximum are read only to be subtracted from each other, as a softmax begins."""
+    """Whether a value and its maximum are read only to be subtracted from each other, as a softmax begins, and to be
+    compared."""
     greatest = [op for op in readers if isinstance(op, ReduceOp) and body_op(op.body) is MaximumOp]
     differences = [op for op in readers if isinstance(op, SubtractOp) and op.lhs is value]
-    return bool(greatest) and bool(differences) and len(greatest) + len(differences) == len(readers)
+    # A model may ask which scores are hidden, as `scores == -inf`.
+    asking = [op for op in readers if isinstance(op, CompareOp)]
+    return bool(greatest) and bool(differences) and len(greatest) + len(differences) + len(asking) == len(readers)
 
 
 def mark_masks(program: Program) -> Program:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op, is_constant
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, IotaOp, ReshapeOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
@@ -72,8 +72,11 @@ def _ends_of(source: SSAValue, weights: Weights) -> Array | None:
 def _passed_on(region: Operation, constraints: Constraints) -> tuple[float, float]:
     """The ends at which a region saturates elements that it passes on; infinite if it does not."""
     known = constraints.get(region.results[0])
-    passes = isinstance(region, QuantizeRegionOp) and region.logical_kernel.data in PASSES_ELEMENTS
-    if not passes or known is None or known.float_reason is not None or known.minimum is None or known.maximum is None:
+    if known is None or known.float_reason is not None or known.minimum is None or known.maximum is None:
+        return -np.inf, np.inf
+    if not isinstance(region, QuantizeRegionOp) or region.logical_kernel.data not in PASSES_ELEMENTS:
+        return -np.inf, np.inf
+    if any(isinstance(spec, NoQuantizedType) for spec in region.output_specs):
         return -np.inf, np.inf
     return known.minimum, known.maximum
 

@@ -37,6 +37,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import stated_range
+from zeropoint.solve.keep_tested import is_kept
 
 MARGIN = 8.0
 """Distance of a hidden score below the least visible one where the softmax reads them."""
@@ -231,7 +232,7 @@ def _hides_below(op: Operation, adds: bool) -> float | None:
 
     A maximum of values with inserted numbers needs no bound: `read_ranges.py` narrows what it reads.
     """
-    if not isinstance(op, QuantizeRegionOp):
+    if not isinstance(op, QuantizeRegionOp) or is_kept(op):
         return None
     if op.logical_kernel.data == "softmax":
         return MARGIN
