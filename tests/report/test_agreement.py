@@ -50,6 +50,15 @@ def test_an_infinity_that_float_does_not_have_is_the_lowest_sqnr_and_a_shared_on
     assert of(([1.0, -math.inf], [1.0, -math.inf])).sqnr == math.inf
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinities_that_both_have_do_not_hide_the_noise_of_the_others() -> None:
+    """Masked scores were at inf dB, with a cosine of NaN, whatever the others were."""
+    found, alone = of(([-1.0, -2.0, -math.inf], [-1.0, -2.1, -math.inf])), of(([-1.0, -2.0], [-1.0, -2.1]))
+    assert found == alone
+    lost = of(([1.0, 2.0], [1.0, -math.inf]))
+    assert (lost.sqnr, lost.cosine, lost.max_error) == (-math.inf, 0.0, math.inf)
+
+
 def test_values_of_different_shapes_are_refused_by_name() -> None:
     with pytest.raises(ComparisonError, match=r"'y': found shapes \(2,\) and \(3,\), expected the same"):
         of(([1.0, 2.0], [1.0, 2.0, 3.0]))

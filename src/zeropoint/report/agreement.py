@@ -26,7 +26,8 @@ class Agreement:
     """The agreement of one value with its reference, over all samples.
 
     `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB; inf if they are equal, -inf if they differ and the
-    reference is all 0. `cosine` is that of the flattened values; 1 if both are 0, and 0 if only one is. `top1` is the
+    reference is all 0. `cosine` is that of the flattened values; 1 if both are 0, and 0 if only one is. Infinities that
+    both have count in neither; one that only one of them has, or NaN, gives -inf dB and 0. `top1` is the
     share of samples with the same argmax; None for values of one element. Integers and booleans are positions, classes
     or masks: `equal` is the share of elements that are the same, and `sqnr` is -10 log10 (1 - equal).
     """
@@ -53,11 +54,13 @@ class Accumulated:
         if reference.shape != value.shape:
             raise ComparisonError(f"'{self.name}': found shapes {reference.shape} and {value.shape}, expected the same")
         a, b = reference.astype(np.float64).reshape(-1), value.astype(np.float64).reshape(-1)
-        with np.errstate(invalid="ignore"):  # infinities: the noise is then infinite or NaN, which `_sqnr` reads
-            difference = np.where(a == b, 0.0, a - b)
-            self.signal += float(a @ a)
-            self.power += float(b @ b)
-            self.product += float(a @ b)
+        shared = (a == b) & np.isinf(a)  # an infinite signal would hide the noise of all other elements
+        x, y = np.where(shared, 0.0, a), np.where(shared, 0.0, b)
+        with np.errstate(invalid="ignore"):  # other infinities: the noise is then infinite or NaN
+            difference = np.where(x == y, 0.0, x - y)
+            self.signal += float(x @ x)
+            self.power += float(y @ y)
+            self.product += float(x @ y)
             self.noise += float((difference**2).sum())
             self.max_error = max(self.max_error, float(np.abs(difference).max(initial=0.0)))
         self.samples += 1
@@ -69,6 +72,7 @@ class Accumulated:
     def result(self) -> Agreement:
         norm = float(np.sqrt(self.signal) * np.sqrt(self.power))
         cosine = self.product / norm if norm else float(self.signal == self.power)
+        cosine = cosine if np.isfinite(cosine) else 0.0
         top1 = self.same / self.samples if self.ranked else None
         if self.counted:
             share = 1 - self.unequal / self.elements if self.elements else 1.0

@@ -52,6 +52,11 @@ def assert_same(found: dict[str, np.ndarray], wanted: list[np.ndarray]) -> None:
             for mode in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
         ),
         pytest.param(
+            *("ConvTranspose", {"x": (1, 1, 4, 4)}, {"w": random(1, 2, 3, 3)}, 22),
+            {"strides": [2, 2], "output_shape": [8, 8], "pads": [1, 1, 1, 1]},
+            id="pads-beside-an-output-shape",
+        ),
+        pytest.param(
             *("ConvTranspose", X, {"w": random(4, 3, 3, 2)}, 22),
             {"strides": [2, 3], "auto_pad": "SAME_LOWER"},
             id="same-makes-stride-times-size",

@@ -122,8 +122,9 @@ def _padding(
         raise NodeError(f"found output_padding {list(more)} and output_shape {wanted}, expected {rank} entries in each")
     if wanted is None and mode.startswith("SAME"):
         wanted = tuple(size * stride for size, stride in zip(inputs, strides, strict=True))
+    given = node.integers("pads")  # ignored with `output_shape`, by the specification
     if wanted is None:
-        pads = (node.integers("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
+        pads = (given if mode == "NOTSET" else None) or (0,) * (2 * rank)
         if len(pads) != 2 * rank:
             raise NodeError(f"found {len(pads)} pads, expected {2 * rank}")
         declared = list(zip(pads[:rank], pads[rank:], strict=True))
