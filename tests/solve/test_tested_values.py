@@ -52,7 +52,12 @@ def attention(mask: str, test: str, constant: np.ndarray) -> onnx.ModelProto:
     constants: dict[str, np.ndarray] = {
         name: random.uniform(-0.5, 0.5, (WIDTH, WIDTH)).astype(np.float32) for name in ("wq", "wk", "wv")
     }
-    constants |= {"hidden": HIDDEN, "zero": np.float32(0), "last": np.array([-1]), "shown": constant}
+    constants |= {
+        "hidden": np.array(HIDDEN),
+        "zero": np.array(0, np.float32),
+        "last": np.array([-1]),
+        "shown": constant,
+    }
     constants["added"] = np.where(constant, np.float32(0), HIDDEN)
     nodes: Nodes = [("MatMul", ["x", f"w{name}"], name) for name in "qkv"]
     nodes += [("Transpose", ["k"], "t"), ("MatMul", ["q", "t"], "scores"), *MASKS[mask]]
