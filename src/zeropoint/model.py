@@ -174,8 +174,9 @@ class Model:
             raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
-            source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
-            source = replace(source, mask=mask)
+            source = replace(source, data=given, mask=mask)
+            if isinstance(data, str | Path):
+                source = replace(source, data_name=Path(data).name)
         shown = display(progress)
         found = measured_report(self.program, name or path.stem, source, timing=timing, trials=trials, progress=shown)
         write_report(found, path)

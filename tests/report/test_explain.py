@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 import zeropoint as zp
+from digits import quantized_digits
 from networks import Network
 from zeropoint.cli import main
 from zeropoint.ir.files import save_program
@@ -549,6 +550,12 @@ def test_a_dequantize_that_several_floats_read_is_a_box_of_its_kind(result: Quan
     assert (box.name, box.kernel, box.element) == ("gate", "dequantize", "f32")
     assert [node.name for node in graph.nodes if box.id in node.reads] == ["wave", "ripple"]
     assert {node.kind for node in graph.nodes if node.name == "gate"} == {"kernel", "dequantize"}
+    assert reasons(made, graph)[box.id] == ("'wave' and 'ripple' read floats, so the integers are converted once.",)
+
+
+def test_a_float_island_does_not_cover_the_kernel_whose_integers_it_converts() -> None:
+    (island,) = (node for node in graph_of(quantized_digits().integer).nodes if node.kind == "float")
+    assert island.covers == ("softmax",)
 
 
 def test_a_kernel_with_a_float_result_is_no_float_value() -> None:
