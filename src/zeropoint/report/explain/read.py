@@ -42,6 +42,7 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
 from zeropoint.ir.stablehlo import ConstantOp, ConvertOp, UniformQuantizeOp
+from zeropoint.ir.tensor_names import ops_of_tensor
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import computing, is_edge, is_float, is_not_integer, is_same_kernel, why_float, with_bodies
 from zeropoint.report.explain.explanation import Explanation
@@ -305,15 +306,26 @@ def _outputs(program: Program, known: _Names) -> Iterator[ExplainedOutput]:
         yield ExplainedOutput(port.name, _nearest([value], _operands, known))
 
 
-def makers(program: Program, output: str) -> tuple[str, ...]:
-    """The names of the values or float ops that an output is made by; none if there is no output of that name."""
-    outputs = _outputs(program, _Names.of(program))
-    return tuple(name for found in outputs if found.name == output for name in found.made_by)
+def stands_for(program: Program, name: str) -> tuple[str, ...]:
+    """The values and ops that another name of the model stands for: an output, a tensor, or a constant that they read."""
+    known = _Names.of(program)
+    made = [maker for output in _outputs(program, known) if output.name == name for maker in output.made_by]
+    return tuple(made) or ops_of_tensor(program.module, name) or _readers_of_constant(program, name, known)
+
+
+def _readers_of_constant(program: Program, name: str, known: _Names) -> tuple[str, ...]:
+    """The values that are computed from a constant, such as the results of a weight's convolution."""
+    start: list[SSAValue] = []
+    for op in program.entry.ops:
+        if any(isinstance(inner, ConstantOp) and location_text(inner.location) == name for inner in op.walk()):
+            start += _results(op.results[0]) if isinstance(op, ConstantOp) else op.results
+    return _nearest(start, _results, known)
 
 
 def explain(program: Program, value: str | None = None) -> Explanation:
     """The records of a program about its values, rescales and float ops; only about one name if given.
 
+    The name is that of an op, a value, an input, an output, a tensor or a weight of the original model.
     Raises ExplanationError for an unknown name.
     """
     known = _Names.of(program)
@@ -329,6 +341,8 @@ def explain(program: Program, value: str | None = None) -> Explanation:
     if value is None:
         return found
     part = found.of(value)
+    if not part and (others := stands_for(program, value)):
+        part = found.of(*others)
     if not part:
         raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, found.names())}")
     return part
