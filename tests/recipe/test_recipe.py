@@ -356,7 +356,9 @@ def test_a_demand_on_an_accumulator_that_only_floats_read_is_refused(key: str, v
 
 @pytest.mark.parametrize(("key", "value"), [("observer", "percentile:90"), ("range", [-0.5, 0.5])])
 def test_a_demand_on_a_result_whose_type_the_kernel_fixes_is_refused(key: str, value: object) -> None:
-    message = rf"rule 1 \(name 'gate'\): key '{key}': .* kernel logistic 'gate' of target litert fixes that of 'gate'; it"
+    message = (
+        rf"rule 1 \(name 'gate'\): key '{key}': .* kernel logistic 'gate' of target litert fixes that of 'gate'; it"
+    )
     with pytest.raises(RecipeError, match=message):
         quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([{"name": "gate", key: value}])))
 
