@@ -150,7 +150,8 @@ class _GraphImporter:
     """Converts the nodes of one graph and collects their errors.
 
     The outputs of a failed node are `lost`: for nodes that read them, only the op is checked. `computed` are tensors
-    that are computed but must be constant. `nodes` are the names of nodes by tensor. `selections` are results whose number of rows depends on values.
+    that are computed but must be constant. `nodes` are the names of nodes by tensor. `selections` are results whose
+    number of rows depends on values.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
