@@ -82,7 +82,8 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 SMALL = """func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
   %w = stablehlo.constant dense<[[0.5, -1.0], [2.0, 0.25], [1.5, -0.5], [0.125, 1.0]]> : tensor<4x2xf32> loc("w")
-  %m = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x4xf32>, tensor<4x2xf32>) -> tensor<1x2xf32>
+  %m = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x4xf32>, tensor<4x2xf32>) -> tensor<1x2xf32>
   %t = stablehlo.tanh %m : tensor<1x2xf32>
   return %t : tensor<1x2xf32>
 }"""

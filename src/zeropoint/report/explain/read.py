@@ -307,7 +307,7 @@ def _outputs(program: Program, known: _Names) -> Iterator[ExplainedOutput]:
 
 
 def stands_for(program: Program, name: str) -> tuple[str, ...]:
-    """The values and ops that another name of the model stands for: an output, a tensor, or a constant that they read."""
+    """The values and ops that a name of an output, a tensor or a constant stands for; of a constant, its readers."""
     known = _Names.of(program)
     made = [maker for output in _outputs(program, known) if output.name == name for maker in output.made_by]
     return tuple(made) or ops_of_tensor(program.module, name) or _readers_of_constant(program, name, known)
