@@ -67,9 +67,7 @@ def test_samples_and_batches_stay_what_they_are():
 
 def test_an_array_that_is_neither_samples_nor_labels_is_refused_with_what_to_write():
     hot = np.eye(6, dtype=np.float32)
-    message = (
-        "found samples of input 'x' and float32 data of shape 6x6, expected samples; if these are labels, give the"
-    )
+    message = "found samples of input 'x' and float32 data of shape 6x6, expected samples; if these are labels, give"
     with pytest.raises(DataError, match=re.escape(message)):
         taken((ROWS, hot))
     with pytest.raises(DataError, match="found int64 data, expected float32"):

@@ -20,15 +20,21 @@ def without_labels(source: Any, ports: Sequence[Port]) -> Any:
 
     Raises DataError for an array beside samples of the only input that is neither samples nor one label each.
     """
-    if not isinstance(source, tuple | list) or not ports or len(cast("Sequence[Any]", source)) < 2:
-        return source
-    first, *others = cast("Sequence[Any]", source)
+    if not isinstance(source, tuple | list) or not ports:
+        return cast("Any", source)
+    whole = cast("Sequence[Any]", source)
+    return _inputs_of(whole, ports, pair=isinstance(source, tuple)) if len(whole) > 1 else whole
+
+
+def _inputs_of(source: Sequence[Any], ports: Sequence[Port], *, pair: bool) -> Any:
+    first: Any = source[0]
+    others = source[1:]
     if isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1):
         no_samples = all(is_array(one) and not may_be_samples(one, ports[0]) for one in others)
-        return without_labels(first, ports) if no_samples else source
+        return without_labels(cast("Any", first), ports) if no_samples else source
     if len(ports) > 1:
-        return _by_position(source, ports) if all(map(is_array, [first, *others])) else source
-    if not is_array(first) or not _are_labels(others, first, ports[0], pair=isinstance(source, tuple)):
+        return _by_position(source, ports) if all(map(is_array, source)) else source
+    if not is_array(first) or not _are_labels(others, first, ports[0], pair=pair):
         return source
     return [first] if is_one_sample(first.shape, ports[0]) else first
 
@@ -62,7 +68,7 @@ def _are_labels(others: Sequence[Any], samples: Any, port: Port, *, pair: bool) 
         if not fits and math.prod(shape) != count:
             found = "x".join(map(str, shape))
             raise DataError(
-                f"data: found samples of input '{port.name}' and {as_array(other).dtype} data of shape {found}, expected "
-                f"samples; if these are labels, give the first array alone: data[0]"
+                f"data: found samples of input '{port.name}' and {as_array(other).dtype} data of shape {found}, "
+                f"expected samples; if these are labels, give the first array alone: data[0]"
             )
     return True
