@@ -313,7 +313,8 @@ def test_the_result_of_a_node_has_its_name_and_inner_values_have_numbers(tmp_pat
         """func.func @main(%x: tensor<4xf32> loc("x")) -> tensor<4xf32> {
           %0 = stablehlo.constant dense<2.0> : tensor<4xf32> loc("embed")
           %1 = stablehlo.multiply %x, %0 : tensor<4xf32> loc("embed")
-          %2 = stablehlo.add %1, %1 {zeropoint.facts = [{name = "kernel", value = "add", salience = "kernel", source = ""}]}
+          %2 = stablehlo.add %1, %1
+            {zeropoint.facts = [{name = "kernel", value = "add", salience = "kernel", source = ""}]}
             : tensor<4xf32> loc("sum")
           %3 = stablehlo.negate %2 : tensor<4xf32> loc("sum")
           return %3 : tensor<4xf32>

@@ -20,18 +20,16 @@ def without_labels(source: Any, ports: Sequence[Port]) -> Any:
 
     Raises DataError for an array beside samples of the only input that is neither samples nor one label each.
     """
-    if not isinstance(source, tuple | list) or not ports:
-        return cast("Any", source)
-    whole = cast("Sequence[Any]", source)
-    return _inputs_of(whole, ports, pair=isinstance(source, tuple)) if len(whole) > 1 else whole
+    pair, group = isinstance(source, tuple), isinstance(source, tuple | list)
+    return _inputs_of(cast("Any", source), ports, pair=pair) if group and ports and len(source) > 1 else source
 
 
-def _inputs_of(source: Sequence[Any], ports: Sequence[Port], *, pair: bool) -> Any:
-    first: Any = source[0]
-    others = source[1:]
-    if isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1):
+def _inputs_of(source: Any, ports: Sequence[Port], *, pair: bool) -> Any:
+    first, others = source[0], source[1:]
+    is_group = isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1)
+    if is_group:
         no_samples = all(is_array(one) and not may_be_samples(one, ports[0]) for one in others)
-        return without_labels(cast("Any", first), ports) if no_samples else source
+        return without_labels(first, ports) if no_samples else source
     if len(ports) > 1:
         return _by_position(source, ports) if all(map(is_array, source)) else source
     if not is_array(first) or not _are_labels(others, first, ports[0], pair=pair):
