@@ -26,8 +26,7 @@ def without_labels(source: Any, ports: Sequence[Port]) -> Any:
 
 def _inputs_of(source: Any, ports: Sequence[Port], *, pair: bool) -> Any:
     first, others = source[0], source[1:]
-    is_group = isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1)
-    if is_group:
+    if _holds_inputs(first, ports):
         no_samples = all(is_array(one) and not may_be_samples(one, ports[0]) for one in others)
         return without_labels(first, ports) if no_samples else source
     if len(ports) > 1:
@@ -35,6 +34,11 @@ def _inputs_of(source: Any, ports: Sequence[Port], *, pair: bool) -> Any:
     if not is_array(first) or not _are_labels(others, first, ports[0], pair=pair):
         return source
     return [first] if is_one_sample(first.shape, ports[0]) else first
+
+
+def _holds_inputs(first: object, ports: Sequence[Port]) -> bool:
+    """Whether the first entry of an item has the inputs, as in `({"image": x}, y)` and `((a, b), y)`."""
+    return isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1)
 
 
 def _by_position(source: Sequence[Any], ports: Sequence[Port]) -> Any:

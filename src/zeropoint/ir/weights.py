@@ -97,9 +97,10 @@ class Weights(Mapping[str, Array]):
         self._arrays: dict[str, Array | Computed] = {key: _frozen(array) for key, array in flat.items()}
 
     def __getitem__(self, handle: str) -> Array:
-        array = self._arrays[handle]
-        if not isinstance(array, np.ndarray):
-            return RECENT_ARRAYS.get(handle, array)
+        held = self._arrays[handle]
+        if callable(held):
+            return RECENT_ARRAYS.get(handle, held)
+        array: Array = held
         RECENT_PAGES.read(array)
         return array
 

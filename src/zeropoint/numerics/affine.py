@@ -131,8 +131,8 @@ def dequantize(
 ) -> AnyArray:
     """Dequantize storage integers: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. The result is rounded to `dtype`, by default
-    `expressed`. All runtimes agree on this formula.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. The result is rounded to `dtype`, by
+    default `expressed`. All runtimes agree on this formula.
     """
     expressed, stored = np.dtype(expressed), np.asarray(q)
     with np.errstate(all="ignore"):
