@@ -21,7 +21,7 @@ def without_labels(source: Any, ports: Sequence[Port]) -> Any:
     Raises DataError for an array beside samples of the only input that is neither samples nor one label each.
     """
     pair, group = isinstance(source, tuple), isinstance(source, tuple | list)
-    return _inputs_of(cast("Any", source), ports, pair=pair) if group and ports and len(source) > 1 else source
+    return _inputs_of(source, ports, pair=pair) if group and ports and len(source) > 1 else source
 
 
 def _inputs_of(source: Any, ports: Sequence[Port], *, pair: bool) -> Any:
