@@ -40,7 +40,7 @@ def explain(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """Explain why VALUE has its scale, why a rescale is there, why an op stayed float. Without VALUE: all of MODEL.
+    """Explain why VALUE has its scale, why a rescale is there, or why an op stayed float. Without VALUE: all of MODEL.
 
     With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
     channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
