@@ -157,7 +157,7 @@ def _bounds(element: Attribute) -> tuple[int, int]:
 def dequantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
     """`DequantizeLinear`: `quant.dcast` of a quantized value; `convert`, `subtract`, `multiply` of plain integers.
 
-    Constant integers become a dequantized float constant with a quantize-dequantize pair that pins their parameters.
+    Constant integers become `quant.scast` of these, which pins their parameters, and `quant.dcast`.
     """
     return dequantized(node, 0, _declared(node), build)
 
@@ -234,9 +234,10 @@ def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Ar
 def _mirrored_weights(
     stored: Array, storage: Storage, where: OnnxParameters, scales: Array, points: Array | None
 ) -> tuple[Array, Array | None]:
-    """Constant integers of negative scales, for positive ones: mirrored at the zero point, or else as `_mirrored`.
+    """Constant integers and zero points for positive scales, where scales are negative.
 
-    At the zero point keeps it, and kernels want weights with zero point 0. It needs no -128.
+    Integers are mirrored at the zero point, which then stays 0, as kernels require of weights. If the mirror image of one
+    of them is out of range (-128), all are mirrored at the middle of the range, as in `_mirrored`.
     """
     zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
     negative = _spread(scales < 0, stored.shape, where)

@@ -90,7 +90,7 @@ class Reach:
 
 def reaches(program: Program, value: str | None = None) -> list[Reach]:
     """Every number of a lowered program that is subject to overflow, in program order; only of one name if given,
-    of an op or an output.
+    of an op, an output, a tensor or a weight.
 
     Raises ExplanationError for a program without integer ops, and for an unknown name.
     """
