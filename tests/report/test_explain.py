@@ -553,6 +553,11 @@ def test_a_dequantize_that_several_floats_read_is_a_box_of_its_kind(result: Quan
     assert reasons(made, graph)[box.id] == ("'wave' and 'ripple' read floats, so the integers are converted once.",)
 
 
+def test_an_empty_name_is_unknown(islands: Quantization) -> None:
+    with pytest.raises(ExplanationError, match="found no value '' in the program"):
+        explain(islands.integer, "")
+
+
 def test_a_float_island_does_not_cover_the_kernel_whose_integers_it_converts() -> None:
     (island,) = (node for node in graph_of(quantized_digits().integer).nodes if node.kind == "float")
     assert island.covers == ("softmax",)

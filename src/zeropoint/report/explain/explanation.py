@@ -44,7 +44,7 @@ class Explanation:
         """
         outputs = tuple(output for output in self.outputs if output.name in names)
         wanted = {*names, *(made for output in outputs for made in output.made_by)}
-        values = tuple(value for value in self.values if wanted & {value.name, *value.names, value.unique_name})
+        values = tuple(value for value in self.values if wanted & {value.name, *value.names, value.shown_name})
         known = wanted | {value.shown_name for value in values}
         return Explanation(
             values,
