@@ -363,6 +363,21 @@ def test_a_demand_on_a_result_whose_type_the_kernel_fixes_is_refused(key: str, v
         quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([{"name": "gate", key: value}])))
 
 
+def test_a_scale_of_an_input_of_integers_is_refused() -> None:
+    text = """func.func @main(%ids: tensor<1x4xi32>, %x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %0 = stablehlo.convert %ids : (tensor<1x4xi32>) -> tensor<1x4xf32> loc("reals")
+      %1 = stablehlo.add %0, %x : tensor<1x4xf32> loc("sum")
+      return %1 : tensor<1x4xf32>
+    }"""
+    for key, value in (("scale", 1.0), ("range", [0, 9])):
+        with pytest.raises(RecipeError, match=r"rule 1 .name 'ids'.: selects an input of i32, which is not quantized"):
+            zp.quantize(
+                text,
+                [{"ids": np.zeros((1, 4), np.int32), "x": np.ones((1, 4), np.float32)}],
+                recipe=[{"name": "ids", key: value}],
+            )
+
+
 def test_a_width_of_a_kernel_that_the_target_lacks_is_refused() -> None:
     recipe = recipe_of([{"op": "softmax", "bits": 16}])
     with pytest.raises(RecipeError, match="expected a kernel of target cpu, which has no 'softmax'"):

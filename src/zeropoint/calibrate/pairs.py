@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from zeropoint.calibrate.columns import DataError, as_array
 from zeropoint.calibrate.fitting import is_one_sample

@@ -206,7 +206,13 @@ def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
     if not set(rule.settings) & set(OF_TENSORS):
         return []
     ports = zip(program.entry.args, program.inputs, strict=True)
-    return [argument for argument, port in ports if rule.names(port.name)]
+    named = [argument for argument, port in ports if rule.names(port.name)]
+    floats = [argument for argument in named if isinstance(element_of(argument), AnyFloat)]
+    if named and not floats and rule.selector == "name":
+        raise RecipeError(
+            f"{rule}: selects an input of {element_of(named[0])}, which is not quantized, expected floats"
+        )
+    return floats
 
 
 def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:

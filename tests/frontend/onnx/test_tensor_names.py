@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -62,7 +64,20 @@ def test_only_names_that_follow_no_rule_are_stored() -> None:
     assert stored("fc_output_0") == stored("fc") == "None"
 
 
-def test_names_of_tensors_are_saved(tmp_path) -> None:
+def test_a_gather_has_the_name_of_its_node_and_not_one_of_its_positions(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="embed"),
+        helper.make_node("Tanh", ["rows"], ["y"], name="act"),
+    ]
+    ids = tensor("ids", (1, 4), onnx.TensorProto.INT64)
+    proto = model(nodes, [ids], [tensor("y", (1, 4, 8))], {"table": random(9, 8)})
+    made = zp.quantize(proto, [np.arange(4)[None], np.arange(4, 8)[None]], effort="none")
+    assert [value.shown_name for value in made.explain().values] == ["ids", "embed", "act"]
+    made.save(tmp_path / "m.mlir")
+    assert '%embed = "stablehlo.gather"' in (tmp_path / "m.mlir").read_text()
+
+
+def test_names_of_tensors_are_saved(tmp_path: Path) -> None:
     quantized("h").save(tmp_path / "m.mlir")
     assert str(zp.load(tmp_path / "m.mlir").explain("h")).startswith("fc: ")
     assert np.isfinite(zp.load(tmp_path / "m.mlir")(random(1, 64))["y"]).all()

@@ -236,8 +236,8 @@ def _mirrored_weights(
 ) -> tuple[Array, Array | None]:
     """Constant integers and zero points for positive scales, where scales are negative.
 
-    Integers are mirrored at the zero point, which then stays 0, as kernels require of weights. If the mirror image of one
-    of them is out of range (-128), all are mirrored at the middle of the range, as in `_mirrored`.
+    Integers are mirrored at the zero point, which then stays 0, as kernels require of weights. If one of them would be
+    out of range (-128), all are mirrored at the middle of the range, as in `_mirrored`.
     """
     zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
     negative = _spread(scales < 0, stored.shape, where)
