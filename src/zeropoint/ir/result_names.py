@@ -23,7 +23,8 @@ def result_names(program: Program, *, every_result: bool = False) -> dict[SSAVal
     """The names of arguments, of results of regions, and of other floats that a region reads, in program order.
 
     With `every_result`, the float results of all ops that depend on an argument. The name is that of the original
-    model, or else that of the value in the text, with `#index` if an op has several results, and a number if it is taken.
+    model, or else that of the value in the text, with `#index` if an op has several results, and a number if the name
+    is taken.
     """
     names = Names()
     ports = zip(program.entry.args, program.inputs, strict=True)
