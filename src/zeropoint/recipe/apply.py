@@ -207,7 +207,7 @@ def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
         return []
     ports = zip(program.entry.args, program.inputs, strict=True)
     named = [argument for argument, port in ports if rule.names(port.name)]
-    floats = [argument for argument in named if isinstance(element_of(argument), AnyFloat)]
+    floats: list[SSAValue] = [argument for argument in named if isinstance(element_of(argument), AnyFloat)]
     if named and not floats and rule.selector == "name":
         raise RecipeError(
             f"{rule}: selects an input of {element_of(named[0])}, which is not quantized, expected floats"

@@ -32,7 +32,7 @@ from zeropoint.ir.annotations import (
     listed_facts,
     unique_name,
 )
-from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.locations import location_text, model_names, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     QuantizeCastOp,
@@ -41,7 +41,7 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp, ConvertOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvertOp, ReshapeOp, TransposeOp, UniformQuantizeOp
 from zeropoint.ir.tensor_names import ops_of_tensor
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import computing, is_edge, is_float, is_not_integer, is_same_kernel, why_float, with_bodies
@@ -59,7 +59,18 @@ def _name(op: Operation) -> str:
 
 def _is_stop(op: Operation) -> bool:
     """Whether an op produces a value that explanations name."""
-    return FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes
+    if FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:
+        return True
+    # A float op that no kernel covers, unless it only repeats or moves constants.
+    return _floats(op) and not isinstance(op, ConstantOp) and any(map(_is_computed, op.operands))
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Whether a value is no constant, and no broadcast, reshape or transpose of one."""
+    owner = value.owner
+    while isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp):
+        owner = owner.operand.owner
+    return not isinstance(owner, ConstantOp)
 
 
 @dataclass(frozen=True)
@@ -317,7 +328,7 @@ def _readers_of_constant(program: Program, name: str, known: _Names) -> tuple[st
     """The values that are computed from a constant, such as the results of a weight's convolution."""
     start: list[SSAValue] = []
     for op in program.entry.ops:
-        if any(isinstance(inner, ConstantOp) and location_text(inner.location) == name for inner in op.walk()):
+        if any(isinstance(inner, ConstantOp) and name in model_names(inner) for inner in op.walk()):
             start += _results(op.results[0]) if isinstance(op, ConstantOp) else op.results
     return _nearest(start, _results, known)
 
