@@ -78,3 +78,57 @@ def test_a_model_says_what_it_is(integers):
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(ModelError, match=r"no such file, expected a model file$"):
         zp.load(tmp_path / "nothing.onnx")
+
+
+SMALL = """func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
+  %w = stablehlo.constant dense<[[0.5, -1.0], [2.0, 0.25], [1.5, -0.5], [0.125, 1.0]]> : tensor<4x2xf32> loc("w")
+  %m = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x4xf32>, tensor<4x2xf32>) -> tensor<1x2xf32>
+  %t = stablehlo.tanh %m : tensor<1x2xf32>
+  return %t : tensor<1x2xf32>
+}"""
+ROWS = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 1, 4)
+
+
+def small(**options):
+    return str(zp.quantize(SMALL, ROWS, effort="none", **options).program.module)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("least_sqnr", np.float32(20)),
+        ("workers", np.int64(1)),
+        ("max_memory", np.int64(1 << 30)),
+        ("integer_only", np.bool_(False)),
+        ("resume", np.bool_(False)),
+        ("progress", np.bool_(False)),
+    ],
+)
+def test_numbers_of_numpy_are_taken_as_options(name, given):
+    assert small(**{name: given}) == small(**{name: given.item()})
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ({"name": "m", "range": np.array([-4, 4], np.float32)}, {"name": "m", "range": [-4.0, 4.0]}),
+        ({"name": "m", "range": (np.float32(-4), 4)}, {"name": "m", "range": [-4.0, 4.0]}),
+        (
+            {"name": "m", "scale": np.float32(0.0625), "zero_point": np.int8(3)},
+            {"name": "m", "scale": 0.0625, "zero_point": 3},
+        ),
+        ({"name": "w", "scale": np.full(2, 0.03125, np.float32)}, {"name": "w", "scale": [0.03125] * 2}),
+        ({"name": "t", "quantize": np.bool_(False)}, {"name": "t", "quantize": False}),
+    ],
+)
+def test_numbers_and_arrays_of_numpy_are_taken_in_recipes(given, plain):
+    assert small(recipe=[given]) == small(recipe=[plain])
+
+
+def test_numbers_of_numpy_are_taken_as_shapes_and_rounds(integers, calibration):
+    shape = np.array(calibration["image"][:1].shape)
+    for sizes in (shape, tuple(shape), list(shape)):
+        assert zp.load(DIGITS / "digits.onnx", shapes={"image": sizes}).inputs[0].type.get_shape() == (1, 1, 28, 28)
+    assert integers.native(threads=np.int64(1), callers=np.int32(1))
+    assert integers.profile(calibration["image"][:1], rounds=np.int64(1))

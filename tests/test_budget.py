@@ -328,14 +328,16 @@ def test_a_search_that_was_broken_off_goes_on(tmp_path: Path) -> None:
     arguments += ["--budget", "quality=34,size=10", "-o", str(tmp_path / "q.mlir")]
     failed = CliRunner().invoke(main, arguments)  # the journal stays: the search found no answer
     assert failed.exit_code == 2
-    assert "expected quality=34dB,size=10B; ask for less" in failed.output
+    assert "expected quality=34dB,size=10B; raise size or lower quality" in failed.output
     journal = tmp_path / ".q.mlir.journal.budget"
     before = journal.read_text()
     assert len(before.splitlines()) > 2
     assert all(json.loads(line) for line in before.splitlines())
     again = CliRunner().invoke(main, [*arguments, "--resume"])
     assert again.exit_code == 2
-    assert "expected quality=34dB,size=10B; ask for less" in again.output  # not that the journal is another's
+    assert (
+        "expected quality=34dB,size=10B; raise size or lower quality" in again.output
+    )  # not that the journal is another's
     assert journal.read_text() == before
     assert not (tmp_path / "q.mlir").exists()
 
@@ -474,7 +476,7 @@ def test_weights_have_four_bits_where_eight_are_too_large() -> None:
 
 
 def test_a_size_that_four_bits_do_not_meet_is_refused() -> None:
-    with pytest.raises(BudgetError, match=r"found .* at 0 of \d+ steps, expected size=50B; ask for less"):
+    with pytest.raises(BudgetError, match=r"found .* at 0 of \d+ steps, expected size=50B; raise size"):
         quantized("size=50")
 
 

@@ -90,6 +90,17 @@ def test_arrays_that_do_not_fit_the_inputs_are_refused(network: Model, given: di
         network(**given)
 
 
+def test_numbers_of_lists_have_the_dtype_of_the_input(network: Model) -> None:
+    sample = np.array([[1, 0.5, 2, -3, 0.25, 4]], np.float32)
+    wanted = network(x=sample)["y"]
+    np.testing.assert_array_equal(network(x=sample.tolist())["y"], wanted)
+    np.testing.assert_array_equal(network(sample.tolist() * 2)["y"], np.repeat(wanted, 2, 0))
+    whole = network(x=[[1, 2, 3, 4, 5, 6]])["y"]
+    np.testing.assert_array_equal(whole, network(x=np.arange(1, 7, dtype=np.float32)[None])["y"])
+    with pytest.raises(InputError, match="found shape 1x5, expected 1x6"):
+        network(x=[[1, 2, 3, 4, 5]])
+
+
 def one_by_one() -> Iterator[dict[str, Array]]:
     yield from ({"x": sample[None]} for sample in SAMPLES)
 

@@ -165,6 +165,7 @@ def quantize(
     from zeropoint.calibrate import Work, display, samples
     from zeropoint.limits import bytes_of, limited
     from zeropoint.model import Model
+    from zeropoint.numerics.arrays import plain
     from zeropoint.options import Options, check_arguments, check_effort, check_journal, check_trips, one_of
     from zeropoint.pipeline import quantize as run
     from zeropoint.quantization import check_used, require_integers
@@ -177,7 +178,7 @@ def quantize(
     one_of("io", io, ("float", "integer"))
     check_effort(effort, corrections)
     check_journal(journal, resume=resume)
-    with limited(memory=None if max_memory is None else bytes_of(max_memory), trips=max_trips):
+    with limited(memory=None if max_memory is None else bytes_of(max_memory), trips=plain(max_trips)):
         network = _loaded(model, data, shapes, constants, example, progress)
         check_trips(max_trips, network.program)
         rules = None if recipe is None else recipe_of(recipe)
@@ -189,7 +190,7 @@ def quantize(
             io == "integer",
             rules,
             ranges,
-            least_sqnr,
+            plain(least_sqnr),
             effort,
             corrections,
             limits,
@@ -197,7 +198,7 @@ def quantize(
         )
         held = () if validation is None else samples(validation, network.inputs)
         given = None if data is None else samples(data, network.inputs)
-        work = Work(workers, None if journal is None else Path(journal), resume)
+        work = Work(plain(workers), None if journal is None else Path(journal), resume)
         spread = None if work == Work() else work
         result = run(network.program, given, options, validation=held, progress=display(progress), work=spread)
     check_used(result, options)
@@ -323,6 +324,7 @@ def sensitivity(
     """
     from zeropoint.calibrate import Work, display, samples
     from zeropoint.narrow_losses import check_widths
+    from zeropoint.numerics.arrays import plain
     from zeropoint.options import Options, check_arguments
     from zeropoint.pipeline import sensitivity as run
     from zeropoint.recipe import recipe_of
@@ -334,6 +336,6 @@ def sensitivity(
     network = _loaded(model, data, shapes, constants, example, progress)
     rules = None if recipe is None else recipe_of(recipe)
     options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)
-    work = Work(workers) if workers != 1 else None
+    work = Work(plain(workers)) if workers != 1 else None
     given = samples(data, network.inputs)
     return run(network.program, given, options, exact=exact, progress=display(progress), work=work)

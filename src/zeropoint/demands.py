@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xdsl.ir import Operation
 
-from zeropoint.ir.annotations import DEMANDS, FLOAT_ACTIVATIONS, WEIGHT_BITS, WEIGHT_SYMMETRIC, Fact, facts_of
+from zeropoint.ir.annotations import (
+    DEMANDS,
+    EXPRESSED_SUMS,
+    FLOAT_ACTIVATIONS,
+    WEIGHT_BITS,
+    WEIGHT_SYMMETRIC,
+    Fact,
+    facts_of,
+)
 from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
 from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
@@ -81,6 +90,47 @@ def check_demands(fused: Program, target: Target) -> None:
             raise RecipeError(f"{message}; it would change nothing")
 
 
+def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
+    """Raise RecipeError for a demand on outputs that are not rounded, or whose kernel fixes their type.
+
+    Which outputs these are is known once all types are decided.
+    """
+    sources = {str(rule) for rule in recipe.rules}  # searches make demands, too, and try what has no effect
+    made = [entry for entry in _demands(decided) if entry[1].source in sources and entry[1].name in _OF_RESULTS]
+    effective = {(fact.source, fact.name) for region, fact, _ in made if _settled(region, fact, target) is None}
+    for region, fact, _ in made:
+        if (fact.source, fact.name) not in effective:
+            expected = _settled(region, fact, target)
+            raise RecipeError(
+                f"{fact.source}: key '{fact.name}': found {fact.value}, expected {expected}; it would change nothing"
+            )
+
+
+_OF_RESULTS = ("bits", "observer", "range", "symmetric")
+
+
+def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
+    """What a demand on the outputs of a region expects, if it has no effect on them; None if it has one."""
+    if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
+        return None  # restates a default
+    name = value_name(region.outputs[0])
+    facts = facts_of(region)
+    if EXPRESSED_SUMS in facts:
+        return (
+            f"a result that is rounded; only float ops read '{name}', so its accumulator is dequantized directly "
+            f"('range' rounds it)"
+        )
+    types = [spec for spec in region.output_specs if isinstance(spec, UniformQuantizedType)]
+    fixed = next((one.source for one in facts if one.name == "parameters" and one.salience == "kernel"), None)
+    is_met = fact.name == "symmetric" and not any(one.zero_points.any() for one in types)
+    if fixed is None or is_met or fact.name == "bits":
+        return None
+    return f"a result whose type is free; {fixed} of target {target.name} fixes that of '{name}'"
+
+
+DEFAULT_BITS = 8
+
+
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a demand has no effect on a region, None if it has one."""
     stays = keeping_float(demands)
@@ -105,7 +155,10 @@ def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: T
         return None
     rows = target.by_kernel.get(region.logical_kernel.data, ())
     widths = sorted({width for row in rows for width in row.output.widths})
-    if not widths or int(demands["bits"].value) >= widths[0]:
+    bits = int(demands["bits"].value)
+    if not widths:
+        return None if bits == DEFAULT_BITS else _unknown(region, target)
+    if bits >= widths[0]:
         return None
     listed = " or ".join(map(str, widths))
     return f"expected {listed}, the widths of kernel '{region.logical_kernel.data}' on target {target.name}"
@@ -179,10 +232,13 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
 
 def _without_kernel(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a zero point of 0 has no effect: no kernel makes the output."""
-    kernel = region.logical_kernel.data
-    if demands["symmetric"].value == "false" or target.by_kernel.get(kernel):
+    if demands["symmetric"].value == "false" or target.by_kernel.get(region.logical_kernel.data):
         return None
-    return f"expected a kernel of target {target.name}, which has no '{kernel}'"
+    return _unknown(region, target)
+
+
+def _unknown(region: QuantizeRegionOp, target: Target) -> str:
+    return f"expected a kernel of target {target.name}, which has no '{region.logical_kernel.data}'"
 
 
 _OF_WEIGHTS = ("block_size", "granularity", "weight_bits", "weight_symmetric")

@@ -29,6 +29,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.arrays import plain
 from zeropoint.options import check_arguments, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
@@ -123,7 +124,7 @@ class Model:
         from zeropoint.codegen.runtime.profiling import profile
         from zeropoint.timing import Timing
 
-        return Timing(profile(NativeProgram(self._for_machines()), self._first(arrays, inputs), rounds))
+        return Timing(profile(NativeProgram(self._for_machines()), self._first(arrays, inputs), plain(rounds)))
 
     def _first(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> Sample:
         """The first sample of what a call is given."""
@@ -174,8 +175,9 @@ class Model:
             raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
-            source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
-            source = replace(source, mask=mask)
+            source = replace(source, data=given, mask=mask)
+            if isinstance(data, str | Path):
+                source = replace(source, data_name=Path(data).name)
         shown = display(progress)
         found = measured_report(self.program, name or path.stem, source, timing=timing, trials=trials, progress=shown)
         write_report(found, path)
@@ -223,7 +225,7 @@ class Model:
         check_arguments(threads=threads, callers=callers)
         from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, needed only here
 
-        engine = NativeEngine(threads=threads, callers=callers)
+        engine = NativeEngine(threads=plain(threads), callers=plain(callers))
         made = [Model(model._for_machines(), model.quantization, engine=engine) for model in models]
         if len(made) == 1:
             made[0]._ready()

@@ -16,6 +16,7 @@ from zeropoint.errors import OptionError
 from zeropoint.interp.trips import LOOPS
 from zeropoint.ir.outputs import check_folder
 from zeropoint.ir.program import Program
+from zeropoint.numerics.arrays import plain
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
@@ -108,7 +109,7 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_listed(value: object) -> bool:
-    listed = cast("Iterable[object]", value) if isinstance(value, list | tuple) else (None,)
+    listed = cast("Iterable[object]", value) if isinstance(value, list) else (None,)
     return all(map(_is_text, listed))
 
 
@@ -141,10 +142,13 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def check_arguments(**given: Any) -> None:
-    """Raise OptionError for an argument of a wrong type or out of range. Names are checked where they are used."""
+    """Raise OptionError for an argument of a wrong type or out of range. Names are checked where they are used.
+
+    NumPy's numbers count as Python's; `plain` makes these of them.
+    """
     for name, value in given.items():
         fits, expected = _KINDS[name]
-        if value is not None and not fits(value):
+        if value is not None and not fits(plain(value)):
             raise OptionError(f"found {name}={value!r}, expected {expected}")
 
 

@@ -246,12 +246,12 @@ ASKING_PASSES = (
 CALIBRATED_PASSES = (
     Pass(drop_inner_statistics, "remove statistics inside of kernels, which constrain nothing"),
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
-    Pass(bound_terms, "raise terms far below a relu to the least that it still hides"),
-    Pass(split_channels, "compute channels that need a much finer scale in separate kernels"),
-    Pass(split_joins, "compute kernels before a concatenation whose scale is too coarse for them"),
+    Pass(bound_terms, "raise constants added far below a relu to values that it still cuts off"),
+    Pass(split_channels, "move channels that need a much finer scale to separate kernels"),
+    Pass(split_joins, "move kernels before a concatenation whose scale is too coarse for them"),
     Pass(scale_parts, "scale operands of a concatenation to similar ranges if contractions compensate them"),
-    Pass(split_contractions, "compute a contraction of a concatenation of values of different ranges by parts"),
-    Pass(name_kernels, "state the names of kernels that share the name of one op"),
+    Pass(split_contractions, "split a contraction of a concatenation whose parts have different ranges"),
+    Pass(name_kernels, "give unique names to the kernels of one op"),
 )
 """Use the statistics of calibration."""
 DECIDING_PASSES = (
@@ -317,7 +317,7 @@ OTHER_PASSES = (
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
-    Pass(restore_limits, "insert what functions give for infinite numbers again after them"),
+    Pass(restore_limits, "select the limit of a function after it, where its operand was infinite"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
     Pass(join_pads, "replace sums of values that are padded apart by concatenations"),

@@ -21,7 +21,7 @@ from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent,
 from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
-from zeropoint.demands import check_demands, check_observers, check_scales
+from zeropoint.demands import check_demands, check_observers, check_results, check_scales
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.frontend import ModelError
@@ -222,6 +222,8 @@ class _Finish:
         known = self.known is not None and self.known.program is calibrated
         judged = self.known.judged if known and self.known is not None else None
         decided = self._passed(DECIDING_PASSES, calibrated) if judged is None else judged.program
+        if self.options.recipe is not None and self.options.budget is None:
+            check_results(decided, self.options.recipe, named_target(self.options.target))
         start = perf_counter()
         propagated, corrections = correct(
             decided,

@@ -40,7 +40,7 @@ def silent(items: Iterable[T], description: str) -> Iterator[T]:
 
 def display(progress: Progress | bool) -> Progress:
     """The bar for True, nothing for False, or the given function."""
-    return progress if not isinstance(progress, bool) else bar if progress else silent
+    return progress if callable(progress) else bar if progress else silent
 
 
 @dataclass

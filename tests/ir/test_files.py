@@ -297,8 +297,8 @@ def test_files_call_values_and_tensors_as_the_model_does(tmp_path: Path) -> None
     text = (tmp_path / "a.mlir").read_text()
     assert "@main(%in_put: tensor<1x8xf32>" in text
     assert "%head_weight = stablehlo.constant dense_resource<head_weight> : tensor<8x12xf32>" in text
-    assert "%head_1 = stablehlo.add %head, %head" in text
-    assert "%_2nd = stablehlo.add %head_1, %head_1" in text
+    assert "%head = stablehlo.add %head_1, %head_1" in text
+    assert "%_2nd = stablehlo.add %head, %head" in text
     with safe_open(tmp_path / "a.safetensors", "np") as held:
         np.testing.assert_array_equal(held.get_tensor("head_weight"), weight)
         digests = json.loads(held.metadata()["zeropoint"])["sha256"]
@@ -306,3 +306,24 @@ def test_files_call_values_and_tensors_as_the_model_does(tmp_path: Path) -> None
     save_program(load_program(tmp_path / "a.mlir"), tmp_path / "b.mlir")
     for suffix in (".mlir", ".safetensors"):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+def test_the_result_of_a_node_has_its_name_and_inner_values_have_numbers(tmp_path: Path) -> None:
+    program = parse_program(
+        """func.func @main(%x: tensor<4xf32> loc("x")) -> tensor<4xf32> {
+          %0 = stablehlo.constant dense<2.0> : tensor<4xf32> loc("embed")
+          %1 = stablehlo.multiply %x, %0 : tensor<4xf32> loc("embed")
+          %2 = stablehlo.add %1, %1
+            {zeropoint.facts = [{name = "kernel", value = "add", salience = "kernel", source = ""}]}
+            : tensor<4xf32> loc("sum")
+          %3 = stablehlo.negate %2 : tensor<4xf32> loc("sum")
+          return %3 : tensor<4xf32>
+        }"""
+    )
+    save_program(program, tmp_path / "a.mlir")
+    text = (tmp_path / "a.mlir").read_text()
+    assert "%embed = stablehlo.multiply %x, %embed_1" in text
+    assert "%sum = stablehlo.add %embed, %embed" in text  # the kernel that `explain` shows
+    assert "%sum_1 = stablehlo.negate %sum" in text
+    save_program(load_program(tmp_path / "a.mlir"), tmp_path / "b.mlir")
+    assert (tmp_path / "b.mlir").read_text() == text

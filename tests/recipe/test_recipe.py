@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import digits
 import zeropoint as zp
 from networks import Network
 from zeropoint.calibrate import collect, instrument, state_ranges
@@ -267,8 +268,8 @@ def test_a_broken_recipe_is_refused_with_its_line_rule_and_key(tmp_path: Path, t
 
 def test_a_file_and_a_list_spell_the_same_recipe(tmp_path: Path) -> None:
     path = tmp_path / "R.yaml"
-    path.write_text("rules:\n  - op: add\n    quantize: false\n  - regex: 'h.*'\n    observer: minmax\n")
-    listed = [{"op": "add", "quantize": False}, {"regex": "h.*", "observer": "minmax"}]
+    path.write_text("rules:\n  - op: add\n    quantize: false\n  - regex: 'st.*'\n    observer: minmax\n")
+    listed = [{"op": "add", "quantize": False}, {"regex": "st.*", "observer": "minmax"}]
     written, given = load_recipe(path).rules, recipe_of(listed).rules
     assert [(rule.selector, rule.pattern, rule.settings) for rule in written] == [
         (rule.selector, rule.pattern, rule.settings) for rule in given
@@ -341,6 +342,46 @@ def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float
 def test_a_demand_that_changes_nothing_is_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([rule])))
+
+
+@pytest.mark.parametrize(("key", "value"), [("symmetric", True), ("observer", "percentile:90")])
+def test_a_demand_on_an_accumulator_that_only_floats_read_is_refused(key: str, value: object) -> None:
+    rules = [{"name": "sign", "quantize": False}, {"name": "dense", key: value}]
+    message = rf"rule 2 \(name 'dense'\): key '{key}': .* only float ops read 'dense', .*; it would change nothing"
+    with pytest.raises(RecipeError, match=message):
+        quantize(dense(), SAMPLES, Options(effort="none", recipe=recipe_of(rules)))
+    restated = recipe_of([rules[0], {"name": "dense", "bits": 8, "symmetric": False}])
+    assert quantize(dense(), SAMPLES, Options(effort="none", recipe=restated)).integer is not None
+
+
+@pytest.mark.parametrize(("key", "value"), [("observer", "percentile:90"), ("range", [-0.5, 0.5])])
+def test_a_demand_on_a_result_whose_type_the_kernel_fixes_is_refused(key: str, value: object) -> None:
+    message = (
+        rf"rule 1 \(name 'gate'\): key '{key}': .* kernel logistic 'gate' of target litert fixes that of 'gate'; it"
+    )
+    with pytest.raises(RecipeError, match=message):
+        quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([{"name": "gate", key: value}])))
+
+
+def test_a_scale_of_an_input_of_integers_is_refused() -> None:
+    text = """func.func @main(%ids: tensor<1x4xi32>, %x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %0 = stablehlo.convert %ids : (tensor<1x4xi32>) -> tensor<1x4xf32> loc("reals")
+      %1 = stablehlo.add %0, %x : tensor<1x4xf32> loc("sum")
+      return %1 : tensor<1x4xf32>
+    }"""
+    for key, value in (("scale", 1.0), ("range", [0, 9])):
+        with pytest.raises(RecipeError, match=r"rule 1 .name 'ids'.: selects an input of i32, which is not quantized"):
+            zp.quantize(
+                text,
+                [{"ids": np.zeros((1, 4), np.int32), "x": np.ones((1, 4), np.float32)}],
+                recipe=[{"name": "ids", key: value}],
+            )
+
+
+def test_a_width_of_a_kernel_that_the_target_lacks_is_refused() -> None:
+    recipe = recipe_of([{"op": "softmax", "bits": 16}])
+    with pytest.raises(RecipeError, match="expected a kernel of target cpu, which has no 'softmax'"):
+        quantize(digits.network(), digits.images("calib", 1), Options(effort="none", recipe=recipe))
 
 
 @pytest.mark.parametrize(

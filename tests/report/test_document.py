@@ -117,6 +117,15 @@ def test_texts_have_the_float_ops_and_the_integer_ops_without_facts() -> None:
     assert texts(made.integer, None, graph)[identity].before is None
 
 
+def test_texts_leave_no_uses_behind() -> None:
+    def uses() -> list[int]:
+        return [len(list(result.uses)) for op in integer().entry.ops for result in op.results]
+
+    before = uses()
+    texts(integer(), quantized_digits().fused, graph_of(integer()))
+    assert uses() == before
+
+
 def test_long_lists_of_numbers_are_cut_and_attributes_are_not() -> None:
     graph = graph_of(integer())
     identity = next(node.id for node in graph.nodes if node.name == "stem.conv")

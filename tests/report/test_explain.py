@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 import zeropoint as zp
+from digits import quantized_digits
 from networks import Network
 from zeropoint.cli import main
 from zeropoint.ir.files import save_program
@@ -549,6 +550,33 @@ def test_a_dequantize_that_several_floats_read_is_a_box_of_its_kind(result: Quan
     assert (box.name, box.kernel, box.element) == ("gate", "dequantize", "f32")
     assert [node.name for node in graph.nodes if box.id in node.reads] == ["wave", "ripple"]
     assert {node.kind for node in graph.nodes if node.name == "gate"} == {"kernel", "dequantize"}
+    assert reasons(made, graph)[box.id] == ("'wave' and 'ripple' read floats, so the integers are converted once.",)
+
+
+def test_float_ops_that_no_kernel_covers_are_makers_and_readers() -> None:
+    text = """func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<1x4xf32>
+      %w = stablehlo.constant dense<0.25> : tensor<4x4xf32>
+      %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("dense")
+      %b = stablehlo.atan2 %a, %ones : tensor<1x4xf32> loc("angle")
+      return %b : tensor<1x4xf32>
+    }"""
+    found = explain(zp.quantize(text, [np.ones((1, 4), np.float32)], effort="none").program)
+    (dense,) = (value for value in found.values if value.name == "dense")
+    assert dense.read_by == ("angle",)
+    assert [output.made_by for output in found.outputs] == [("angle",)]
+
+
+def test_an_empty_name_is_unknown(islands: Quantization) -> None:
+    with pytest.raises(ExplanationError, match="found no value '' in the program"):
+        explain(islands.integer, "")
+
+
+def test_a_float_island_does_not_cover_the_kernel_whose_integers_it_converts() -> None:
+    (island,) = (node for node in graph_of(quantized_digits().integer).nodes if node.kind == "float")
+    assert island.covers == ("softmax",)
 
 
 def test_a_kernel_with_a_float_result_is_no_float_value() -> None:

@@ -125,6 +125,12 @@ def test_a_row_opens_its_kernel(driver: Any) -> None:
     assert texts(driver, "#detail h2") == ["stem.conv"]
 
 
+def test_the_panel_links_to_the_nodes_before_and_after(driver: Any) -> None:
+    assert texts(driver, "#detail .neighbours .link") == ["block.depthwise.conv", "block.add"]
+    click(driver, "#detail .neighbours .link")
+    assert texts(driver, "#detail h2") == ["block.depthwise.conv"]
+
+
 def test_search_dims_the_graph_and_filters_the_table(driver: Any) -> None:
     driver.find_element("css selector", "#search").send_keys("block.")
     assert texts(driver, "#matches") == ["4 found"]
@@ -222,6 +228,7 @@ def test_nothing_sticks_out_at_any_size(driver: Any, size: tuple[int, int], sche
           .map((e) => e.outerHTML.slice(0, 80));""")
     assert outside == []
     folder = Path(os.environ.get("ZEROPOINT_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"report-{size[0]}-{scheme}.png"
     assert driver.save_screenshot(str(picture))
     assert picture.stat().st_size > 20_000

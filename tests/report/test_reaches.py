@@ -29,6 +29,20 @@ TEXT = """func.func @main(%x: tensor<1x2xi8>) -> tensor<1x3xi8> {
 }"""
 
 
+def test_a_maximum_is_no_sum() -> None:
+    text = """func.func @main(%x: tensor<1x4xi8>) -> (tensor<1xi8>, tensor<1xi32>) {
+      %least = stablehlo.constant dense<-128> : tensor<i8>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %0 = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [1]
+        : (tensor<1x4xi8>, tensor<i8>) -> tensor<1xi8> loc("max")
+      %1 = stablehlo.convert %x : (tensor<1x4xi8>) -> tensor<1x4xi32>
+      %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+        : (tensor<1x4xi32>, tensor<i32>) -> tensor<1xi32> loc("sum")
+      return %0, %2 : tensor<1xi8>, tensor<1xi32>
+    }"""
+    assert [(reach.name, reach.bound) for reach in reaches(parse_program(text))] == [("sum", (512,))]
+
+
 def test_bounds_are_those_of_the_weights() -> None:
     products, sums, multiplied = reaches(parse_program(TEXT))
     assert (products.name, products.op, products.width) == ("fc", "stablehlo.dot_general", 32)

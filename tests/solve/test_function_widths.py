@@ -233,7 +233,7 @@ def test_the_function_and_what_makes_its_operand_say_why_they_stay_float() -> No
     assert "expected 20; target cpu has no wider storage for it that is enough" in reason(function)
     bank = function.inputs[0].owner
     assert isinstance(bank, QuantizeRegionOp)
-    assert reason(bank).startswith("not rounded on its way: i8 is too coarse")
+    assert reason(bank).startswith("its result must not be rounded: i8 is too coarse")
     assert is_quantized(head)
 
 
@@ -413,7 +413,7 @@ def product_of(program: Program) -> QuantizeRegionOp:
 @pytest.mark.parametrize("floats", FLOATS)
 def test_float_ops_between_a_function_and_a_kernel_do_not_hide_what_the_function_needs(floats: str) -> None:
     made = product_of(parse_program(PRODUCT_AND_FLOATS.format(low=1e-5, floats=FLOATS[floats])))
-    assert reason(made).startswith("not rounded on its way: i8 is too coarse for what log 'log' reads")
+    assert reason(made).startswith("its result must not be rounded: i8 is too coarse for what log 'log' reads")
     tame = product_of(parse_program(PRODUCT_AND_FLOATS.format(low=4.0, floats=FLOATS[floats])))
     assert is_quantized(tame)
 

@@ -55,8 +55,19 @@ class Budget:
 
     def allows(self, figures: Figures) -> bool:
         """Whether size and latency are within the limits."""
-        pairs = ((figures.size, self.size), (figures.latency, self.latency))
-        return all(limit is None or (found is not None and found <= limit) for found, limit in pairs)
+        return not self._exceeded(figures)
+
+    def relaxed(self, figures: Figures) -> str:
+        """Advice for a budget that these figures, the best ones, do not meet: which limits to change, and how."""
+        limits = {"size": self.size, "latency": self.latency}
+        raised = self._exceeded(figures) or [name for name, limit in limits.items() if limit is not None]
+        lowered = ["lower quality"] if self.quality is not None else []
+        return " or ".join([*(f"raise {name}" for name in raised), *lowered])
+
+    def _exceeded(self, figures: Figures) -> list[str]:
+        """The limits of size and latency that figures exceed, by name."""
+        rows = (("size", figures.size, self.size), ("latency", figures.latency, self.latency))
+        return [name for name, found, most in rows if most is not None and (found is None or found > most)]
 
     def __str__(self) -> str:
         if not self.floats:

@@ -191,8 +191,8 @@ class _Prefixes:
         # Without the margin: the minimum holds on the data, and the result says that it may not on other data.
         if met := [count for count, found in self.tried.items() if self._holds(found, least)]:
             return max(met, key=lambda count: self.tried[count].sure)
-        steps = f"{best} of {len(self.steps)} steps"
-        raise Missed(f"found at most {self[best]}, at {steps}, expected {self.budget}; ask for less", self.spent(best))
+        steps, advice = f"{best} of {len(self.steps)} steps", self.budget.relaxed(self[best])
+        raise Missed(f"found at most {self[best]}, at {steps}, expected {self.budget}; {advice}", self.spent(best))
 
     def _best(self) -> int:
         return max(self.tried, key=lambda count: self.tried[count].sure)
@@ -253,7 +253,8 @@ def spend(
     count = prefixes.best_within() if budget.quality is None else prefixes.shortest(budget.quality)
     found = prefixes.spent(count)
     if not budget.allows(found.after):
-        message = f"found {found.after}, at {count} of {found.available} steps, expected {budget}; ask for less"
+        steps = f"{count} of {found.available} steps"
+        message = f"found {found.after}, at {steps}, expected {budget}; {budget.relaxed(found.after)}"
         raise Missed(message, found)
     return found
 

@@ -73,9 +73,10 @@ def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Seque
         raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
     given = {name: _array(name, value) for name, value in {**by_position, **named}.items()}
     for port in ports:
-        array = given.get(port.name)
-        if array is None:
+        if port.name not in given:
             continue
+        value = named.get(port.name, by_position.get(port.name))
+        array = given[port.name] = _of_numbers(value, given[port.name], port)
         if reason := _emptiness(array, port) or port.misfit(array) or misplaced_channels(array.shape, port):
             raise InputError(f"input {port.name}: {reason}")
     return given
@@ -93,6 +94,21 @@ def _array(name: str, value: Any) -> Array:
         found = array.dtype if is_array(value) else type(value).__name__
         raise InputError(f"input {name}: found {found}, expected an array of numbers")
     return array
+
+
+def _of_numbers(value: Any, array: Array, port: Port) -> Array:
+    """The array of a number or of nested lists in the dtype of its input, if that holds it: Python's numbers have none.
+
+    Arrays are returned as they are: a dtype that differs may be a mistake.
+    """
+    wanted = element_dtype(element_of(port.type))
+    if is_array(value) or array.dtype == wanted:
+        return array
+    is_real = wanted.kind not in "biu"
+    fits = array.dtype.kind in "iuf" if is_real else array.dtype.kind in "iub"
+    with np.errstate(over="ignore"):
+        found = array.astype(wanted) if fits else array
+    return found if is_real or np.array_equal(found, array) else array
 
 
 def _emptiness(array: Array, port: Port) -> str | None:

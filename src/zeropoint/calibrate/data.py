@@ -2,7 +2,8 @@
 
 Sources are an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, a
 data frame, and an array for the only input. A source may also yield samples or batches (`zeropoint.calibrate.items`):
-an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
+an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset. A whole training set
+`(x_train, y_train)` is read without its labels (`zeropoint.calibrate.pairs`).
 
 In a file, folder or dict, an input NAME of shape S has one array NAME whose leading axis counts the samples. Its shape
 is (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis. Or it has one array per sample: NAME_0, NAME_1, ... of
@@ -45,6 +46,7 @@ from zeropoint.calibrate.items import (
     unread,
     unread_in,
 )
+from zeropoint.calibrate.pairs import without_labels
 from zeropoint.errors import Error, reading
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Port
@@ -70,7 +72,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
     dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
-    source = columns_of(source, ports)
+    source = columns_of(without_labels(source, ports), ports)
     name = str(source) if _is_path(source) else "data"
     inputs = tuple(port.name for port in ports)
     if isinstance(source, Images):

@@ -163,11 +163,11 @@ def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
 
 def _only_fitting(named: Mapping[str, Any], port: Port) -> str | None:
     """The name of the only entry that may be samples of an input; None if there are none or several."""
-    found = [name for name, value in named.items() if _may_be_samples(value, port)]
+    found = [name for name, value in named.items() if may_be_samples(value, port)]
     return found[0] if len(found) == 1 else None
 
 
-def _may_be_samples(value: Any, port: Port) -> bool:
+def may_be_samples(value: Any, port: Port) -> bool:
     """Whether a value has the shape of one or more samples of an input, and a dtype that is converted to its own."""
     if _is_picture(value):
         return True

@@ -202,7 +202,7 @@ def compare(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
+    """Print SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
     MODEL may be a folder of programs for several shapes: each sample is run by the one that it fits. A file that
     zeropoint exported (.tflite, .onnx) runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions

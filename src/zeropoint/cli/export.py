@@ -35,7 +35,7 @@ from zeropoint.cli.verbosity import progress, say
 @limit_options
 @reports_errors
 def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, onnx_weights: str) -> None:
-    """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""
+    """Write MODEL, the output of `quantize --emit kernels`, as a file for another runtime."""
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.frontend import load_model
 

@@ -22,6 +22,6 @@ ONNX_FORMAT = choice_option(
 ONNX_WEIGHTS = choice_option(
     "--onnx-weights",
     ["auto", "exact", "i8", "u8"],
-    "Type of 8-bit weights in .onnx files: i8 is fast, u8 gives the same results on every processor, exact is i8 where "
-    "that does, too. auto is i8 for target openvino, else exact.",
+    "Type of 8-bit weights in .onnx files. u8: the same results on every processor. i8: faster. exact: i8 where it "
+    "gives the same results on every processor, else u8. auto: i8 for target openvino, else exact.",
 )

@@ -40,11 +40,12 @@ def explain(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """Explain why VALUE has its scale, why a rescale is there, why an op stayed float. Without VALUE: all of MODEL.
+    """Explain why VALUE has its scale, why a rescale is there, or why an op stayed float. Without VALUE: all of MODEL.
 
     With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
     channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
-    only the kernel of the op VALUE. VALUE is the name of an op, an input or an output of the model.
+    only the kernel of the op VALUE. VALUE is a name in the model, as Netron shows it:
+    of an op, a tensor, a weight, an input or an output.
     """
     import json
 
@@ -84,10 +85,10 @@ def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
 
     from zeropoint.codegen.group import group, noted_isa
     from zeropoint.codegen.llvm.machine import host
-    from zeropoint.report.explain import makers, native_kernels, native_table
+    from zeropoint.report.explain import native_kernels, native_table, stands_for
 
     grouped = program if noted_isa(program) is not None else group(program, isa=host().name)
-    wanted = (name,) if name is None else (name, *makers(program, name))
+    wanted = (name,) if name is None else (name, *stands_for(program, name))
     found = [kernel for kernel in native_kernels(grouped) if name is None or kernel.name in wanted]
     if name is not None and not found:
         fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")

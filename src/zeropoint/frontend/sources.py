@@ -16,6 +16,7 @@ from zeropoint.frontend.torch import is_module, is_torch, load_torch
 from zeropoint.ir.masks import mark_masks
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import element_dtype
+from zeropoint.numerics.arrays import plain
 
 FORMS = (
     "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with example=, a torch ExportedProgram, or "
@@ -64,7 +65,8 @@ def _checked_shapes(shapes: object) -> Shapes:
 
 
 def _sizes(sizes: object) -> tuple[int, ...] | None:
-    listed = tuple(cast("Sequence[object]", sizes)) if isinstance(sizes, tuple | list) else (None,)
+    found = plain(sizes)
+    listed = tuple(cast("Sequence[object]", found)) if isinstance(found, list) else (None,)
     return cast("tuple[int, ...]", listed) if all(type(size) is int for size in listed) else None
 
 

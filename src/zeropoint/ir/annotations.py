@@ -32,6 +32,8 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile of its quantized ops. On a region, and later on the ops that replace it: the
 profile of a kernel that rounds differently from the rest of the program."""
+TENSORS = "zeropoint.tensors"
+"""On the module: pairs of names: a tensor of the original model, and the op that computes it (`tensor_names.py`)."""
 FACTS = "zeropoint.facts"
 """On arguments of `@main`, and on a region and later the op that produces its output: a list of facts that explain the
 value's quantization parameters. On an op with a float result that kernels read, and later on the ops that quantize it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, LocationAttr
@@ -77,11 +77,15 @@ def constant_op(
     quantized: UniformQuantizedType | None = None,
     element_type: Attribute | None = None,
     location: LocationAttr | None = None,
+    again: Callable[[], Array] | None = None,
 ) -> ConstantOp:
-    """A `stablehlo.constant` of `array`. If `quantized` is given, the array holds its storage integers."""
+    """A `stablehlo.constant` of `array`. If `quantized` is given, the array holds its storage integers.
+
+    `again` computes the array from one that takes less memory (`Weights.add`).
+    """
     if quantized is not None:
         element_type = IntegerType(quantized.storage.type.width)
-    value = weights.attribute(np.asarray(array), element_type)
+    value = weights.attribute(np.asarray(array), element_type, again)
     op = ConstantOp(value, None if quantized is None else with_element(value.get_type(), quantized))
     if location is not None:
         op.location = location

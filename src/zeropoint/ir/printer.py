@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO, Any, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from xdsl.printer import Printer
 from zeropoint.ir.floats import FORMATS, format_float
 from zeropoint.ir.locations import is_given
 from zeropoint.ir.tensors import Array, real_element
-from zeropoint.ir.value_names import Names, value_identifier
+from zeropoint.ir.value_names import Names, identifier_of, named_values
 from zeropoint.ir.weights import inline_array
 
 # Constants with this number of elements or more are printed as one hexadecimal string, as in C++ MLIR.
@@ -48,10 +48,16 @@ class ProgramPrinter(Printer):
     def print_ssa_value(self, value: SSAValue) -> str:
         """Print the name of a value; it is chosen the first time."""
         if self._handles is not None and value not in self._ssa_values:
-            wanted = value_identifier(value) or value.name_hint
+            wanted = identifier_of(value)
             if wanted is not None:
                 self._ssa_values[value] = self._names.free(wanted)
         return super().print_ssa_value(value)
+
+    def name_values(self, arguments: Iterable[BlockArgument], ops: Iterable[Operation]) -> None:
+        """Choose which of several values keeps their common name, before any of them is printed."""
+        if self._handles is not None:
+            for name, value in named_values(arguments, ops).items():
+                self._ssa_values[value] = self._names.free(name)
 
     def print_resource_handle(self, dialect: str, handle: str) -> None:
         """Print a handle by its name."""
@@ -59,6 +65,11 @@ class ProgramPrinter(Printer):
 
     def print_op(self, op: Operation) -> None:
         """Print an op, then its location."""
+        if isinstance(op, FuncOp):
+            blocks = list(op.body.blocks)
+            self.name_values(
+                (arg for block in blocks for arg in block.args), (op for block in blocks for op in block.ops)
+            )
         # Only in this mode does xDSL print locations of a function's arguments; they follow the arguments' attributes.
         self.print_debuginfo = isinstance(op, FuncOp) and self._locations and _has_argument_locations(op)
         super().print_op(op)

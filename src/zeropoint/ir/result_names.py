@@ -7,21 +7,24 @@ statistics that are inserted later do not change it.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.tensors import element_of
 from zeropoint.ir.value_names import Names
 
 _STATISTICS = (StatisticsOp, StatisticsRefOp)
 
 
 def result_names(program: Program, *, every_result: bool = False) -> dict[SSAValue, str]:
-    """The names of arguments, of results of regions, and of other values that a region reads, in program order.
+    """The names of arguments, of results of regions, and of other floats that a region reads, in program order.
 
-    With `every_result`, the results of all ops that depend on an argument. The name is that of the original model, or
-    else that of the value in the text, with `#index` if an op has several results, and a number if it is taken.
+    With `every_result`, the float results of all ops that depend on an argument. The name is that of the original
+    model, or else that of the value in the text, with `#index` if an op has several results, and a number if the name
+    is taken.
     """
     names = Names()
     ports = zip(program.entry.args, program.inputs, strict=True)
@@ -32,7 +35,8 @@ def result_names(program: Program, *, every_result: bool = False) -> dict[SSAVal
         if isinstance(op, _STATISTICS):
             continue
         for result in op.results:
-            is_named = every_result or feeds_region(result)
+            # Integers, such as computed positions of a gather, are not observed, and would take the name of the kernel.
+            is_named = isinstance(element_of(result), AnyFloat) and (every_result or feeds_region(result))
             # Regions count even if they are computed from constants: they are kernels, and have a name in the search
             # for widths.
             if isinstance(op, QuantizeRegionOp) or (is_named and result in varying):

@@ -90,6 +90,7 @@ def print_ops(ops: Sequence[Operation], *, names: bool = False) -> str:
     """
     stream = StringIO()
     printer = ProgramPrinter(stream, handles=handle_names(ops) if names else None)
+    printer.name_values((), ops)
     for op in ops:
         printer.print_op(op)
         stream.write("\n")

@@ -3,8 +3,9 @@
 A value is named after the location of its op or argument, in a body without locations after the op that has the body;
 a handle is named after the constant that holds it. Characters that
 MLIR does not allow in a name become `_`; a name of such characters only, like `日`, is the hexadecimal digits of its
-UTF-8, as MLIR prints it. Repeated names get `_1`, `_2`, in program order. So the same program has the
-same text, and parsing and printing a text does not change it.
+UTF-8, as MLIR prints it. Of several values of a name, the one that the original model has keeps it: the result of the
+kernel, or the last one. The others get `_1`, `_2`, in program order. So the same program has the same text, and parsing
+and printing a text does not change it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from xdsl.dialects.builtin import DenseResourceAttr, FusedLoc, LocationAttr, NameLoc, UnknownLoc
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from zeropoint.ir.annotations import FACTS
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.stablehlo import ConstantOp
 
@@ -56,6 +58,23 @@ def value_identifier(value: SSAValue) -> str | None:
         location = _enclosing(value)
     text = location_text(location) if isinstance(location, NameLoc | FusedLoc) else None
     return None if text is None else identifier(text)
+
+
+def named_values(arguments: Iterable[BlockArgument], ops: Iterable[Operation]) -> dict[str, SSAValue]:
+    """The values that keep their names, by identifier: of each name an argument, the last value with facts, or the last
+    value."""
+    given = {identifier_of(argument): argument for argument in reversed(list(arguments))}
+    found: dict[str | None, SSAValue] = {}
+    explained: dict[str | None, SSAValue] = {}
+    for op in ops:
+        for result in op.results[:1]:
+            (explained if FACTS in op.attributes else found)[identifier_of(result)] = result
+    return {name: value for name, value in {**found, **explained, **given}.items() if name is not None}
+
+
+def identifier_of(value: SSAValue) -> str | None:
+    """The identifier for a value by the model, else by the text that it was parsed from; None without one."""
+    return value_identifier(value) or value.name_hint
 
 
 def _enclosing(value: SSAValue) -> LocationAttr | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +27,43 @@ INLINE_ELEMENTS = 64
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 
+Computed = Callable[[], Array]
+"""Computes an array from one that takes less memory: the reals of stored integers."""
+COMPUTED_BYTES = 1 << 20
+"""Arrays of fewer bytes are kept as they are."""
+
+
+class RecentArrays:
+    """Computed arrays that were read last, by handle, at most `most` bytes of them. Calls are thread-safe."""
+
+    def __init__(self, most: int):
+        self._most, self._held = most, 0
+        self._lock = threading.Lock()
+        self._arrays: OrderedDict[str, Array] = OrderedDict()
+
+    def get(self, handle: str, computed: Computed) -> Array:
+        """The array of a handle, which stands for its content; computed if it was not read for long."""
+        with self._lock:
+            if handle in self._arrays:
+                self._arrays.move_to_end(handle)
+                return self._arrays[handle]
+        array = _frozen(computed().reshape(-1))
+        self.keep(handle, array)
+        return array
+
+    def keep(self, handle: str, array: Array) -> None:
+        """Note an array that was just computed."""
+        with self._lock:
+            if handle not in self._arrays:
+                self._arrays[handle] = array
+                self._held += array.nbytes
+            while self._held > self._most and self._arrays:
+                self._held -= self._arrays.popitem(last=False)[1].nbytes
+
+
+RECENT_ARRAYS = RecentArrays(32 << 20)
+
+
 class MissingWeights(Error, KeyError, ValueError):
     """A handle has no array."""
 
@@ -34,6 +73,14 @@ class MissingWeights(Error, KeyError, ValueError):
 
 class ForeignWeights(Error, ValueError):
     """An array does not fit the type at the use of its handle."""
+
+
+def _is_unchanging(array: Array) -> bool:
+    """Whether an array is all of a `bytes` object, such as a tensor of a file: nobody can write to it."""
+    found: object = array
+    while isinstance(found, np.ndarray):
+        found = cast("object", found.base)
+    return isinstance(found, bytes) and len(found) == array.nbytes
 
 
 def _frozen(array: Array) -> Array:
@@ -46,10 +93,14 @@ class Weights(Mapping[str, Array]):
     """Maps handles to flat, read-only arrays. The type at the handle's use gives the shape."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None):
-        self._arrays: dict[str, Array] = {key: _frozen(array.reshape(-1)) for key, array in (arrays or {}).items()}
+        flat = {key: array.reshape(-1) for key, array in (arrays or {}).items()}
+        self._arrays: dict[str, Array | Computed] = {key: _frozen(array) for key, array in flat.items()}
 
     def __getitem__(self, handle: str) -> Array:
-        array = self._arrays[handle]
+        held = self._arrays[handle]
+        if callable(held):
+            return RECENT_ARRAYS.get(handle, held)
+        array: Array = held
         RECENT_PAGES.read(array)
         return array
 
@@ -69,28 +120,36 @@ class Weights(Mapping[str, Array]):
         """Keep the arrays of other constants, too: a handle stands for its content."""
         self._arrays = {**other._arrays, **self._arrays}
 
-    def add(self, array: Array) -> str:
-        """Keep `array` and return its handle; the handle depends on dtype and content only."""
+    def add(self, array: Array, again: Computed | None = None) -> str:
+        """Keep `array` and return its handle; the handle depends on dtype and content only.
+
+        Of a large array that `again` computes, only that is kept.
+        """
         flat = np.ascontiguousarray(array).reshape(-1)
         digest = hashlib.sha256(flat.dtype.name.encode())
         digest.update(flat.view(np.uint8).data)
         handle = f"w{digest.hexdigest()[:20]}"
-        if handle not in self._arrays:
-            shared = (flat.base is not None or flat is array) and mapping(flat) is None
+        if handle not in self._arrays and again is not None and flat.nbytes >= COMPUTED_BYTES:
+            self._arrays[handle] = again
+            RECENT_ARRAYS.keep(handle, _frozen(flat))
+        elif handle not in self._arrays:
+            shared = (flat.base is not None or flat is array) and mapping(flat) is None and not _is_unchanging(flat)
             self._arrays[handle] = _frozen(flat.copy() if shared else flat)
         RECENT_PAGES.read(flat)
         return handle
 
-    def attribute(self, array: Array, element_type: Attribute | None = None) -> ElementsAttr:
+    def attribute(
+        self, array: Array, element_type: Attribute | None = None, again: Computed | None = None
+    ) -> ElementsAttr:
         """`array` as an elements attribute: inline up to 64 elements, by handle above.
 
-        `element_type` is needed if the dtype does not determine it (i4 in 8-bit containers).
+        `element_type` is needed if the dtype does not determine it (i4 in 8-bit containers). `again` is that of `add`.
         """
         array = np.asarray(array)
         element_type = dtype_element(array.dtype) if element_type is None else element_type
         tensor = cast("TensorType[Any]", TensorType(element_type, array.shape))
         if array.size > INLINE_ELEMENTS:
-            return DenseResourceAttr(StringAttr(self.add(array)), tensor)
+            return DenseResourceAttr(StringAttr(self.add(array, again)), tensor)
         return DenseIntOrFPElementsAttr(tensor, BytesAttr(np.ascontiguousarray(array).tobytes()))
 
     def array(self, attribute: Attribute) -> Array:

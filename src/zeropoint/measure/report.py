@@ -38,6 +38,8 @@ from zeropoint.version import __version__
 
 _LOG = logging.getLogger(__name__)
 
+GIVEN = "data given in Python"
+"""The name of data that do not come from a file."""
 INSIDE = 16
 """The maximum number of samples for comparing every kernel."""
 NEEDS = {
@@ -75,7 +77,7 @@ class ReportSources:
     distributions: Mapping[str, Distribution] = field(default_factory=dict[str, Distribution])
     calibration: str | None = None
     data: Iterable[Sample] | None = None
-    data_name: str = "data"
+    data_name: str = GIVEN
     mask: str | None = None
 
 
@@ -83,7 +85,7 @@ def stages_of(
     made: Quantization,
     reference: Program | None = None,
     data: Iterable[Sample] | None = None,
-    data_name: str = "data",
+    data_name: str = GIVEN,
     mask: str | None = None,
 ) -> ReportSources:
     """The source of a program that was quantized in this process."""

@@ -99,21 +99,21 @@ def quantize(
     zeros = np.asarray(zero_point, dtype=np.int64)
     # Overflow to infinity is intended: it is clamped. 0 / 0 (if `expressed` rounds the scale to 0) is NaN: zero_point.
     with np.errstate(all="ignore"):
-        reals = np.asarray(x).astype(expressed, copy=False)
+        reals = np.asarray(x)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
-    if rule.by_range:
-        wide = np.promote_types(expressed, np.float32)
-        reals, scales = reals.astype(wide, copy=False), scales.astype(wide)
+    wide = np.promote_types(expressed, np.float32) if rule.by_range else expressed
+    scales = scales.astype(wide, copy=False)
     shape = np.broadcast_shapes(reals.shape, scales.shape, zeros.shape)
     result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
     whole = (reals.shape == shape, *(p.ndim in (0, len(shape)) for p in (scales, zeros)))
     with np.errstate(all="ignore"):
         for block in blocks(shape) if all(whole) else [(...,)]:
             offsets = part(zeros, block)
+            given = reals[block].astype(expressed, copy=False).astype(wide, copy=False)  # a copy of all may not fit
             if rule.by_range:
-                rounded = _rounded_in_range(reals[block], part(scales, block), offsets, result.dtype)
+                rounded = _rounded_in_range(given, part(scales, block), offsets, result.dtype)
             else:
-                rounded = _rounded(rule, reals[block], part(scales, block), offsets)
+                rounded = _rounded(rule, given, part(scales, block), offsets)
             if rule.wraps and _is_full_range(storage_min, storage_max):
                 result[block] = _wrap(rounded, offsets, storage_min, storage_max)
             else:
@@ -122,17 +122,28 @@ def quantize(
 
 
 def dequantize(
-    q: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, expressed: npt.DTypeLike = np.float32
+    q: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike,
+    expressed: npt.DTypeLike = np.float32,
+    *,
+    dtype: npt.DTypeLike | None = None,
 ) -> AnyArray:
     """Dequantize storage integers: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. All runtimes agree on this formula.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. The result is rounded to `dtype`, by
+    default `expressed`. All runtimes agree on this formula.
     """
-    expressed = np.dtype(expressed)
+    expressed, stored = np.dtype(expressed), np.asarray(q)
     with np.errstate(all="ignore"):
         zeros = np.asarray(zero_point, dtype=np.int64).astype(expressed)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
-        return np.asarray((np.asarray(q).astype(expressed) - zeros) * scales)
+        shape = np.broadcast_shapes(stored.shape, scales.shape, zeros.shape)
+        result = np.empty(shape, expressed if dtype is None else dtype)
+        whole = stored.shape == shape and all(p.ndim in (0, len(shape)) for p in (scales, zeros))
+        for block in blocks(shape) if whole else [(...,)]:
+            result[block] = (stored[block].astype(expressed) - part(zeros, block)) * part(scales, block)
+    return result
 
 
 def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) -> AnyArray:

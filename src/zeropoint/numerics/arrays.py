@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -65,3 +65,14 @@ def part(parameter: AnyArray, block: Block) -> AnyArray:
         return parameter
     kept = (cut if cut is ... or size > 1 else slice(None) for cut, size in zip(block, parameter.shape, strict=False))
     return parameter[tuple(kept)]
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy, or of an array of one element, as Python's; arrays and tuples as lists, also inside of lists.
+
+    Anything else is returned as it is. PyTorch's tensors have `tolist`, too.
+    """
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in cast("list[Any]", value)]
+    to_list = getattr(value, "tolist", None)
+    return to_list() if callable(to_list) else value

@@ -26,7 +26,7 @@ from zeropoint.numerics.requantize import EXACT_LIMIT, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges, width_of
 from zeropoint.ranges.bodies import bodies
-from zeropoint.ranges.contraction import reduction_sums, sums_of
+from zeropoint.ranges.contraction import combined, reduction_sums, sums_of
 from zeropoint.ranges.control import ops_of
 from zeropoint.ranges.fixed_point import channels_of, requantization_of, weighted_terms
 from zeropoint.ranges.interval import EXACT, Interval
@@ -128,7 +128,9 @@ def pair_sums(ranges: Ranges, op: ContractionOp) -> Obligation | None:
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
-    """The partial sums of a reduction. The ops of other bodies have obligations of their own."""
+    """The partial sums of a reduction; an extreme is one of the elements. Ops of other bodies have their own."""
+    if combined(op) in ("maximum", "minimum"):
+        return []
     return [_in_type(op, "sums", reduction_sums(ranges, op).partial)]
 
 

@@ -42,6 +42,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensor_names import ops_of_tensor
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.recipe.rules import OF_TENSORS, RecipeError, RecipeRules, Rule, Subgraph, check_numbers, numbers_of
 from zeropoint.recipe.weights import demand_constants, selected_constants
@@ -93,6 +94,7 @@ def _named(program: Program, name: str, rule: Rule) -> list[Operation]:
     for argument, port in zip(program.entry.args, program.inputs, strict=True):
         if port.name == name:
             found += [use.operation for use in argument.uses]
+    found = found or _of_tensor(program, name)
     if not found:
         raise RecipeError(f"{rule}: key 'subgraph': found no op or input '{name}' in the model")
     return found
@@ -110,7 +112,14 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
         return _between(program, pattern, rule)
     if rule.selector == "op":
         return [op for op in _candidates(program) if pattern in op_kinds(op)]
-    return [op for op in _candidates(program) if any(map(rule.names, op_names(op)))]
+    found = [op for op in _candidates(program) if any(map(rule.names, op_names(op)))]
+    return found or (_of_tensor(program, str(pattern)) if rule.selector == "name" else [])
+
+
+def _of_tensor(program: Program, name: str) -> list[Operation]:
+    """The ops that compute a tensor of the original model, where the tensor has another name than its op."""
+    wanted = set(ops_of_tensor(program.module, name))
+    return [op for op in _candidates(program) if wanted & op_names(op)] if wanted else []
 
 
 def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp]:
@@ -197,7 +206,13 @@ def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
     if not set(rule.settings) & set(OF_TENSORS):
         return []
     ports = zip(program.entry.args, program.inputs, strict=True)
-    return [argument for argument, port in ports if rule.names(port.name)]
+    named = [argument for argument, port in ports if rule.names(port.name)]
+    floats: list[SSAValue] = [argument for argument in named if isinstance(element_of(argument), AnyFloat)]
+    if named and not floats and rule.selector == "name":
+        raise RecipeError(
+            f"{rule}: selects an input of {element_of(named[0])}, which is not quantized, expected floats"
+        )
+    return floats
 
 
 def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import yaml
 
 from zeropoint.errors import check_regular, reading
+from zeropoint.numerics.arrays import plain
 from zeropoint.recipe.nodes import read_nodes
 from zeropoint.recipe.rules import OF_STORED_OUTPUTS, SELECTORS, SETTINGS, Key, Pattern, RecipeError, RecipeRules, Rule
 
@@ -71,7 +72,10 @@ def recipe_of(rules: Any, name: str = "recipe") -> RecipeRules:
         raise RecipeError(f"{name}: found {type(rules).__name__}, expected a list of rules, each a dict")  # pyright: ignore[reportUnknownArgumentType] (what the user gave)
     if not listed:
         raise RecipeError(f"{name}: found no rules, expected one or more")
-    made = (_rule(f"{name}: rule {number}", list(rule.items())) for number, rule in enumerate(listed, start=1))
+    made = (
+        _rule(f"{name}: rule {number}", [(key, plain(rule[key])) for key in rule])
+        for number, rule in enumerate(listed, start=1)
+    )
     return RecipeRules(name, tuple(made))
 
 

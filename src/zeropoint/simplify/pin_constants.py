@@ -22,6 +22,7 @@ RFC on quantization transformations: emulation ops of training are converted to 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -83,9 +84,11 @@ class PinConstant(RewritePattern):
         if read is None or found is None:
             return
         (value, element), (stored, pinned) = read, found
-        real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element))
+        again = partial(dequantize, stored, pinned, expressed=np.float64, dtype=element_dtype(element))
         is_cast = isinstance(op, DequantizeCastOp | UniformDequantizeOp)
-        made = constant_op(real, self.weights, location=location_of(op.results[0] if is_cast else value))
+        made = constant_op(
+            again(), self.weights, location=location_of(op.results[0] if is_cast else value), again=again
+        )
         made.attributes[PINNED] = _narrowed(pinned.normalized, stored)
         made_of = value.owner.operands if isinstance(value.owner, Operation) else ()
         given = made_of[0] if made_of else value

@@ -133,7 +133,7 @@ class Unrounded:
         if reader.bits is not None and any(max(row.rule(port).widths) >= reader.bits for row in rows):
             self.wide[region, port] = reader.bits
             return
-        self.leave(region, value, f"not rounded on its way: {reader.why}")
+        self.leave(region, value, f"its result must not be rounded: {reader.why}")
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: WidthReader) -> WidthReader | None:
         """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""

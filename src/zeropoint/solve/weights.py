@@ -142,17 +142,19 @@ def held_weight_type(
     A kernel's requirement overrides the pin. The increase is the least that suffices; channels that fit keep their
     scale. A per-layer type has one scale for all channels.
     """
-    channels = weights_by_channel(weight, axis).astype(np.float64)
+    channels = weights_by_channel(weight, axis)
     scales = np.broadcast_to(pinned.scales, channels.shape[:1])
     points = np.broadcast_to(pinned.zero_points, channels.shape[:1])
     storage = pinned.storage
-    held = weights_by_channel(stored_array(weight, pinned), axis).astype(np.float64) - points[:, None]
+    # Integers, so the sums are exact. One channel at a time: floats of all would take eight times the memory.
+    held = weights_by_channel(stored_array(weight, pinned), axis)
+    sums = np.array([np.abs(row.astype(np.float64) - point).sum() for row, point in zip(held, points, strict=True)])
     offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
     # From the stored integers, which are known exactly, not from the reals.
-    passes = np.abs(held).sum(axis=1) * input_type.affine.reach + offset > limit
+    passes = sums * input_type.affine.reach + offset > limit
     if not passes.any():
         return pinned
-    least = least_scales(channels, input_type, bias, limit, greatest_output)
+    least = least_scales(channels.astype(np.float64), input_type, bias, limit, greatest_output)
     grown = np.where(passes, held_scale(np.maximum(scales, least), scale_type), scales)
     expressed = pinned.expressed_type
     if not pinned.is_per_channel or pinned.axis is None:

@@ -13,7 +13,7 @@ from frontend.onnx.models import assert_same_as_onnxruntime
 from frontend.onnx.packed_products import RANDOM, packed_model
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.onnx.nbits import unpacked
-from zeropoint.ir.quant import QuantizeCastOp, UniformQuantizedType
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 
 
@@ -37,7 +37,7 @@ def test_a_product_with_packed_weights_is_that_of_onnxruntime(
 def test_weights_in_blocks_are_pinned(tmp_path: Path) -> None:
     onnx.save(packed_model(4, 32, 96, "integers"), tmp_path / "model.onnx")
     program = load_model(tmp_path / "model.onnx")
-    (cast,) = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
+    (cast,) = (op for op in program.entry.ops if isinstance(op, StorageCastOp))
     kind = element_of(cast.results[0])
     assert isinstance(kind, UniformQuantizedType)
     assert str(kind).startswith("!quant.uniform<i8<-8:7>:f32:{0:32, 1:1}, {{")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from frontend.onnx.models import assert_same_as_onnxruntime, load, model, random, tensor
-from zeropoint.frontend import ModelError
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+from zeropoint.frontend import ModelError, load_model
+from zeropoint.ir import weights
+from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.constants import elements
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.simplify import simplify
 
 SCALE, INPUT = np.float32(0.05), np.float32(np.linspace(-9, 9, 24)).reshape(2, 3, 4)
 
@@ -64,7 +70,7 @@ def test_a_constant_of_integers_becomes_real_numbers_whose_parameters_are_pinned
     weight = np.random.default_rng(0).integers(-127, 128, (2, 3, 3, 3)).astype(np.int8)
     proto = weighted(weight, np.float32([0.5, 0.25]), np.int8([0, 0]), opset, axis=0)
     program = assert_same_as_onnxruntime(proto, tmp_path, {"x": random(1, 3, 5, 5)})
-    cast = next(op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
+    cast = next(op for op in program.entry.ops if isinstance(op, StorageCastOp))
     assert str(cast.result.type) == "tensor<2x3x3x3x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>"
 
 
@@ -181,7 +187,7 @@ def test_weights_with_negative_scales_are_pinned(least: int, scales: list[float]
     scale = np.array(scales, np.float32)
     proto = weighted(weight, scale, np.zeros(len(scales), np.int8), axis=0)
     program = assert_same_as_onnxruntime(proto, tmp_path)
-    (cast,) = [op for op in program.entry.ops if isinstance(op, QuantizeCastOp)]
+    (cast,) = [op for op in program.entry.ops if isinstance(op, StorageCastOp)]
     assert "-0.0" not in str(cast.result.type)
     assert (":-1" in str(cast.result.type)) == (least == -128)
 
@@ -199,3 +205,32 @@ def test_integers_of_a_negative_scale_are_compared_as_integers(op_type: str, tmp
     ]
     constants = {"scale": -SCALE, "zero": np.int8(7), "low": np.int8(-20), "high": np.int8(50)}
     assert_same_as_onnxruntime(model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants), tmp_path)
+
+
+def test_quantized_weights_are_held_as_integers_until_their_reals_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "RECENT_ARRAYS", weights.RecentArrays(1 << 20))
+    count, size = 6, 768
+    nodes, constants = [], {"scale": np.full(size, 0.01, np.float32), "zero": np.zeros(size, np.int8)}
+    for n in range(count):
+        constants[f"q{n}"] = np.random.default_rng(n).integers(-127, 128, (size, size), dtype=np.int8)
+        nodes.append(helper.make_node("DequantizeLinear", [f"q{n}", "scale", "zero"], [f"w{n}"], axis=1))
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"]))
+    proto = model(nodes, [tensor("x0", (1, size))], [tensor(f"x{count}", (1, size))], constants)
+    onnx.save(proto, tmp_path / "model.onnx")
+    del proto, nodes, constants
+    load_model(tmp_path / "model.onnx")  # modules are imported
+    integers = count * size**2
+    tracemalloc.start()
+    try:
+        pinned = simplify(load_model(tmp_path / "model.onnx"))
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * integers
+    assert peak < 4 * integers
+    first = next(op for op in pinned.entry.ops if isinstance(op, ConstantOp) and PINNED in op.attributes)
+    expected = np.random.default_rng(0).integers(-127, 128, (size, size), dtype=np.int8)
+    real = expected * np.float64(np.float32(0.01))
+    np.testing.assert_array_equal(elements(first, pinned.weights), real.astype(np.float32))

@@ -139,7 +139,7 @@ def _escaped(character: str) -> str:
 
 
 def _dense(array: Array) -> str:
-    """Numbers where they can be read at a glance, else hexadecimal form."""
+    """Few elements as numbers, many in hexadecimal form."""
     if array.size and (array == array.reshape(-1)[0]).all():
         number = array.reshape(-1)[0]
         if array.dtype == np.bool_:

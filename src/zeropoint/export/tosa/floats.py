@@ -128,7 +128,7 @@ def negate(op: hlo.NegateOp, emit: TosaEmission) -> None:
 
 
 def compare(op: hlo.CompareOp, emit: TosaEmission) -> None:
-    """EQUAL, GREATER, GREATER_EQUAL, by turns with their operands exchanged or their result negated."""
+    """EQUAL, GREATER, GREATER_EQUAL; the other comparisons exchange the operands or negate the result."""
     name, exchanged, negated = COMPARISONS[op.comparison_direction.data]
     sides = [_source(emit, value) for value in op.operands]
     made = _plain(op, emit, name, *(sides[::-1] if exchanged else sides))

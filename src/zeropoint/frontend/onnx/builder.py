@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from onnx import GraphProto, NodeProto
-from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
+from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.onnx.tensors import as_program_array, element_of_dtype
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, CompareOp, ComparisonDirection, IotaOp, ReduceOp, ReshapeOp
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element, with_shape
 from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded, afford
 
@@ -138,6 +139,13 @@ class Builder:
         if location is not None:
             op.location = location
         return op.output
+
+    def quantized_constant(self, stored: Array, kind: UniformQuantizedType) -> SSAValue:
+        """A constant of a quantized type, by its storage integers: `quant.scast`, which may have scales of blocks."""
+        integers = stored.astype(kind.storage.dtype, copy=False)
+        signless = IntegerType(kind.storage.type.width)
+        held = self.insert(constant_op(integers, self.weights, element_type=signless))
+        return self.insert(StorageCastOp(held, with_element(held, kind)))
 
     def scalar(self, number: float, like: SSAValue) -> SSAValue:
         """A scalar constant of the element type of `like`."""

@@ -27,6 +27,7 @@ from zeropoint.frontend.onnx.unused_rows import VALUE_SIZED, unused_rows
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.tensor_names import state_tensor_names
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded
@@ -149,7 +150,8 @@ class _GraphImporter:
     """Converts the nodes of one graph and collects their errors.
 
     The outputs of a failed node are `lost`: for nodes that read them, only the op is checked. `computed` are tensors
-    that are computed but must be constant. `selections` are results whose number of rows depends on values.
+    that are computed but must be constant. `nodes` are the names of nodes by tensor. `selections` are results whose
+    number of rows depends on values.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
@@ -174,6 +176,7 @@ class _GraphImporter:
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
         self.computed: set[str] = set()
+        self.nodes: dict[str, str] = {}
         self.selections: list[str] = []
 
     def convert(self) -> None:
@@ -264,6 +267,7 @@ class _GraphImporter:
             if name in self._used:
                 raise NodeError(f"found a use of output '{name}', expected one of output '{node.output[0]}' only")
         for name, value in zip(node.output, results, strict=False):
+            self.nodes[name] = node_name(node)
             self._build.forget_array(name)
             self._build.values[name] = value
             if unused is not None:
@@ -305,7 +309,9 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
     sizes = {number: build.index_sizes[value] for number, value in enumerate(block.args) if value in build.index_sizes}
-    return Program(_module(block, name_attributes([value.name for value in inputs], sizes), outputs), weights)
+    module = _module(block, name_attributes([value.name for value in inputs], sizes), outputs)
+    state_tensor_names(module, {tensor: node for tensor, node in importer.nodes.items() if tensor not in outputs})
+    return Program(module, weights)
 
 
 def _input_type(value: ValueInfoProto) -> TensorType[Attribute]:

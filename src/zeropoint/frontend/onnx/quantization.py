@@ -23,7 +23,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 from zeropoint.numerics.storage import integer_range
@@ -157,7 +157,7 @@ def _bounds(element: Attribute) -> tuple[int, int]:
 def dequantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
     """`DequantizeLinear`: `quant.dcast` of a quantized value; `convert`, `subtract`, `multiply` of plain integers.
 
-    Constant integers become a dequantized float constant with a quantize-dequantize pair that pins their parameters.
+    Constant integers become `quant.scast` of these, which pins their parameters, and `quant.dcast`.
     """
     return dequantized(node, 0, _declared(node), build)
 
@@ -206,18 +206,17 @@ def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Bu
 def _pinned(
     value: SSAValue, stored: Array, where: OnnxParameters, scales: Array, points: Array | None, build: Builder
 ) -> SSAValue:
-    dtype, stored = stored.dtype, stored.astype(np.int64)
+    dtype = stored.dtype
     if dtype in SIGNED:  # kernels want weights with zero point 0; unsigned weights have it in mid-range
         middle = (STORAGE[dtype].maximum + 1) // 2
-        dtype, stored = SIGNED[dtype], stored - middle
+        dtype, stored = SIGNED[dtype], stored.astype(np.int8) - np.int8(middle)
         points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
     quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
     if (scales < 0).any():
-        stored, points = _mirrored_weights(stored, STORAGE[dtype], where, scales, points)
+        stored, points = _mirrored_weights(stored.astype(np.int64), STORAGE[dtype], where, scales, points)
         quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
-    real = build.constant(dequantize(stored, quantized_type, expressed=np.float64).astype(np.float32))
-    cast = build.insert(QuantizeCastOp(real, with_element(real, quantized_type)))
-    return build.insert(DequantizeCastOp(cast, real.type))
+    made = build.quantized_constant(stored, quantized_type)
+    return build.insert(DequantizeCastOp(made, with_element(made, f32)))
 
 
 def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Array, Array | None]:
@@ -235,9 +234,10 @@ def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Ar
 def _mirrored_weights(
     stored: Array, storage: Storage, where: OnnxParameters, scales: Array, points: Array | None
 ) -> tuple[Array, Array | None]:
-    """Constant integers of negative scales, for positive ones: mirrored at the zero point, or else as `_mirrored`.
+    """Constant integers and zero points for positive scales, where scales are negative.
 
-    At the zero point keeps it, and kernels want weights with zero point 0. It needs no -128.
+    Integers are mirrored at the zero point, which then stays 0, as kernels require of weights. If one of them would be
+    out of range (-128), all are mirrored at the middle of the range, as in `_mirrored`.
     """
     zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
     negative = _spread(scales < 0, stored.shape, where)

@@ -116,13 +116,17 @@ def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> AnyAr
 
 
 def dequantize(
-    q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None
+    q: npt.ArrayLike,
+    quantized: UniformQuantizedType,
+    *,
+    expressed: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> AnyArray:
     """Dequantize stored integers to real values, by a quantized type.
 
     `q` has any shape and holds numbers of the storage type, in any dtype that can represent them. The result has the
     same shape and the dtype of the expressed type (or `expressed`): (float(q) - float(zero_point)) * scale, each step
-    rounded to that dtype. For a quantile type, float(q) is the table's value for q.
+    rounded to that dtype, then to `dtype` if that is given. For a quantile type, float(q) is the table's value for q.
 
     Raises ValueError, with the verifier's message, for a shape that does not fit the type, and for a number without a
     value in a quantile type; TypeError for an expressed type that NumPy does not have.
@@ -134,7 +138,7 @@ def dequantize(
     scales, points = element_parameters(stored.shape, quantized)
     if isinstance(quantized.storage.spelling, QuantileType):
         stored = _quantile_values(stored, quantized.storage)
-    return affine.dequantize(stored, scales, points, expressed)
+    return affine.dequantize(stored, scales, points, expressed, dtype=dtype)
 
 
 def _table(storage: Storage) -> AnyArray:

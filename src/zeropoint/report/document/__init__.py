@@ -1,4 +1,4 @@
-"""The report as data: one record per section, each read from the program or measured by `zeropoint.measured`."""
+"""The report as data: one record per section, each read from the program or measured by `zeropoint.measure`."""
 
 from zeropoint.report.document.build import Document, ReportParts, document
 from zeropoint.report.document.graph import ReportGraph, ReportNode, graph_of

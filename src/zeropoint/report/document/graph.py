@@ -266,8 +266,10 @@ def _output(identity: str, port: Port, reads: tuple[str, ...]) -> ReportNode:
 def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> ReportNode:
     last = ops[-1]
     kind, kernel, covers = _role(ops)
-    converting = [op for op in ops if type(op) in CONVERSIONS] if kind in CONVERSIONS.values() else ops
-    names = [name for op in reversed(converting) if (name := location_text(op.location)) is not None]
+    converting = [op for op in ops if type(op) in CONVERSIONS]
+    # Conversions have the name of the value that they convert, which is no op of a float island.
+    naming = converting if kind in CONVERSIONS.values() else [op for op in ops if kind != "float" or not is_edge(op)]
+    names = [name for op in reversed(naming) if (name := location_text(op.location)) is not None]
     name = names[0] if names else (covers[0] if covers else last.name)
     result = last.results[0].type
     return ReportNode(

@@ -1,4 +1,4 @@
-"""The parts of a report that are measured: records without behaviour, filled by `zeropoint.measured`."""
+"""The parts of a report that are measured: records without behaviour, filled by `zeropoint.measure`."""
 
 from __future__ import annotations
 

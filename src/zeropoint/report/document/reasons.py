@@ -45,6 +45,9 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
         elif node.kind == "quantize":
             value = read.get((node.name, _quantized_type(graph.ops[node.id])))
             sentences[node.id] = () if value is None else value_sentences(value)
+        elif node.kind == "dequantize":
+            readers = ", ".join(f"'{one.name}'" for one in graph.nodes if node.id in one.reads)
+            sentences[node.id] = (f"{_listed(readers)} read floats, so the integers are converted once.",)
     return sentences | _rescales(found, graph)
 
 

@@ -64,5 +64,7 @@ def _text(ops: Iterable[Operation]) -> str:
             copy.attributes.pop(attribute, None)
         copies.append(copy)
     lines = _LIST.sub(r"\1\2...\3", print_ops(copies, names=True)).rstrip().splitlines()
+    for copy in reversed(copies):  # they would stay uses of the program's values
+        copy.erase()
     left = len(lines) - MOST_LINES
     return "\n".join([*lines[:MOST_LINES], f"// {left} more lines"] if left > 0 else lines)

@@ -3,7 +3,7 @@
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table
 from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches, reaches_by_op
-from zeropoint.report.explain.read import ExplanationError, explain, makers
+from zeropoint.report.explain.read import ExplanationError, explain, stands_for
 from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 
 __all__ = [
@@ -17,11 +17,11 @@ __all__ = [
     "Reach",
     "Rescale",
     "explain",
-    "makers",
     "native_kernels",
     "native_table",
     "range_details",
     "range_table",
     "reaches",
     "reaches_by_op",
+    "stands_for",
 ]

@@ -37,14 +37,14 @@ class Explanation:
     of_one: bool = False
     """Whether this explains a single name of the original model."""
 
-    def of(self, name: str) -> Explanation:
-        """The part about the values and ops with a name of the original model; empty for an unknown name.
+    def of(self, *names: str) -> Explanation:
+        """The part about the values and ops with names of the original model; empty for unknown names.
 
         For an output, it is that of the values or ops that make it.
         """
-        outputs = tuple(output for output in self.outputs if output.name == name)
-        wanted = {name, *(made for output in outputs for made in output.made_by)}
-        values = tuple(value for value in self.values if wanted & {value.name, *value.names, value.unique_name})
+        outputs = tuple(output for output in self.outputs if output.name in names)
+        wanted = {*names, *(made for output in outputs for made in output.made_by)}
+        values = tuple(value for value in self.values if wanted & {value.name, *value.names, value.shown_name})
         known = wanted | {value.shown_name for value in values}
         return Explanation(
             values,

@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, Convoluti
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ops_of, ranges_of
-from zeropoint.report.explain.read import ExplanationError, makers
+from zeropoint.report.explain.read import ExplanationError, stands_for
 from zeropoint.report.tables import folded, text_table
 
 WIDTH = 140
@@ -90,7 +90,7 @@ class Reach:
 
 def reaches(program: Program, value: str | None = None) -> list[Reach]:
     """Every number of a lowered program that is subject to overflow, in program order; only of one name if given,
-    of an op or an output.
+    of an op, an output, a tensor or a weight.
 
     Raises ExplanationError for a program without integer ops, and for an unknown name.
     """
@@ -99,7 +99,7 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
         raise ExplanationError(
             "found no integer arithmetic, expected an integer program (zeropoint quantize writes one)"
         )
-    wanted = {value, *(() if value is None else makers(program, value))}
+    wanted = {value, *(() if value is None else stands_for(program, value))}
     part = [reach for reach in found if value is None or wanted & {reach.name, reach.unique_name}]
     if not part:
         named = ", ".join(dict.fromkeys(f"'{reach.name}'" for reach in found[:4]))

@@ -32,7 +32,7 @@ from zeropoint.ir.annotations import (
     listed_facts,
     unique_name,
 )
-from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.locations import location_text, model_names, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     QuantizeCastOp,
@@ -41,7 +41,8 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp, ConvertOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvertOp, ReshapeOp, TransposeOp, UniformQuantizeOp
+from zeropoint.ir.tensor_names import ops_of_tensor
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import computing, is_edge, is_float, is_not_integer, is_same_kernel, why_float, with_bodies
 from zeropoint.report.explain.explanation import Explanation
@@ -58,7 +59,18 @@ def _name(op: Operation) -> str:
 
 def _is_stop(op: Operation) -> bool:
     """Whether an op produces a value that explanations name."""
-    return FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes
+    if FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:
+        return True
+    # A float op that no kernel covers, unless it only repeats or moves constants.
+    return _floats(op) and not isinstance(op, ConstantOp) and any(map(_is_computed, op.operands))
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Whether a value is no constant, and no broadcast, reshape or transpose of one."""
+    owner = value.owner
+    while isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp):
+        owner = owner.operand.owner
+    return not isinstance(owner, ConstantOp)
 
 
 @dataclass(frozen=True)
@@ -305,15 +317,26 @@ def _outputs(program: Program, known: _Names) -> Iterator[ExplainedOutput]:
         yield ExplainedOutput(port.name, _nearest([value], _operands, known))
 
 
-def makers(program: Program, output: str) -> tuple[str, ...]:
-    """The names of the values or float ops that an output is made by; none if there is no output of that name."""
-    outputs = _outputs(program, _Names.of(program))
-    return tuple(name for found in outputs if found.name == output for name in found.made_by)
+def stands_for(program: Program, name: str) -> tuple[str, ...]:
+    """The values and ops that a name of an output, a tensor or a constant stands for; of a constant, its readers."""
+    known = _Names.of(program)
+    made = [maker for output in _outputs(program, known) if output.name == name for maker in output.made_by]
+    return tuple(made) or ops_of_tensor(program.module, name) or _readers_of_constant(program, name, known)
+
+
+def _readers_of_constant(program: Program, name: str, known: _Names) -> tuple[str, ...]:
+    """The values that are computed from a constant, such as the results of a weight's convolution."""
+    start: list[SSAValue] = []
+    for op in program.entry.ops:
+        if any(isinstance(inner, ConstantOp) and name in model_names(inner) for inner in op.walk()):
+            start += _results(op.results[0]) if isinstance(op, ConstantOp) else op.results
+    return _nearest(start, _results, known)
 
 
 def explain(program: Program, value: str | None = None) -> Explanation:
     """The records of a program about its values, rescales and float ops; only about one name if given.
 
+    The name is that of an op, a value, an input, an output, a tensor or a weight of the original model.
     Raises ExplanationError for an unknown name.
     """
     known = _Names.of(program)
@@ -329,6 +352,8 @@ def explain(program: Program, value: str | None = None) -> Explanation:
     if value is None:
         return found
     part = found.of(value)
+    if not part and (others := stands_for(program, value)):
+        part = found.of(*others)
     if not part:
         raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, found.names())}")
     return part

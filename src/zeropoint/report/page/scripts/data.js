@@ -50,19 +50,25 @@ const METRICS = [
 /** @param {?number} value @returns {boolean} */
 function finite(value) { return value !== null && Number.isFinite(value); }
 
-/** The colours of a metric: from good to bad over the values of this report.
- * @param {Metric|undefined} metric @returns {{range: number[], share: function(GraphNode): ?number}} */
+/** Decibels from the worst to the best colour: a single kernel that is nearly exact would make all others look alike. */
+const DECIBELS_SHOWN = 30;
+
+/** The colours of a metric: from good to bad over the values of this report. `cut` says that better values exist.
+ * @param {Metric|undefined} metric @returns {{range: number[], cut: boolean, share: function(GraphNode): ?number}} */
 function scaleOf(metric) {
   const values = metric ? nodes.filter(shown).map(metric.of).filter(finite) : [];
-  const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+  const [low, greatest] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
+  const cut = metric !== undefined && metric.unit === "dB" && greatest > low + DECIBELS_SHOWN;
+  const high = cut ? low + DECIBELS_SHOWN : greatest;
   const width = high - low || 1;
   return {
+    cut,
     range: metric && metric.worst === "low" ? [high, low] : [low, high],
     share: (node) => {
       const value = metric && shown(node) ? metric.of(node) : null;
       if (value === null) return null;
       if (!Number.isFinite(value)) return 0;
-      return metric.worst === "low" ? (high - value) / width : (value - low) / width;
+      return metric.worst === "low" ? Math.max(0, high - value) / width : (value - low) / width;
     },
   };
 }

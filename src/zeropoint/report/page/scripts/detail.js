@@ -24,16 +24,38 @@ function showDetail(node) {
 
 /** @param {GraphNode} node @returns {HTMLElement} */
 function headOf(node) {
-  const names = node.covers.length > 1 ? element("p", { class: "muted" }, `covers ${node.covers.join(", ")}`) : null;
   const kind = node.kind === "float" ? `float island: ${node.kernel}` : node.kernel || node.kind;
   const head = element("div", { class: "detail-head" }, element("h2", {}, node.name),
     element("span", { class: node.kind === "float" ? "badge float" : "badge" }, kind),
     element("span", { class: "badge mono" }, node.shape.length ? node.shape.join("\u00d7") : "scalar"),
     element("span", { class: "badge mono", title: "storage, scale : zero point" }, typeText(node)));
   const whole = element("div", {}, head);
-  if (names) whole.append(names);
+  if (node.covers.length > 1) whole.append(coveredBy(node));
+  whole.append(neighboursOf(node));
   whole.setAttribute("class", "detail-top");
   return whole;
+}
+
+const NAMES_SHOWN = 4;
+
+/** The ops of the original model, the first ones if they are many. @param {GraphNode} node @returns {HTMLElement} */
+function coveredBy(node) {
+  const { covers } = node;
+  const more = covers.length - NAMES_SHOWN;
+  if (more < 2) return element("p", { class: "muted" }, `covers ${covers.join(", ")}`);
+  return element("details", { class: "muted" },
+    element("summary", {}, `covers ${covers.slice(0, NAMES_SHOWN).join(", ")} and ${more} more`),
+    covers.slice(NAMES_SHOWN).join(", "));
+}
+
+/** The nodes that it reads and those that read it, as links. @param {GraphNode} node @returns {HTMLElement} */
+function neighboursOf(node) {
+  const listed = (/** @type {string} */ label, /** @type {GraphNode[]} */ found) => found.length === 0 ? [] : [
+    element("span", {}, label, ...found.slice(0, NAMES_SHOWN).map((one) => opener(one, select)),
+      found.length > NAMES_SHOWN ? `and ${found.length - NAMES_SHOWN} more` : null)];
+  const before = node.reads.map((id) => nodeById.get(id)).filter(Boolean);
+  const after = nodes.filter((one) => one.reads.includes(node.id));
+  return element("p", { class: "muted neighbours" }, ...listed("reads", before), ...listed("read by", after));
 }
 
 /** @param {GraphNode} node @returns {HTMLElement} */

@@ -94,7 +94,7 @@ class GraphView {
       const figure = value === null ? "" : Number.isFinite(value) ? ` \u00b7 ${short(value)} ${metric.unit}` : " \u00b7 exact";
       d3.select(this).select(".small").text(`${kernelText(node)}${figure}`);
     });
-    return scale.range;
+    return scale;
   }
 
   /** @param {WheelEvent} event */

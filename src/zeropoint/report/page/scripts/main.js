@@ -14,8 +14,8 @@ function select(id) {
 }
 
 function paint() {
-  const [from, to] = graphView.paint(metric);
-  byId("legend").replaceChildren(...(metric ? [short(from), element("i"), `${short(to)} ${metric.unit}`] : []));
+  const { range: [from, to], cut } = graphView.paint(metric);
+  byId("legend").replaceChildren(...(metric ? [`${cut ? "\u2265 " : ""}${short(from)}`, element("i"), `${short(to)} ${metric.unit}`] : []));
 }
 
 /** @param {string} text */
