@@ -221,42 +221,6 @@ def test_warnings_of_libraries_are_printed_only_if_python_is_asked_for_them(fold
         assert bool(said) == bool(done.stderr)
 
 
-WORKING = """
-import sys, time
-from pathlib import Path
-from zeropoint.workers import completed
-
-def work(number):
-    Path(f"begun{number}").touch()
-    time.sleep(100)
-
-try:
-    list(completed(work, iter(range(4)), 2))
-except KeyboardInterrupt:
-    sys.exit("interrupted")
-"""
-
-
-def test_ctrl_c_ends_workers_in_silence(tmp_path: Path) -> None:
-    """Ctrl-C on a terminal goes to all processes of the group."""
-    (tmp_path / "working.py").write_text(WORKING)
-    heed: Any = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 (jobs in the background ignore it)
-    with subprocess.Popen(
-        [sys.executable, "working.py"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed,
-        start_new_session=True,
-    ) as process:
-        deadline = time.monotonic() + 100
-        while len(list(tmp_path.glob("begun*"))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate()
-    assert said == "interrupted\n"
-
-
 def test_names_in_a_file_do_not_command_the_terminal(tmp_path: Path) -> None:
     named = PROGRAM.replace("tensor<1x4xf32>\n  return", 'tensor<1x4xf32> loc("a\\1B]0;x\\07b")\n  return')
     (tmp_path / "m.mlir").write_text(named)

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from zeropoint.errors import Error, summary
+from zeropoint.lifetime import end_with
 
 MOST_WORKERS = 1000
 """All processes are started at once, whether there is work for them or not."""
@@ -30,6 +31,8 @@ WAVE = 4
 """Tasks per worker submitted at a time, for joblib backends without streaming."""
 PATIENCE = 120.0
 """Seconds without a result of a Ray cluster, its start included, after which local processes run tasks, too."""
+LOCAL = "loky"
+"""joblib's backend of local processes, its default."""
 HANGS = 10
 """Times PATIENCE without a result, after which the workers of a Ray cluster are ended."""
 
@@ -50,7 +53,7 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
     backend has). `what` names the tasks in errors. Local processes run what a Ray cluster does not finish. Raises
     WorkerError, what `run` raises if it fails in every worker, and what iterating the tasks raises.
     """
-    pending, numbered = _Pending(tasks), partial(_numbered, run)
+    pending, numbered = _Pending(tasks), partial(_numbered, run, os.getpid())
     if _ray() is not None:
         with suppress(WorkerError):
             yield from _rounds(partial(_on_ray, numbered, workers), pending, what)
@@ -98,7 +101,9 @@ def processors() -> int:
     return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_THREADS)
 
 
-def _numbered(run: Callable[[T], R], number: int, task: T) -> tuple[int, R]:
+def _numbered(run: Callable[[T], R], parent: int, number: int, task: T) -> tuple[int, R]:
+    if os.getppid() == parent:  # else a process of a cluster, which ends its own
+        end_with(parent)
     return number, run(task)
 
 
@@ -171,6 +176,8 @@ def _parallel(run: _Run[T, R], workers: int, pending: _Pending[T], **more: Any) 
 
     delayed: Any = joblib.delayed(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
     settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None, **more}
+    if more.get("backend") == LOCAL or type(_active_backend()).__name__ == "LokyBackend":
+        settings |= {"initializer": end_with, "initargs": (os.getpid(),)}  # a worker may never get a task
     tasks = (delayed(number, task) for number, task in pending.to_do())
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
@@ -185,7 +192,7 @@ def _here(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
     most = int(joblib.cpu_count())
-    return _parallel(run, most if workers < 0 else min(workers, most), pending, backend="loky")
+    return _parallel(run, most if workers < 0 else min(workers, most), pending, backend=LOCAL)
 
 
 @contextmanager

@@ -100,11 +100,8 @@ def by_workers(
 
 @contextmanager
 def folder_for_workers(journal: Path | None) -> Generator[Path]:
-    """A folder for the program: next to the journal, which all machines can read, else a temporary folder."""
-    if journal is None:
-        with tempfile.TemporaryDirectory(prefix="zeropoint-") as name:
-            yield Path(name)
-    else:
-        remove_leftovers(journal)
-        with workspace(journal) as folder:
-            yield folder.resolve()
+    """A folder for the program: next to the journal, which all machines can read, else among temporary files."""
+    beside = Path(tempfile.gettempdir(), "zeropoint") if journal is None else journal
+    remove_leftovers(beside)
+    with workspace(beside) as folder:
+        yield folder.resolve()

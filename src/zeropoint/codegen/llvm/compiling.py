@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import compile_bitcode, compile_object, compile_quickly
+from zeropoint.lifetime import end_with
 
 FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
     "object": compile_object,
@@ -30,7 +31,7 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
     """The same in a separate process. Raises RuntimeError if it fails, which is a bug in this package."""
     command = [sys.executable, "-c", "from zeropoint.codegen.llvm.compiling import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form))
+    asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form, os.getpid()))
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile() as errors,  # a pipe that nobody reads could fill up
@@ -51,7 +52,8 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
 
 def serve() -> None:
     """Compile modules from standard input and write each object to standard output when it is ready."""
-    texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
+    texts, triple, cpu, features, form, parent = pickle.load(sys.stdin.buffer)
+    end_with(parent)
     # The steps of the row are not used: the text has them already. Compiling needs triple, cpu and features.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
     for made in compiled(texts, isa, form):
