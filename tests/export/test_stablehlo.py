@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from zeropoint.calibrate import samples
 from zeropoint.cli import main
 from zeropoint.export import ExportError, export_program
 from zeropoint.export.stablehlo import portable_artifact, stablehlo_text
-from zeropoint.frontend import load_model
+from zeropoint.frontend import ModelError, artifact, load_model
+from zeropoint.frontend.artifact import load_artifact
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
@@ -104,6 +107,29 @@ def test_a_broken_artifact_is_refused_in_one_line(quantized: Quantization, tmp_p
     assert answer.exit_code == 2
     assert len(answer.output.splitlines()) == 1
     assert str(tmp_path / "m.mlirbc") in answer.output
+
+
+@pytest.mark.parametrize(("limit", "reason"), [("SECONDS", "within 1 s"), ("_MEMORY", "with 4\\S* MiB of memory")])
+def test_an_artifact_whose_text_never_ends_is_refused(
+    limit: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tuple of two tuples of two, and so on: the bytes have each type once, and the text all of them."""
+    ir: Any = pytest.importorskip("torch_mlir.ir")
+    func, library = import_module("torch_mlir.dialects.func"), import_module("torch_mlir._mlir_libs._stablehlo")
+    with ir.Context(), ir.Location.unknown():
+        nested = ir.RankedTensorType.get([1], ir.F32Type.get())
+        for _ in range(20):
+            nested = ir.TupleType.get_tuple([nested, nested])
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            main_function = func.FuncOp("main", ir.FunctionType.get([nested], [nested]))
+            with ir.InsertionPoint(main_function.add_entry_block()):
+                func.ReturnOp(list(main_function.arguments))
+        data = library.serialize_portable_artifact(module, library.get_current_version())
+    (tmp_path / "m.mlirbc").write_bytes(data)
+    monkeypatch.setattr(artifact, limit, 1 if limit == "SECONDS" else 4 << 20)
+    with pytest.raises(ModelError, match=f"m.mlirbc: found bytes that StableHLO does not read {reason}, expected"):
+        load_artifact(tmp_path / "m.mlirbc", {})
 
 
 def test_arithmetic_that_stablehlo_lacks_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -9,14 +9,21 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from zeropoint.frontend.artifact_text import NO_MEMORY
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.stablehlo import stablehlo_of_text
 from zeropoint.ir.program import Program
+from zeropoint.limits import bytes_text
 from zeropoint.progress import phase
 
 READER = Path(__file__).with_name("artifact_text.py")
+SECONDS, SECONDS_PER_MEGABYTE = 60, 1
+"""The reader's time. A few bytes can ask for types whose text never ends."""
+_MEMORY, _MEMORY_PER_BYTE = 2 << 30, 32
+"""The reader's memory. Good files need a tenth of that."""
 _ERROR = re.compile(r"error: (.*)")
+_NO_MEMORY = re.compile(r"out of memory|bad_alloc")
 
 
 def load_artifact(
@@ -31,11 +38,28 @@ def load_artifact(
             f"{path}: found no package 'torch-mlir', expected it to read a portable artifact; "
             "pip install 'zeropoint[stablehlo]'"
         )
-    command = [sys.executable, "-P", str(READER), str(path)]
-    with phase(f"read {path.name}"):
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return stablehlo_of_text(_text(path), shapes, constants, str(path))
+
+
+def _text(path: Path) -> str:
+    """What the reader prints. Raises ModelError if it fails, or exceeds its time or memory."""
+    size = path.stat().st_size
+    seconds, memory = SECONDS + SECONDS_PER_MEGABYTE * (size >> 20), _MEMORY + _MEMORY_PER_BYTE * size
+    command = [sys.executable, "-P", str(READER), str(path), str(seconds), str(memory)]
+    try:
+        with phase(f"read {path.name}"):
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=seconds
+            )
+    except subprocess.TimeoutExpired:
+        raise _unread(path, f" within {seconds} s") from None
     if done.returncode:
         found = _ERROR.search(done.stderr)
-        why = f" ({found[1]})" if found else ""
-        raise ModelError(f"{path}: found bytes that StableHLO does not read{why}, expected a portable artifact")
-    return stablehlo_of_text(done.stdout, shapes, constants, str(path))
+        if done.returncode == NO_MEMORY or _NO_MEMORY.search(done.stderr):
+            raise _unread(path, f" with {bytes_text(memory)} of memory")
+        raise _unread(path, f" ({found[1]})" if found else "")
+    return done.stdout
+
+
+def _unread(path: Path, why: str) -> ModelError:
+    return ModelError(f"{path}: found bytes that StableHLO does not read{why}, expected a portable artifact")
