@@ -46,6 +46,17 @@ CASES = {
         2,
         "/dev/stdout: found suffix '', expected .npz",
     ),
+    "a dash for a binary file": ("run m.mlir --input d.npz -o -", 2, "/dev/stdout: found suffix '', expected .npz"),
+    "a dash for two outputs": (
+        "quantize m.mlir --data d.npz -o - --report -",
+        2,
+        "/dev/stdout: found the stream of another output, expected a file or another stream",
+    ),
+    "a dash for a folder of programs": (
+        "quantize m.mlir --data d.npz --shape x=1..2x4 -o -",
+        2,
+        "/dev/stdout: found a file for several shapes, expected the name of a folder: -o models",
+    ),
     "no output to a closed stream": ("opt m.mlir -o out.mlir >&-", 0, ""),
     "an error, all streams closed": ("opt none.mlir <&- >&- 2>&-", 2, ""),
     "an error to a full device": ("opt none.mlir 2>/dev/full", 2, ""),
@@ -102,7 +113,8 @@ def test_text_is_written_into_streams(command: str, first: str, folder: Path) ->
     if command.startswith("report"):
         _shell(f"{ZEROPOINT} quantize m.mlir --data d.npz --effort none -o q.mlir", folder)
     # What was written to the file before stays, and what comes after follows.
-    done = _shell(f"(echo before; {ZEROPOINT} {command} -o /dev/stdout; echo after) > f; cat f", folder)
+    done = _shell(f"(echo before; {ZEROPOINT} {command} -o -; echo after) > f; cat f", folder)
+    assert not (folder / "-").exists()
     assert done.stdout.startswith(f"before\n{first}")
     assert done.stdout.endswith("\nafter\n")
     assert ("wrote /dev/stdout\n" in done.stderr) == (not command.startswith("opt"))  # not among the text
@@ -113,9 +125,10 @@ def test_files_and_pipes_with_and_without_a_name_get_the_same_text(folder: Path)
     texts = [
         _shell(f"{command} -o /dev/stdout | cat", folder).stdout,
         _shell(f"{command} -o /dev/stdout > f; cat f", folder).stdout,
+        _shell(f"{command} -o - | cat", folder).stdout,
         _shell(f"mkfifo p.mlir; cat p.mlir & {command} -o p.mlir; wait; test -p p.mlir && rm p.mlir", folder).stdout,
     ]
-    assert texts == [texts[0]] * 3
+    assert texts == [texts[0]] * 4
     assert texts[0].startswith("builtin.module {")
 
 
@@ -194,6 +207,13 @@ def test_wrong_usage_is_one_line_that_names_the_help(arguments: list[str], line:
     assert result.stderr.startswith(line)
     assert result.stderr.endswith(f"; '{line.partition(':')[0]} --help' lists what it takes\n")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--save-stages", "--model-explorer"])
+def test_a_dash_is_no_folder(option: str) -> None:
+    result = CliRunner().invoke(main, ["quantize", "m.mlir", "-o", "q.mlir", option, "-"], prog_name="zeropoint")
+    assert result.exit_code == 2
+    assert "found '-', standard output, expected a folder" in result.stderr
 
 
 def test_no_command_prints_the_help() -> None:

@@ -12,11 +12,24 @@ import click
 from zeropoint.cli.refusals import fail
 from zeropoint.cli.verbosity import summary_beside
 from zeropoint.errors import check_regular
-from zeropoint.ir.outputs import check_folder, is_stream, remove_leftovers
+from zeropoint.ir.outputs import check_folder, descriptor, is_stream, remove_leftovers
+
+
+class _Output(click.Path):  # pyright: ignore[reportMissingTypeArgument] (not generic at run time)
+    """The path of an output. `-` is standard output, as `/dev/stdout`; `./-` is a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Raises click.BadParameter."""
+        is_stream = value == "-"
+        if is_stream and not self.file_okay:
+            self.fail("found '-', standard output, expected a folder", param, ctx)
+        return super().convert("/dev/stdout" if is_stream else value, param, ctx)
+
 
 INPUT_FILE = click.Path(path_type=Path)
-OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
-OUTPUT = click.Path(path_type=Path)
+OUTPUT_FILE = _Output(path_type=Path, dir_okay=False)
+OUTPUT_FOLDER = _Output(path_type=Path, file_okay=False)
+OUTPUT = _Output(path_type=Path)
 """A file, or a folder of programs for several shapes."""
 TEXT_SUFFIXES = (".mlir", ".json", ".html", ".md")
 
@@ -28,6 +41,8 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, te
     removes leftovers of killed processes for this output.
     """
     if text and is_stream(path) and path.suffix in ("", *TEXT_SUFFIXES):
+        if path in inputs and descriptor(path) is not None:
+            fail(f"{path}: found the stream of another output, expected a file or another stream")
         summary_beside(path)
         return
     if suffixes and not (path.suffix and path.name.endswith(suffixes)):

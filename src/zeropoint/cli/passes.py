@@ -39,7 +39,7 @@ class _WithPasses(click.Command):
 @click.option(
     "-p", "--passes", "--pass-pipeline", default="", help="Passes in order: 'simplify,fuse,propagate{target=litert}'."
 )
-@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the standard output.")
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: standard output.")
 @click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines separately.")
 @click.option("--verify-diagnostics", is_flag=True, help="Check that errors match the expected-error comments.")
 @click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")

@@ -9,7 +9,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_sources, loaded
 from zeropoint.cli.effort import effort_option
-from zeropoint.cli.files import INPUT_FILE, OUTPUT, OUTPUT_FILE, check_output
+from zeropoint.cli.files import INPUT_FILE, OUTPUT, OUTPUT_FILE, OUTPUT_FOLDER, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import is_given, refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
@@ -95,7 +95,7 @@ SINGLE = ("emit", "save_stages", "report", "model_explorer", "inline_weights", "
 @click.option("--integer-only", is_flag=True, help="Fail if any op stays in float, and list them.")
 @click.option(
     "--save-stages",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     default=None,
     metavar="DIR",
     help="Also write the program after every stage; `zeropoint opt` resumes from any of them.",

@@ -10,7 +10,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.exported import exported_program
-from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, OUTPUT_FOLDER, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
@@ -20,7 +20,7 @@ from zeropoint.cli.verbosity import progress, say
 
 MODEL_EXPLORER = click.option(
     "--model-explorer",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     default=None,
     metavar="DIR",
     help="Also write the program's graph and node data for Google's Model Explorer.",

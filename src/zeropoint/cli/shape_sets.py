@@ -13,10 +13,11 @@ from zeropoint.cli.verbosity import progress, say
 
 def check_set(output: Path) -> None:
     """Reject an output that cannot be the folder of a set, before any work is done."""
-    from zeropoint.ir.outputs import check_parent
+    from zeropoint.ir.outputs import check_parent, is_stream
 
-    if output.suffix or (output.exists() and not output.is_dir()):
-        fail(f"{output}: found a file for several shapes, expected the name of a folder: -o {output.stem or 'models'}")
+    if output.suffix or is_stream(output) or (output.exists() and not output.is_dir()):
+        stem = "models" if is_stream(output) else output.stem or "models"
+        fail(f"{output}: found a file for several shapes, expected the name of a folder: -o {stem}")
     check_parent(output)
 
 
