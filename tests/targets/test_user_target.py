@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
 from networks import Network
 from zeropoint.cli import main
+from zeropoint.export import export_program
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.stablehlo import AddOp, LogisticOp
+from zeropoint.pipeline import Options, quantize
 from zeropoint.targets import TargetError, target
 
 TABLE = """
@@ -81,7 +85,7 @@ def test_a_table_extends_one_beside_it_wherever_it_is_read_from(tmp_path: Path) 
         target(str(tmp_path / "mine.toml"))
 
 
-@pytest.mark.parametrize("command", ["explain", "run", "compile", "export", "opt"])
+@pytest.mark.parametrize("command", ["explain", "run", "compile", "export", "opt", "report"])
 def test_the_target_that_a_program_names_is_not_loaded(tmp_path: Path, command: str) -> None:
     evil, model = tmp_path / "evil.py", tmp_path / "model.mlir"
     evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
@@ -90,13 +94,44 @@ def test_the_target_that_a_program_names_is_not_loaded(tmp_path: Path, command: 
         "  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n    return %x : tensor<2xf32>\n  }\n}\n"
     )
     np.savez(tmp_path / "data.npz", x=np.zeros((1, 2), np.float32))
-    outputs = {"run": "o.npz", "compile": "o.o", "export": "o.onnx"}
+    (tmp_path / "float.mlir").write_text(model.read_text().partition("\n")[2].removesuffix("}\n"))
+    outputs = {"run": "o.npz", "compile": "o.o", "export": "o.onnx", "report": "o.html"}
     arguments = ["-o", str(tmp_path / outputs[command])] if command in outputs else []
     arguments += ["--input", str(tmp_path / "data.npz")] if command == "run" else []
     arguments += ["-p", "materialize"] if command == "opt" else []
+    arguments += ["--reference", str(tmp_path / "float.mlir")] if command == "report" else []
     result = CliRunner().invoke(main, [command, str(model), *arguments])
     assert result.exit_code in (0, 2), result.output
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_target_that_an_exported_file_names_is_not_loaded(tmp_path: Path) -> None:
+    net = Network([(1, 4)])
+    options = Options(target="onnxruntime", effort="none")
+    made = quantize(net.finish([net.insert(LogisticOp(net.values[0]))]), [{"x0": np.ones((1, 4), np.float32)}], options)
+    export_program(made.propagated, tmp_path / "model.onnx")
+    evil, model = tmp_path / "evil.py", onnx.load(tmp_path / "model.onnx")
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (found,) = model.metadata_props
+    found.value = json.dumps({**json.loads(found.value), "target": str(evil)})
+    onnx.save(model, tmp_path / "model.onnx")
+    result = CliRunner().invoke(main, ["report", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "o.html")])
+    assert (result.exit_code, "evil.py' in a file, expected one of: cpu, " in result.stderr) == (2, True), result.output
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_option_of_a_pass_is_given_by_the_user_and_a_rule_of_a_recipe_names_no_target(tmp_path: Path) -> None:
+    """Recipes and models may come from others, a command line does not."""
+    net = Network([(1, 4)])
+    save_program(net.finish([net.insert(LogisticOp(net.values[0]))]), tmp_path / "model.mlir")
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise ValueError('mine')")
+    (tmp_path / "r.yaml").write_text(f"- name: '*'\n  target: {tmp_path / 'mine.py'}\n")
+    given = ["quantize", str(tmp_path / "model.mlir"), "--recipe", str(tmp_path / "r.yaml"), "-o", "q.mlir"]
+    result = CliRunner().invoke(main, given)
+    assert (result.exit_code, (tmp_path / "ran").exists()) == (2, False), result.output
+    given = ["opt", str(tmp_path / "model.mlir"), "-p", f"fuse{{target={tmp_path / 'mine.py'}}}"]
+    result = CliRunner().invoke(main, given)
+    assert (result.exit_code, (tmp_path / "ran").exists()) == (2, True), result.output
 
 
 def test_a_bad_target_file_is_refused_in_one_line(tmp_path: Path) -> None:

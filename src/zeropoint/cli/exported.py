@@ -44,9 +44,10 @@ def exported_program(model: Path) -> Any:
     from zeropoint.frontend.exported import origin_of
     from zeropoint.options import Options
     from zeropoint.pipeline import quantize
+    from zeropoint.targets import named_in_file
 
     origin = origin_of(model) if model.suffix in (".onnx", ".tflite") and model.is_file() else None
     if origin is None:
         return None
     program = load_model(model)
-    return quantize(program, None, Options(target=origin.target, profile=origin.profile, effort="none"))
+    return quantize(program, None, Options(target=named_in_file(origin.target), profile=origin.profile, effort="none"))

@@ -34,6 +34,7 @@ from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import constant_bytes, is_edge
 from zeropoint.report.document import Document, Header, ReportGraph, ReportParts, SectionNote, document, graph_of
+from zeropoint.targets import named_in_file
 from zeropoint.version import __version__
 
 _LOG = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ def _with_fused(program: Program, source: ReportSources) -> ReportSources:
         _check_ports("inputs", source.reference.inputs, program.inputs)
         _check_ports("outputs", source.reference.outputs, program.outputs)
         if source.fused is None:
-            fused = run_all(FLOAT_PASSES, source.reference, {"target": _target(program)})
+            fused = run_all(FLOAT_PASSES, source.reference, {"target": named_in_file(_target(program))})
             return replace(source, fused=fused)
     return source if source.fused is None or source.reference is not None else replace(source, reference=source.fused)
 
@@ -275,7 +276,7 @@ class _Measured:
             self.missing["worst"] = "runs of the network under other rules; they were left out (--no-trials)"
             return
         samples = self.kept.in_order[:SAMPLES]
-        settings = source.settings or {"target": _target(self.program), "profile": self.program.profile}
+        settings = source.settings or {"target": named_in_file(_target(self.program)), "profile": self.program.profile}
         tried = Trials(source.calibrated, settings, samples, source.distributions, source.mask)
         worst = tried.run(worst_nodes(self.graph, self.found.noise), self.progress)
         self.found = replace(self.found, worst=worst, worst_samples=len(samples))

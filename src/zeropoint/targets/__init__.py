@@ -51,6 +51,7 @@ __all__ = [
     "TargetError",
     "check_target",
     "in_four_bits",
+    "named_in_file",
     "port_text",
     "relation_text",
     "target",
@@ -95,3 +96,16 @@ def target(name: str) -> Target:
         return load_target(Path(name), target)
     except OSError as error:
         raise TargetError(f"{name}: {error.strerror}, expected a file with a kernel table") from error
+
+
+def named_in_file(name: str) -> str:
+    """The name of a built-in target, which a model or an exported file states.
+
+    Only the user may name a file with a table, because its Python is executed. Raises TargetError.
+    """
+    if name not in TARGETS:
+        raise TargetError(
+            f"found target '{name}' in a file, expected one of: {', '.join(TARGETS)}; a table of your own is read only "
+            "where you name it, as in quantize --target TABLE --report PAGE.html"
+        )
+    return name
