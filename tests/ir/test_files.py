@@ -257,8 +257,12 @@ def test_weights_with_a_wrong_header_are_refused(tmp_path: Path, header: object)
 def test_weights_that_are_missing_are_named_when_they_are_used(tmp_path: Path) -> None:
     saved_weights(tmp_path).unlink()
     program = load_program(tmp_path / "net.mlir")
-    with pytest.raises(KeyError, match="with no data; expected it in the file's resource section or in"):
-        constants(program)
+    for found in (program, program.clone()):
+        with pytest.raises(KeyError, match=r"with no data, expected it .*/net.safetensors, which does not exist"):
+            constants(found)
+    (tmp_path / "net.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    with pytest.raises(KeyError, match=r"with no data, expected it .*/net.safetensors, which has none of that name"):
+        constants(load_program(tmp_path / "net.mlir"))
 
 
 def test_weights_of_another_program_do_not_fit(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def weights_beside(path: Path) -> Weights:
     if not os.path.lexists(found):
         found = path.parent / SHARED_WEIGHTS
         if not found.is_file() or not (_metadata(found) or {}).get("shared"):
-            return Weights()
+            return Weights(file=path.with_suffix(".safetensors"))
     if not found.is_file():
         raise WeightsError(f"{found}: found no regular file, expected safetensors")
     folders = {path.parent.resolve(), path.resolve().parent}
@@ -279,7 +279,7 @@ def _mapped_weights(path: Path) -> Weights:
         arrays = {name: _mapped_array(mapped, start, entry) for name, entry in header.items()}
         for name, (signed, *shape) in metadata.get("four_bits", {}).items():
             arrays[name] = _unpacked(arrays[name], bool(signed), tuple(map(int, shape)))
-        return Weights(arrays)
+        return Weights(arrays, path)
     except (AttributeError, KeyError, TypeError, UnicodeDecodeError, ValueError) as error:
         raise WeightsError(
             f"{path}: found a truncated or foreign file, expected safetensors; write it again"

@@ -23,7 +23,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.value_names import handle_names
 from zeropoint.ir.verification import verify, verify_stored
-from zeropoint.ir.weights import INLINE_ELEMENTS, MissingWeights, Weights, inline_array
+from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 """The line that separates two programs in one file."""
@@ -51,9 +51,7 @@ def resource_arrays(program: Program) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for handle, shape in resource_handles(program.module).items():
         if handle not in program.weights:
-            raise MissingWeights(
-                f"found dense_resource<{handle}> with no data, expected an array in the program's weights"
-            )
+            raise program.weights.missing(handle)
         array = program.weights[handle]
         arrays[handle] = array.reshape(shape) if array.size == math.prod(shape) else array
     return arrays
@@ -128,7 +126,8 @@ def parse_program(
         if annotated:
             take_element_types(module)
         verify(module)
-        weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
+        beside = Weights() if weights is None else weights
+        weights = Weights({**beside, **_typed_blobs(module, table.blobs)}, beside.file)
         for op in module.walk():
             if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
                 _move_out(op, op.value, weights)

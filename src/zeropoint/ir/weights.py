@@ -11,6 +11,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -90,9 +91,13 @@ def _frozen(array: Array) -> Array:
 
 
 class Weights(Mapping[str, Array]):
-    """Maps handles to flat, read-only arrays. The type at the handle's use gives the shape."""
+    """Maps handles to flat, read-only arrays. The type at the handle's use gives the shape.
 
-    def __init__(self, arrays: Mapping[str, Array] | None = None):
+    `file` is where errors say that the arrays were expected.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array] | None = None, file: Path | None = None):
+        self.file = file
         flat = {key: array.reshape(-1) for key, array in (arrays or {}).items()}
         self._arrays: dict[str, Array | Computed] = {key: _frozen(array) for key, array in flat.items()}
 
@@ -112,7 +117,7 @@ class Weights(Mapping[str, Array]):
 
     def copy(self) -> Weights:
         """A new mapping to the same arrays."""
-        copied = Weights()
+        copied = Weights(file=self.file)
         copied._arrays = dict(self._arrays)
         return copied
 
@@ -138,6 +143,15 @@ class Weights(Mapping[str, Array]):
         RECENT_PAGES.read(flat)
         return handle
 
+    def missing(self, handle: str) -> MissingWeights:
+        """The error for a handle without an array."""
+        where = "the .safetensors file beside it"
+        if self.file is not None:
+            where = f"{self.file}, which {'has none of that name' if self.file.exists() else 'does not exist'}"
+        return MissingWeights(
+            f"found dense_resource<{handle}> with no data, expected it in the text's resource section or in {where}"
+        )
+
     def attribute(
         self, array: Array, element_type: Attribute | None = None, again: Computed | None = None
     ) -> ElementsAttr:
@@ -161,10 +175,7 @@ class Weights(Mapping[str, Array]):
         if isinstance(attribute, DenseResourceAttr):
             handle = attribute.resource_handle.data
             if handle not in self._arrays:
-                raise MissingWeights(
-                    f"found dense_resource<{handle}> with no data; expected it in the file's resource section or in "
-                    f"the .safetensors file beside it"
-                )
+                raise self.missing(handle)
             return _shaped(self[handle], attribute)
         if isinstance(attribute, DenseIntOrFPElementsAttr):
             return inline_array(cast("DenseIntOrFPElementsAttr", attribute))

@@ -198,6 +198,37 @@ def test_a_reshape_with_two_unknowns_is_refused(tmp_path: Path) -> None:
     assert "found shape [-1, -1], which does not fit the 6 elements of [2, 3]" in refusal(proto, tmp_path)
 
 
+def test_a_graph_without_outputs_is_refused_as_one(tmp_path: Path) -> None:
+    proto = one_op("Relu", {"x": (2, 3)})
+    del proto.graph.output[:]
+    assert refusal(proto, tmp_path).startswith("found a graph without outputs, expected at least one")
+
+
+@pytest.mark.parametrize(
+    ("node", "found", "expected"),
+    [
+        ("If(c) <then_branch = b () => () { p = Neg(x) }, else_branch = d () => () { p = Neg(x) }>", 0, 1),
+        ("If(t) <then_branch = b () => (float[2,3] p) { p = Neg(x) }, else_branch = d () => () { p = Neg(x) }>", 0, 1),
+        (
+            "If(c) <then_branch = b () => (float[2,3] p, float[2,3] p2) { p = Neg(x)  p2 = Abs(x) }, "
+            "else_branch = d () => (float[2,3] q) { q = Neg(x) }>",
+            2,
+            1,
+        ),
+        ("Loop(many, , x) <body = b (int64 i, bool k, float[2,3] s) => (bool k2) { k2 = Identity(k) }>", 1, 2),
+        ("Loop(many, , x) <body = b (int64 i, bool k, float[2,3] s) => () { k2 = Identity(k) }>", 0, 2),
+        ("Scan(x, x) <num_scan_inputs = 1, body = b (float[2,3] s, float[3] r) => () { s2 = Neg(s) }>", 0, 1),
+    ],
+)
+def test_a_graph_inside_of_a_node_without_its_outputs_is_refused(
+    node: str, found: int, expected: int, tmp_path: Path
+) -> None:
+    proto = parse_model(f"""<ir_version: 9, opset_import: ["" : 17]>
+g (float[2,3] x, bool c) => (float[2,3] y) <bool t = {{1}}, int64 many = {{1000}}> {{ y = {node} }}""")
+    name, graph = node.partition("(")[0], "d" if "(t)" in node else "b"
+    assert refusal(proto, tmp_path) == f"node '{name}': found {found} outputs of graph '{graph}', expected {expected}"
+
+
 @pytest.mark.parametrize("equation", ["abc,cd-", "ab->c>", "a\0b", "a1"])
 def test_an_equation_that_is_none_is_refused(equation: str, tmp_path: Path) -> None:
     proto = one_op("Einsum", {"x": (2, 3)}, equation=equation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.external_data_helper import uses_external_data
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.onnx.bodies import graphs_inside, nodes_of
+from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.tensors import check_external
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -112,3 +112,42 @@ def check_attributes(model: ModelProto) -> None:
                     f"node '{node.name or node.op_type}': found attribute '{attribute.name}' that refers to "
                     f"'{attribute.ref_attr_name}' of a function's call, expected that in functions only"
                 )
+
+
+def check_outputs(model: ModelProto) -> None:
+    """Check that the graph has outputs, and the graphs of `If`, `Loop` and `Scan` as many as the node needs.
+
+    Raises ModelError.
+    """
+    if not model.graph.output:
+        raise ModelError("found a graph without outputs, expected at least one; name the values to compute")
+    for node in _nodes(model):
+        least = _OUTPUTS.get(node.op_type, _no_outputs)(node)
+        for graph in graphs_inside_node(node):
+            found = len(graph.output)
+            if found < least or (node.op_type == "If" and found > least):
+                name = node.name or node.op_type
+                raise ModelError(f"node '{name}': found {found} outputs of graph '{graph.name}', expected {least}")
+
+
+def _no_outputs(_: NodeProto) -> int:
+    return 0
+
+
+def _of_loop(node: NodeProto) -> int:
+    """The condition, and the carried values or all outputs."""
+    return 1 + max(len(node.input) - 2, len(node.output))
+
+
+def _of_scan(node: NodeProto) -> int:
+    """The states or all outputs."""
+    scanned = next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
+    return max(len(node.input) - scanned, len(node.output))
+
+
+_OUTPUTS: dict[str, Callable[[NodeProto], int]] = {
+    "If": lambda node: len(node.output),
+    "Loop": _of_loop,
+    "Scan": _of_scan,
+}
+"""The least number of outputs of the graphs inside of a node."""

@@ -13,7 +13,13 @@ from onnx import ModelProto, defs
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.frontend.onnx.bodies import inline_bodies
-from zeropoint.frontend.onnx.checks import check_attributes, check_external_data, check_text, check_versions
+from zeropoint.frontend.onnx.checks import (
+    check_attributes,
+    check_external_data,
+    check_outputs,
+    check_text,
+    check_versions,
+)
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
@@ -75,6 +81,7 @@ def _imported(
         check_text(model)
         check_versions(model)
         check_attributes(model)
+        check_outputs(model)
         check_names(model)
         model = inline_functions(model)
         check_external_data(model, folder)
@@ -103,7 +110,7 @@ def _read(path: Path) -> ModelProto:
         raise ModelError(
             f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"
         ) from error
-    if not model.ir_version or not model.graph.output:
+    if not model.ir_version or not model.HasField("graph"):
         raise ModelError(
             f"found {size} bytes without a graph, expected an ONNX file; it is empty, truncated or foreign"
         )
