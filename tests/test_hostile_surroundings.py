@@ -67,6 +67,19 @@ def test_weights_and_journals_that_are_pipes_or_devices_are_not_read(kind: str, 
     assert (ended, "regular file" in line) == ("refused", True), line
 
 
+@pytest.mark.parametrize("suffix", ["", ".parts", ".budget"])
+@pytest.mark.parametrize("command", ["quantize", "calibrate"])
+def test_a_journal_that_is_a_folder_is_refused_before_any_work(command: str, suffix: str, folder: Path) -> None:
+    Path(f".q.mlir.journal{suffix}").mkdir()
+    for more in ([], ["--resume"]):
+        ended, line = run([command, "m.mlir", "--data", "d.npz", "-o", "q.mlir", *more])
+        assert (ended, line) == (
+            "refused",
+            f"zeropoint: .q.mlir.journal{suffix}: found a folder, expected a journal or no file of that name; move it away",
+        )
+        assert not Path("q.mlir").exists()
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_a_pipe_or_a_device_is_not_replaced_by_an_output(kind: str, folder: Path) -> None:
     os.mkfifo("o.npz") if kind == "pipe" else os.symlink("/dev/null", "o.npz")

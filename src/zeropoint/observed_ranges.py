@@ -8,12 +8,12 @@ from operator import length_hint
 from time import perf_counter
 
 from zeropoint.budget_search import journal_path
-from zeropoint.calibrate import Kept, Progress, Report, Work, collect
+from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, collect
 from zeropoint.calibrate.bounded import bounded_journal, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.demands import demanded_observers
 from zeropoint.engines import QuickestEngine
-from zeropoint.errors import OptionError
+from zeropoint.errors import OptionError, check_regular
 from zeropoint.interp import Engine, masked
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
@@ -26,12 +26,21 @@ NAMES_LISTED = 6
 """Maximum number of names listed in a message."""
 
 
-def check_resumed(work: Work | None) -> None:
-    """Raise OptionError if there is nothing to resume: neither a journal of a calibration nor one of a search."""
-    journals = () if work is None or not work.resume else (work.journal, bounded_journal(work), journal_path(work))
-    if journals and not any(path is not None and path.exists() for path in journals):
+def check_journals(work: Work | None) -> None:
+    """Check the journals of a calibration and of a search before any work.
+
+    Raises JournalError for one that is a folder, a pipe or a device, and OptionError if there is nothing to resume.
+    """
+    if work is None or work.journal is None:
+        return
+    journals = [path for path in (work.journal, bounded_journal(work), journal_path(work)) if path is not None]
+    for path in journals:
+        check_regular(path, JournalError)
+        if path.is_dir():
+            raise JournalError(f"{path}: found a folder, expected a journal or no file of that name; move it away")
+    if work.resume and not any(path.exists() for path in journals):
         raise OptionError(
-            f"{journals[0]}: found no journal, expected that of an interrupted calibration; run without resume "
+            f"{work.journal}: found no journal, expected that of an interrupted calibration; run without resume "
             f"(--resume), which begins anew"
         )
 

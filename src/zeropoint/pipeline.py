@@ -33,7 +33,7 @@ from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
-from zeropoint.observed_ranges import check_annotated, check_resumed, observe_parts, observe_ranges, remove_journals
+from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
@@ -111,7 +111,7 @@ def quantize(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
     check_mask(program, options.mask)
-    check_resumed(work)
+    check_journals(work)
     settings, shown = _settings(options), progress or silent
     fused = run_all(FLOAT_PASSES, program, settings, shown)
     if options.recipe is not None:

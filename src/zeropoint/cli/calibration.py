@@ -56,7 +56,7 @@ def calibrate(
     from zeropoint.calibrate.statistics import statistics_text
     from zeropoint.ir.files import save_program
     from zeropoint.ir.outputs import write_atomically
-    from zeropoint.observed_ranges import check_resumed, remove_journals
+    from zeropoint.observed_ranges import check_journals, remove_journals
     from zeropoint.passes import ASKING_PASSES, FLOAT_PASSES, run_all
     from zeropoint.targets import target as named_target
 
@@ -74,7 +74,7 @@ def calibrate(
             f"ranges, or has no op that target {target} quantizes"
         )
     work = work_for(output, workers, resume)
-    check_resumed(work)
+    check_journals(work)
     report = collect(program, samples(source, program.inputs), observer=observer, progress=progress(), work=work)
     for warning in report.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)

@@ -43,6 +43,6 @@ def work_for(output: Path, workers: int, resume: bool) -> Any:
             fail(f"found --resume with {output}, which has no journal beside it, expected the name of a file")
         return Work(workers)
     journal = output.with_name(f".{output.name}.journal")
-    if journal.exists() and not resume:
+    if journal.is_file() and not resume:
         click.echo(f"{journal}: found the journal of an interrupted calibration; --resume continues from it", err=True)
     return Work(workers, journal, resume)
