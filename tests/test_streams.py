@@ -241,6 +241,46 @@ def test_warnings_of_libraries_are_printed_only_if_python_is_asked_for_them(fold
         assert bool(said) == bool(done.stderr)
 
 
+INTERRUPTED_IMPORT = """
+import _thread, signal, sys, weakref
+
+class Waits:
+    pass
+
+class Finder:
+    def find_spec(self, name, *others):
+        if name == {module!r}:
+            {way}
+
+def lose():
+    found = Waits()
+    callback = weakref.ref(found, lambda _: signal.raise_signal(signal.SIGINT))
+    del found
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["signal.raise_signal(signal.SIGINT)", "exec('signal.raise_signal(signal.SIGINT)')", "lose()"],
+    ids=["where it is raised", "in a text that is executed", "where exceptions are dropped"],
+)
+@pytest.mark.parametrize("module", ["zeropoint.cli", "click", "zeropoint.frontend", "zeropoint.ir.program"])
+def test_ctrl_c_while_modules_are_imported_is_a_line_and_a_status(
+    module: str, way: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_IMPORT.format(module=module, way=way))
+    done = subprocess.run(
+        [sys.executable, "-m", "zeropoint", "explain", str(folder / "m.mlir")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore it
+    )
+    assert (done.returncode, done.stderr) == (130, "zeropoint: interrupted\n")
+
+
 def test_names_in_a_file_do_not_command_the_terminal(tmp_path: Path) -> None:
     named = PROGRAM.replace("tensor<1x4xf32>\n  return", 'tensor<1x4xf32> loc("a\\1B]0;x\\07b")\n  return')
     (tmp_path / "m.mlir").write_text(named)

@@ -13,21 +13,21 @@ integers.save("model.mlir")
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from zeropoint.errors import Error
-from zeropoint.version import __version__
-
+TYPE_CHECKING = False  # as that of `typing`, whose import takes longer than this one
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
     from zeropoint.calibrate import Images, Progress
+    from zeropoint.errors import Error
+    from zeropoint.forms import Data, Recipe
     from zeropoint.frontend.constants import Constant
     from zeropoint.model import Model
     from zeropoint.report.agreement import Comparison
     from zeropoint.sensitivities import Sensitivities
     from zeropoint.specializations import Specializations
+    from zeropoint.version import __version__
 
 __all__ = [
     "Data",
@@ -43,29 +43,24 @@ __all__ = [
     "sensitivity",
 ]
 
-Data = str | Path | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
-"""Calibration or test data: an .npz file, a folder of .npy files, `zp.Images` of a folder, a dict of arrays with a
-leading sample axis, or an array for a model with a single input. Or an iterable of samples or batches: a generator
-function, a PyTorch DataLoader or a Hugging Face dataset. Each sample is a dict, an array, or a tuple of inputs with an
-optional label at the end."""
-Recipe = str | Path | Sequence[Mapping[str, Any]] | Mapping[str, Any]
-"""The path of a YAML file with rules, or the rules as dicts, or the whole file as a dict."""
+_HOMES = {
+    "Data": "forms",
+    "Error": "errors",
+    "Images": "calibrate",
+    "Model": "model",
+    "Recipe": "forms",
+    "Specializations": "specializations",
+    "__version__": "version",
+}
+"""The modules of names that are imported when they are first used: `import zeropoint` alone should stay fast."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Model":  # imports the compiler; `import zeropoint` alone should stay fast
-        from zeropoint.model import Model
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from importlib import import_module
 
-        return Model
-    if name == "Images":
-        from zeropoint.calibrate import Images
-
-        return Images
-    if name == "Specializations":
-        from zeropoint.specializations import Specializations
-
-        return Specializations
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
@@ -161,6 +156,9 @@ def quantize(
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError, OptionError for an option that is
     unknown or has no effect, and other kinds of `zp.Error`.
     """
+    import logging
+    from pathlib import Path
+
     from zeropoint.budget import Budget
     from zeropoint.calibrate import Work, display, samples
     from zeropoint.limits import bytes_of, limited
@@ -213,6 +211,8 @@ def quantize(
 
 def _is_folder(model: Any) -> bool:
     """Whether a model is given as the path of a folder: programs of one network for several shapes."""
+    from pathlib import Path
+
     if not isinstance(model, str | Path):
         return False
     try:
