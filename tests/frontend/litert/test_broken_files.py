@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +95,14 @@ def without_outputs(tables: Any) -> None:
     tables.subgraphs[0].outputs = []
 
 
+def without_a_result(tables: Any) -> None:
+    tables.subgraphs[0].operators[0].outputs = []
+
+
+def with_two_results(tables: Any) -> None:
+    tables.subgraphs[0].operators[0].outputs = [3, 2]
+
+
 BROKEN = {
     with_shape: "tensor 't1': found 12 bytes, expected 15 for INT8 [3, 5]",
     with_negative_size: "tensor 't1': found shape [-3, 4]",
@@ -112,6 +119,8 @@ BROKEN = {
     with_result: "found shape [1, 8] of its result, expected [1, 3]",
     without_graph: "found no graph",
     without_outputs: "found no outputs",
+    without_a_result: "'0' (FULLY_CONNECTED): found no outputs, expected at least one",
+    with_two_results: "'t3' (FULLY_CONNECTED): found 2 outputs, expected 1",
 }
 
 
@@ -143,12 +152,33 @@ def test_a_file_that_is_none_is_refused_in_one_line_and_nothing_is_written(conte
     assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]
 
 
+def refusal(content: bytes, path: Path) -> str:
+    """What is said of a file; nothing of one that is taken."""
+    path.write_bytes(content)
+    try:
+        load_model(path)
+    except ModelError as error:
+        return str(error).removeprefix(f"{path}: ")
+    return ""
+
+
 def test_damaged_files_are_taken_or_refused(tmp_path: Path) -> None:
-    choose, path = random.Random(0), tmp_path / "model.tflite"
-    taken = 0
-    for content in [PLAIN[:size] for size in range(0, len(PLAIN), 16)] + [damaged(PLAIN, choose) for _ in range(300)]:
-        path.write_bytes(content)
-        with suppress(ModelError):
-            load_model(path)
-            taken += 1
-    assert taken < 300
+    choose = random.Random(0)
+    shortened = [PLAIN[:size] for size in range(0, len(PLAIN), 16)]
+    said = [
+        refusal(content, tmp_path / "model.tflite")
+        for content in shortened + [damaged(PLAIN, choose) for _ in range(300)]
+    ]
+    assert 0 < said.count("") < 300
+    assert not [line for line in said if "unreadable" in line]
+
+
+def test_offsets_and_lengths_that_lead_out_of_the_file_are_named_by_the_part_that_has_them(tmp_path: Path) -> None:
+    said = [
+        refusal(PLAIN[:at] + word.to_bytes(4, "little") + PLAIN[at + 4 :], tmp_path / "model.tflite")
+        for at in range(8, len(PLAIN) - 4, 4)
+        for word in (0x7FFFFFF0, 0xFFFFFFF0)
+    ]
+    parts = {line.partition(": found an offset or a length that leads out of the file")[0] for line in said}
+    assert parts >= {"graph", "tensor 't0'", "tensor 2", "operator code 0", "operator 0", "inputs and outputs"}
+    assert not [line for line in said if "unreadable" in line]

@@ -19,7 +19,7 @@ from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError
 from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
-from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, read_model
+from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -137,9 +137,13 @@ class _Importer:
         """The type of a tensor, or of the one that it is quantized to or dequantized from."""
         for operator in self._model.operators:
             if operator.name == "QUANTIZE" and operator.inputs[:1] == (index,):
-                return self._model.tensors[operator.outputs[0]].quantized
-            if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,):
-                return self._model.tensors[operator.inputs[0]].quantized
+                beside = operator.outputs
+            elif operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,):
+                beside = operator.inputs
+            else:
+                continue
+            if beside and beside[0] >= 0:  # else its conversion fails
+                return self._model.tensors[beside[0]].quantized
         return self._model.tensors[index].quantized
 
     def _convert(self, operator: Operator, lost: set[int]) -> None:
@@ -148,9 +152,14 @@ class _Importer:
             converter = CONVERTERS.get(operator.name)
             if converter is None:
                 raise NodeError
+            if not operator.outputs:
+                raise NodeError("found no outputs, expected at least one")
             self._build.location = name_location(self._model.tensors[operator.outputs[0]].name)
-            found = converter(Call(operator, self._values))
+            with inside(f"options of operator {where}"):
+                found = converter(Call(operator, self._values))
             results = found if isinstance(found, tuple) else (found,)
+            if len(results) != len(operator.outputs):
+                raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
             for index, value in zip(operator.outputs, results, strict=True):
                 self._check_result(self._model.tensors[index], value)
                 if self._is_padding(operator):

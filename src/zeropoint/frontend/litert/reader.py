@@ -5,7 +5,9 @@ Source: the LiteRT schema (`schema.fbs`), version 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -115,6 +117,31 @@ class LiteRtModel:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@contextmanager
+def inside(what: str) -> Generator[None]:
+    """A context for reading a part of a file. Raises ModelError where that leads out of the file.
+
+    The flatbuffers package follows offsets and lengths unchecked, and fails in as many ways as Python can read outside
+    of a buffer.
+    """
+    try:
+        yield
+    except (struct.error, IndexError, OverflowError, TypeError, ValueError) as error:
+        if not _is_of_flatbuffers(error):
+            raise
+        raise ModelError(
+            f"{what}: found an offset or a length that leads out of the file, expected one inside; the file is broken "
+            "or truncated"
+        ) from error
+
+
+def _is_of_flatbuffers(error: Exception) -> bool:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and str(place.tb_frame.f_globals.get("__name__")).startswith("flatbuffers")
+
+
 def _names_of(kind: type) -> dict[int, str]:
     return {value: name for name, value in vars(kind).items() if isinstance(value, int)}
 
@@ -126,27 +153,33 @@ def read_model(content: bytes) -> LiteRtModel:
     """
     if len(content) < HEADER or content[4:HEADER] != IDENTIFIER:
         raise ModelError(f"found {len(content)} bytes without the identifier 'TFL3', expected a .tflite file")
-    root = schema().Model.GetRootAs(content, 0)
-    if not root.SubgraphsLength():
-        raise ModelError("found no graph, expected one; the file is broken or truncated")
-    graph = root.Subgraphs(0)
+    with inside("graph"):
+        root = schema().Model.GetRootAs(content, 0)
+        if not root.SubgraphsLength():
+            raise ModelError("found no graph, expected one; the file is broken or truncated")
+        graph = root.Subgraphs(0)
+        counts = [
+            _count(count, what, content)
+            for count, what in (
+                (graph.TensorsLength(), "tensors"),
+                (root.OperatorCodesLength(), "codes"),
+                (graph.OperatorsLength(), "operators"),
+            )
+        ]
     types = _names_of(schema().TensorType)
-    tensors = [
-        _tensor(graph.Tensors(index), index, root, types, content)
-        for index in range(_count(graph.TensorsLength(), "tensors", content))
-    ]
-    codes = [_code(root.OperatorCodes(index)) for index in range(_count(root.OperatorCodesLength(), "codes", content))]
-    operators = [
-        _operator(graph.Operators(index), index, codes, len(tensors))
-        for index in range(_count(graph.OperatorsLength(), "operators", content))
-    ]
-    inputs, outputs = (
-        [(tensors[index].name, index) for index in _indices(found, len(tensors), what)]
-        for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
-    )
+    tensors = [_tensor(graph, index, root, types, content) for index in range(counts[0])]
+    codes = [_code(root, index) for index in range(counts[1])]
+    operators = [_operator(graph, index, codes, len(tensors)) for index in range(counts[2])]
+    with inside("inputs and outputs"):
+        inputs, outputs = (
+            [(tensors[index].name, index) for index in _indices(found, len(tensors), what)]
+            for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
+        )
+        inputs, outputs = _signature(root, inputs, outputs)
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
-    return LiteRtModel(tensors, operators, *_signature(root, inputs, outputs), _metadata(root))
+    with inside("metadata"):
+        return LiteRtModel(tensors, operators, inputs, outputs, _metadata(root))
 
 
 def _count(count: int, what: str, content: bytes) -> int:
@@ -173,8 +206,15 @@ def _text(found: bytes | None, otherwise: str) -> str:
     return found.decode("utf-8", "replace") if found else otherwise
 
 
-def _tensor(found: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
-    name = _text(found.Name(), f"tensor{index}")
+def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
+    with inside(f"tensor {index}"):
+        found = graph.Tensors(index)
+        name = _text(found.Name(), f"tensor{index}")
+    with inside(f"tensor '{name}'"):
+        return _named_tensor(found, name, root, types, content)
+
+
+def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     type_name = types.get(found.Type(), str(found.Type()))
     if type_name not in DTYPES:
         raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
@@ -240,20 +280,24 @@ def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: 
     return np.frombuffer(stored.tobytes(), dtype).reshape(shape)
 
 
-def _code(found: Any) -> str:
+def _code(root: Any, index: int) -> str:
     """The name of an operator; codes known to older runtimes are in a deprecated one-byte field."""
-    number = max(found.BuiltinCode(), found.DeprecatedBuiltinCode())
-    name = _names_of(schema().BuiltinOperator).get(number, str(number))
-    custom = found.CustomCode()
+    with inside(f"operator code {index}"):
+        found = root.OperatorCodes(index)
+        number = max(found.BuiltinCode(), found.DeprecatedBuiltinCode())
+        name = _names_of(schema().BuiltinOperator).get(number, str(number))
+        custom = found.CustomCode()
     return _text(custom, "CUSTOM") if name == "CUSTOM" else name
 
 
-def _operator(found: Any, index: int, codes: Sequence[str], tensors: int) -> Operator:
-    if not 0 <= found.OpcodeIndex() < len(codes):
-        raise ModelError(f"operator {index}: found code {found.OpcodeIndex()}, expected 0 to {len(codes) - 1}")
-    inputs = _indices(found.InputsAsNumpy(), tensors, "operand", -1)
-    outputs = _indices(found.OutputsAsNumpy(), tensors, "result")
-    return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found))
+def _operator(graph: Any, index: int, codes: Sequence[str], tensors: int) -> Operator:
+    with inside(f"operator {index}"):
+        found = graph.Operators(index)
+        if not 0 <= found.OpcodeIndex() < len(codes):
+            raise ModelError(f"operator {index}: found code {found.OpcodeIndex()}, expected 0 to {len(codes) - 1}")
+        inputs = _indices(found.InputsAsNumpy(), tensors, "operand", -1)
+        outputs = _indices(found.OutputsAsNumpy(), tensors, "result")
+        return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found))
 
 
 def _options(found: Any) -> Any:
