@@ -70,6 +70,13 @@ def test_an_onnx_model_in_memory_is_the_model_in_its_file() -> None:
         zp.load(model)
 
 
+def test_nan_at_a_quantized_input_counts_as_zero_in_every_engine(integers: zp.Model) -> None:
+    image, expected = IMAGES[0].copy(), IMAGES[0].copy()
+    image[..., 2:5], expected[..., 2:5] = np.nan, 0
+    for model in (integers.interpreted(), integers.native()):
+        np.testing.assert_array_equal(model(image)["probabilities"], model(expected)["probabilities"])
+
+
 def test_stablehlo_text_is_a_model() -> None:
     integers = zp.quantize(TEXT, ROWS)
     np.testing.assert_allclose(integers(ROWS)["y"], 2 * ROWS, atol=0.02)
