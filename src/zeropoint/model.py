@@ -75,9 +75,9 @@ class Model:
     def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
         """Run a sample or a batch of samples: `model(image=array)`, or `model(array)` in the order of the inputs.
 
-        Arrays may be PyTorch tensors. NaN at a quantized input counts as 0 (docs/numerics.md). If every array has a leading axis of n samples, outputs are stacked as in
+        Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
         `run_samples`. A model with a batch axis of N takes any number of samples: N at a time, the last group filled up
-        and its additional outputs dropped.
+        and its additional outputs dropped. NaN at a quantized input counts as 0 (docs/numerics.md).
 
         A single argument may also be data as `zp.quantize` takes it: a path, `zp.Images`, a dict, an iterable. All of
         its samples are run, and outputs are stacked.
