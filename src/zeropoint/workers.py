@@ -176,7 +176,8 @@ def _parallel(run: _Run[T, R], workers: int, pending: _Pending[T], **more: Any) 
 
     delayed: Any = joblib.delayed(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
     settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None, **more}
-    if more.get("backend") == LOCAL or type(_active_backend()).__name__ == "LokyBackend":
+    backend = more.get("backend") or _active_backend()  # what is active in this thread is not, where one is given
+    if backend == LOCAL or type(backend).__name__ == "LokyBackend":
         settings |= {"initializer": end_with, "initargs": (os.getpid(),)}  # a worker may never get a task
     tasks = (delayed(number, task) for number, task in pending.to_do())
     try:
