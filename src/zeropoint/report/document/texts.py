@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FACTS, FLOAT_REASON, KERNEL
 from zeropoint.ir.program import Program
@@ -65,6 +66,6 @@ def _text(ops: Iterable[Operation]) -> str:
         copies.append(copy)
     lines = _LIST.sub(r"\1\2...\3", print_ops(copies, names=True)).rstrip().splitlines()
     for copy in reversed(copies):  # they would stay uses of the program's values
-        copy.erase()
+        Rewriter.erase_op(copy)
     left = len(lines) - MOST_LINES
     return "\n".join([*lines[:MOST_LINES], f"// {left} more lines"] if left > 0 else lines)
