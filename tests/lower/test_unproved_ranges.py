@@ -152,3 +152,22 @@ def test_integer_ops_on_quantized_values_are_proved_where_no_cast_is_left() -> N
     )
     with pytest.raises(LoweringError, match=r"found sums up to 256, expected at most 127 \(i8\)"):
         lower(given)
+
+
+def test_the_maximum_of_a_dimension_that_may_be_empty_may_be_the_initial_value() -> None:
+    kind = "!quant.uniform<i8<50:100>:f32, 1.0:50>"
+    given = program(
+        f"""%0 = quant.scast %x : tensor<?x{kind}> to tensor<?xi8>
+      %c = stablehlo.constant dense<-128> : tensor<i8>
+      %1 = "stablehlo.reduce"(%0, %c) ({{
+        ^bb0(%a: tensor<i8>, %b: tensor<i8>):
+          %s = stablehlo.maximum %a, %b : tensor<i8>
+          stablehlo.return %s : tensor<i8>
+      }}) {{dimensions = array<i64: 0>}} : (tensor<?xi8>, tensor<i8>) -> tensor<i8>
+      %d = stablehlo.constant dense<100> : tensor<i8>
+      %r = stablehlo.subtract %1, %d : tensor<i8>""",
+        [f"tensor<?x{kind}>"],
+        "tensor<i8>",
+    )
+    with pytest.raises(LoweringError, match=r"found differences up to 228, expected at most 127 \(i8\)"):
+        lower(given)

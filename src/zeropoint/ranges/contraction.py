@@ -143,13 +143,22 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
     # Elements of several channels meet in one result, so it gets the hull of their ranges.
     each = each.without(_moving(op))
     # The initial value alone is a result only where there are no elements: of padding, or of dimensions of size 0.
-    if terms(op) if isinstance(op, hlo.ReduceOp) else bool((_counts(op).low > 0).all()):
+    if _has_elements(op):
         found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
     else:
         found = each.join(start)
     if isinstance(op, hlo.ReduceOp):
         found = found.moved(lambda bounds: bounds.squeeze(array_values(op.dimensions)))
     return Sums(found, found)
+
+
+def _has_elements(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> bool:
+    """Whether every result combines an element of the operand. Dynamic dimensions may have the size 0."""
+    if isinstance(op, hlo.ReduceWindowOp):
+        return bool((_counts(op).low > 0).all())
+    shape = shape_of(op.inputs[0])
+    # `DYNAMIC_INDEX` is negative.
+    return all(shape[axis] > 0 for axis in array_values(op.dimensions))
 
 
 def _moving(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sequence[int]:
