@@ -128,7 +128,9 @@ def test_channels_of_wide_accumulators_are_requantized_by_the_multiplier_of_wide
     source: str, profile: str
 ):
     target = "!quant.uniform<i16:f32:0, {700.0,300.0,90.1}>"
-    lowered(program(f"%r = stablehlo.uniform_quantize %x : ({t(source)}) -> {t(target)}", [t(source)], t(target)), profile)
+    lowered(
+        program(f"%r = stablehlo.uniform_quantize %x : ({t(source)}) -> {t(target)}", [t(source)], t(target)), profile
+    )
 
 
 def test_channels_are_not_requantized_in_sixteen_bits():

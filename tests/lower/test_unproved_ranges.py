@@ -1,7 +1,7 @@
 """Numbers whose bounds do not follow from shapes or types: they are refused, as others that may wrap around.
 
-These are constants that a conversion changes, sums of windows over a dimension of unknown size, convolutions by computed
-padding, and integers that a cast declares to be narrow.
+These are constants that a conversion changes, sums of windows beside a dimension of unknown size, convolutions by
+computed padding, and integers that a cast declares to be narrow.
 """
 
 from __future__ import annotations

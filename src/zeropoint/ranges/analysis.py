@@ -82,7 +82,7 @@ class Ranges:
         return self.known[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of an integer constant, also behind each `convert` that keeps its numbers; None for other values."""
+        """The array of an integer constant, also behind conversions that keep its numbers; None for other values."""
         # Narrow weights are constants behind a `convert` to the type of the contraction.
         types = list[Attribute]()
         while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):

@@ -78,7 +78,7 @@ def reverse(ranges: Ranges, op: hlo.ReverseOp) -> Interval:
 
 
 def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
-    """The parts one after the other along a dimension; one pair along it if there would be too many, or it is dynamic."""
+    """The parts in order along a dimension; one pair along it if it is dynamic, or there would be too many."""
     parts, axis = [ranges.of(value) for value in op.inputs], int(op.dimension.value.data)
     if all(part.low.ndim == 0 or part.low.shape[axis] == 1 for part in parts):
         return joined(parts)
