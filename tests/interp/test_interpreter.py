@@ -54,6 +54,24 @@ def test_inputs_that_do_not_fit_are_told_what_does(inputs: dict, sentence: str):
         run(parse_program(ADD), inputs)
 
 
+@pytest.mark.parametrize(
+    ("element", "dtype", "least", "greatest"),
+    [
+        ("i4", np.int8, -8, 7),
+        ("ui4", np.uint8, 0, 15),
+        ("!quant.uniform<i8<-127:126>:f32, 1.0>", np.int8, -127, 126),
+        ("!quant.uniform<u4:f32, 1.0>", np.uint8, 0, 15),
+    ],
+)
+def test_integers_outside_of_the_type_of_an_input_are_refused(element: str, dtype: type, least: int, greatest: int):
+    kind = f"tensor<2x{element}>"
+    program = Interpreter(parse_program(f"func.func @main(%x: {kind}) -> {kind} {{\n  return %x : {kind}\n}}"))
+    ends = np.array([least, greatest], dtype)
+    assert program.run_values([ends])[0].tolist() == [least, greatest]
+    with pytest.raises(InputError, match=rf"found {greatest + 1}, expected {least}\.\.{greatest}; clip it"):
+        program.run_values([np.array([0, greatest + 1], dtype)])
+
+
 def test_values_by_position_are_counted():
     with pytest.raises(InputError, match="found 1 arrays, expected 2: image"):
         Interpreter(parse_program(ADD)).run_values([ONES])

@@ -29,6 +29,7 @@ WEIGHTS = {
     "8 bits, blocks of 6 rows": "i8:f32:{0:6}, {{0.03}, {0.011}}",
     "4 bits, blocks with zero points": "i4:f32:{0:6, 1:3}, {{0.03:2}, {0.011:-3}}",
     "16 bits, blocks": "i16:f32:{0:6}, {{0.0003}, {0.00011}}",
+    "16 bits, blocks with zero points at the ends": "i16:f32:{0:6}, {{0.0003:-32768}, {0.00011:32767}}",
 }
 
 

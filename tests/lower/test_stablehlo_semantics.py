@@ -116,6 +116,23 @@ def test_channels_are_requantized_with_their_own_parameters(source: str, target:
     assert is_integer(lowered(program(text, [t(source)], t(target)), profile))
 
 
+@pytest.mark.parametrize(
+    ("source", "profile"),
+    [
+        ("!quant.uniform<i32:f32, 0.001>", "fixed32-double"),
+        ("!quant.uniform<i32:f32, 0.001:2147483647>", "fixed32-double"),
+        ("!quant.uniform<i32:f32, 0.001:2147483647>", "fixed32"),
+    ],
+)
+def test_channels_of_wide_accumulators_are_requantized_by_the_multiplier_of_wide_accumulators(
+    source: str, profile: str
+):
+    target = "!quant.uniform<i16:f32:0, {700.0,300.0,90.1}>"
+    lowered(
+        program(f"%r = stablehlo.uniform_quantize %x : ({t(source)}) -> {t(target)}", [t(source)], t(target)), profile
+    )
+
+
 def test_channels_are_not_requantized_in_sixteen_bits():
     text = f"%r = stablehlo.uniform_quantize %x : ({t(ROWS)}) -> {t(OTHER_ROWS)}"
     with pytest.raises(LoweringError, match="a profile that requantizes in 32 bits"):

@@ -209,3 +209,12 @@ def test_a_zero_point_added_before_rounding_changes_what_is_near_a_tie():
     x = np.float32(0.499999)
     assert int(quantize(x, 1.0, 131, 0, 255, behaviour=behaviour)) == 132
     assert int(quantize(x, 1.0, 3, -128, 127, behaviour=behaviour)) == 3
+
+
+def test_words_by_range_are_exact_where_f32_does_not_hold_the_distance_of_the_ends():
+    low, high = -(2**31), 2**31 - 1
+    for zero_point in (high, 5, low):
+        for x in (-13.2, -0.5, 0.0, 1.0, 14.15):
+            found = quantize(np.float32(x), 0.1, zero_point, low, high, behaviour=QuantizeBehaviour.RNE_BY_RANGE)
+            given = float(np.float32(x))
+            assert int(found) == reference(given, 0.1, zero_point, low, high, "rne-by-range", np.dtype(np.float32))

@@ -108,6 +108,20 @@ def test_edges_are_quantized_as_the_profile_says(profile: str) -> None:
     agrees(parse_program(text), [x.reshape(2, 8)])
 
 
+@pytest.mark.parametrize("storage", ["i32", "i32<-2147483647:100>"])
+@pytest.mark.parametrize("zero_point", [-(2**31) + 1, -100, 100])
+@pytest.mark.parametrize("profile", ["openvino", "onnxruntime"])
+def test_words_are_quantized_exactly(profile: str, zero_point: int, storage: str) -> None:
+    kind = f"tensor<8x!quant.uniform<{storage}:f32, 0.5:{zero_point}>>"
+    text = f"""module attributes {{zeropoint.profile = "{profile}"}} {{
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xi32> {{
+      %0 = stablehlo.uniform_quantize %x : (tensor<8xf32>) -> {kind}
+      %y = quant.scast %0 : {kind} to tensor<8xi32>
+      return %y : tensor<8xi32>
+    }}}}"""
+    agrees(parse_program(text), [np.array([0, 61.5, 9.5, -40, 1e10, -1e10, 37.25, np.nan], np.float32)])
+
+
 @pytest.mark.parametrize("profile", ["stablehlo", "onnxruntime", "fixed32-double"])
 @pytest.mark.parametrize(
     "kind",

@@ -15,6 +15,7 @@ from zeropoint.ir.program import Port
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.tensors import Array, booleans, element_dtype, element_of, shape_of
+from zeropoint.numerics.storage import integer_range
 
 Sample = Mapping[str, Array]
 """An array for each input by name, of its shape and dtype."""
@@ -72,7 +73,25 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
         if value.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < STORED_BELOW:
             fix = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
         raise InputError(f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); {fix}")
+    _check_stored(value, element_of(cast("Attribute", found)), f"{name} ({found})")
     return _of_bits(value)
+
+
+def _check_stored(value: Array, element: Attribute, name: str) -> None:
+    """Raise InputError for integers outside of a type that has fewer than their dtype, such as i4 or i8<-127:127>."""
+    if isinstance(element, UniformQuantizedType):
+        low, high = element.storage.minimum, element.storage.maximum
+    elif isinstance(element, IntegerType) and element.bitwidth > 1:
+        low, high = integer_range(element.bitwidth, signed=value.dtype.kind == "i")
+    else:
+        return
+    whole = np.iinfo(value.dtype)
+    # The proof that nothing overflows holds for numbers of the type.
+    if not value.size or (low <= whole.min and whole.max <= high):
+        return
+    wrong = value[(value < low) | (value > high)]
+    if wrong.size:
+        raise InputError(f"{name}: found {wrong[0]}, expected {low}..{high}; clip it")
 
 
 STORED_BELOW = 4

@@ -118,7 +118,7 @@ def change_multiplier(profile: Profile, source: UniformQuantizedType, result: Un
     # The difference of two 32-bit integers needs 33 bits.
     needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     width = max(needed, profile.accumulator_width(source.storage.type.width, result.storage.type.width))
-    return profile.multiplier(profile.ratio(source.scales, result.scale), result.storage.type.width, width)
+    return profile.multiplier(profile.ratio(source.scales, result.scales), result.storage.type.width, width)
 
 
 def _requantize_channels(
@@ -140,9 +140,8 @@ def _requantize_channels(
     if source.zero_points.any():
         points = source.zero_points if source.is_per_channel else source.zero_point
         wide = lowering.shifted(wide, -points, axis)
-    real = lowering.profile.ratio(source.scales, result.scales)
     # The clamp follows the zero points, so the requantization itself must not clamp to the storage.
-    multiplier = lowering.profile.multiplier(real, result.storage.type.width)
+    multiplier = change_multiplier(lowering.profile, source, result)
     scaled = lowering.rescaled(wide, multiplier, 0, INT32, axis)
     shifted = lowering.shifted(scaled, result.zero_points if result.is_per_channel else result.zero_point, axis)
     return lowering.clamped(shifted, result.storage.minimum, result.storage.maximum, storage_element(result))

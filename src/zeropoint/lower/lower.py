@@ -112,7 +112,7 @@ from zeropoint.lower.normalization import (
     note_reason,
 )
 from zeropoint.lower.products import lower_product, lower_quotient
-from zeropoint.lower.proof import prove
+from zeropoint.lower.proof import prove, quantized_part
 from zeropoint.lower.real_math import (
     lower_real_comparison,
     lower_real_function,
@@ -290,6 +290,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     # Recorded, because the program is only defined together with its profile.
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
+    part = quantized_part(block)
     as_stablehlo(block)
     fold_quantized_constants(block, program.weights, chosen)
     # Before ranges are asked for: they hold for the values that are lowered.
@@ -304,7 +305,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     )
     lowering.zero_points = None if zero_points is None else correction_named(zero_points)
     _lower_ops(lowering, block)
-    prove(lowering, program)
+    prove(lowering, program, part)
     # What stayed float is StableHLO, which native code and the standard forms have.
     return legalize_real_math(program)
 

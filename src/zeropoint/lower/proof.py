@@ -10,7 +10,7 @@ So do those that read integers made of floats, up to a clamp or conversion: floa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -30,6 +30,7 @@ WRITTEN_REMEDY = "convert its operands to i64, clamp them, or split its sums"
 DATA: Mapping[type[Operation], int] = {
     hlo.CompareOp: 0,
     hlo.DynamicBroadcastInDimOp: 1,
+    hlo.DynamicConvOp: 2,
     hlo.DynamicGatherOp: 1,
     hlo.DynamicPadOp: 2,
     hlo.DynamicReshapeOp: 1,
@@ -50,8 +51,11 @@ Sources = Mapping[SSAValue, Sequence[SSAValue]]
 """The values that each value is computed from."""
 
 
-def prove(lowering: Lowering, program: Program) -> None:
-    """Raise LoweringError, with the bound and a remedy, if an op of the quantized program may overflow its type."""
+def prove(lowering: Lowering, program: Program, part: Set[SSAValue]) -> None:
+    """Raise LoweringError, with the bound and a remedy, if an op of the quantized program may overflow its type.
+
+    `part` is the `quantized_part` before the lowering: casts between integers and quantized values are gone after it.
+    """
     for op in lowering.made:
         # Ops without a parent were replaced or erased again.
         if op.parent is not None:
@@ -60,7 +64,7 @@ def prove(lowering: Lowering, program: Program) -> None:
     written = [op for op in ops_of(block) if op not in made and type(op) in OBLIGATIONS]
     if not written:
         return
-    reached, ranges = _of_the_quantized_program(block), ranges_of(program)
+    reached, ranges = quantized_part(block) | part, ranges_of(program)
     for op in written:
         if any(result in reached for result in op.results):
             _prove(ranges, op, WRITTEN_REMEDY)
@@ -73,7 +77,7 @@ def _prove(ranges: Ranges, op: Operation, remedy: str) -> None:
             raise LoweringError(text, op)
 
 
-def _of_the_quantized_program(block: Block) -> set[SSAValue]:
+def quantized_part(block: Block) -> set[SSAValue]:
     """The integers that quantized values and fxpmath ops are computed from, and those computed from them."""
     sources = _sources(block)
     readers: dict[SSAValue, list[SSAValue]] = {}

@@ -51,6 +51,7 @@ from zeropoint.numerics.blockwise import FRACTION, Columns
 from zeropoint.numerics.real_math import power_of_two
 from zeropoint.numerics.requantize import requantize
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+from zeropoint.numerics.storage import half_range
 
 INT32 = Storage.of("i32")
 MatMul = RealMatMulOp | RealMatMulBiasOp
@@ -127,8 +128,10 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     (m, k), n = shape_of(op.lhs), shape_of(op.rhs)[1]
     blocks = k // rows
     weights = _centred(lowering, op).reshape(blocks, rows, n)
-    # Both operands get one type: dot kernels multiply equal widths.
-    element = i8 if weights.min() >= -128 and weights.max() <= 127 and not wide else i16
+    # Both operands get one type: dot kernels multiply equal widths. Weights of 16 bits less a zero point need 17.
+    widths = (i16, i32) if wide else (i8, i16, i32)
+    half = max(-int(weights.min(initial=0)), int(weights.max(initial=0)) + 1)
+    element = next(each for each in widths if half <= half_range(each.width.data))
     x = lowering.converted(lowering.stored(op.lhs), element)
     parts = lowering.insert(ReshapeOp(x, TensorType(element, [m, blocks, rows]))).result
     held = held_weights(lowering, weights, element)

@@ -162,8 +162,11 @@ def range_factors(scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> tu
 def _rounded_in_range(reals: AnyArray, scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> AnyArray:
     """The stored integers, not clamped yet, minus the zero point."""
     k, shift = range_factors(scales, zeros, dtype)
-    first, _ = dtype_range(dtype)
-    return np.asarray(round_half_even(reals * k + shift) + (first - zeros).astype(reals.dtype))
+    first, last = dtype_range(dtype)
+    rounded = round_half_even(reals * k + shift)
+    # Integers of 32 bits less a zero point need more bits than f32 has.
+    exact = rounded.dtype if last - first < 1 << 24 else np.float64
+    return np.asarray(rounded.astype(exact, copy=False) + (first - zeros).astype(exact))
 
 
 def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:

@@ -23,6 +23,7 @@ from xdsl.dialects.arith import (
     MulfOp,
     SelectOp,
     SubfOp,
+    TruncFOp,
 )
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.dialects.math import RoundEvenOp, RoundOp
@@ -131,7 +132,7 @@ def quantize_scalar(
     if parameters.zero_point is not None:
         zero_point = ops.to_float(parameters.zero_point, exact, signed)
     if rule.by_range:
-        return _quantized_by_range(ops, value, parameters, exact)
+        return _quantized_by_range(ops, value, parameters)
     scaled = _scaled(ops, value, parameters, rule)
     if rule.zero_point_first and parameters.zero_point is not None:
         # Round the sum as if the zero point were added in the expressed type.
@@ -150,28 +151,29 @@ def quantize_scalar(
     return ops.to_integer(stored, parameters.integer, signed)
 
 
-def _quantized_by_range(
-    ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, exact: AnyFloat
-) -> SSAValue:
+def _quantized_by_range(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters) -> SSAValue:
     """`RNE_BY_RANGE`: the steps above the least number of the range, in f32 or f64, clamped, plus the least integer."""
     emit, storage = ops.emitter, parameters.quantized.storage
     whole = dtype_range(storage.dtype)
     wide = parameters.expressed if parameters.expressed in (f32, f64) else f32
+    # f64 has all integers of 32 bits, and their differences.
+    exact = wide if whole[1] - whole[0] < 1 << 24 else f64
     value, scale = (x if x.type == wide else emit.value(ExtFOp(x, wide)) for x in (value, parameters.scale))
-    ends = [emit.real(float(end), wide) for end in whole]
-    zero = emit.real(0.0, wide)
+    ends = [emit.real(float(end), exact) for end in whole]
+    zero = emit.real(0.0, exact)
     if parameters.zero_point is not None:
-        zero = ops.to_float(parameters.zero_point, wide, parameters.is_signed)
+        zero = ops.to_float(parameters.zero_point, exact, parameters.is_signed)
         ends = [emit.value(SubfOp(end, zero)) for end in ends]
+    if exact != wide:
+        ends = [emit.value(TruncFOp(end, wide)) for end in ends]
     low, high = (emit.value(MulfOp(end, scale)) for end in ends)
     factor = emit.value(DivfOp(emit.real(float(whole[1] - whole[0]), wide), emit.value(SubfOp(high, low))))
     steps = emit.value(SubfOp(emit.value(MulfOp(value, factor)), emit.value(MulfOp(low, factor))))
     rounded = emit.value(RoundEvenOp(steps))
-    if exact == f64 and wide != f64:
-        rounded, zero = emit.value(ExtFOp(rounded, f64)), emit.value(ExtFOp(zero, f64))
-    kind = cast("AnyFloat", rounded.type)
-    least = emit.real(float(whole[0]), kind)
-    bounds = [emit.real(float(end - whole[0]), kind) for end in (storage.minimum, storage.maximum)]
+    if exact != wide:
+        rounded = emit.value(ExtFOp(rounded, exact))
+    least = emit.real(float(whole[0]), exact)
+    bounds = [emit.real(float(end - whole[0]), exact) for end in (storage.minimum, storage.maximum)]
     inside = _clamped(ops, rounded, emit.value(SubfOp(zero, least)), *bounds)
     return ops.to_integer(emit.value(AddfOp(inside, least)), parameters.integer, parameters.is_signed)
 

@@ -45,6 +45,12 @@ def width_of(element: Attribute) -> int:
     return width
 
 
+def _holds(element: Attribute, numbers: Array) -> bool:
+    """Whether a type holds the integers of an array as they are; floats hold 0 for certain."""
+    whole = type_interval(element)
+    return numbers.size == 0 or (whole.least <= int(numbers.min()) and int(numbers.max()) <= whole.greatest)
+
+
 @dataclass
 class Ranges:
     """The ranges of a program's values, computed on demand.
@@ -76,12 +82,16 @@ class Ranges:
         return self.known[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of an integer constant, also behind `convert`; None for other values and element types."""
+        """The array of an integer constant, also behind conversions that keep its numbers; None for other values."""
         # Narrow weights are constants behind a `convert` to the type of the contraction.
+        types = list[Attribute]()
         while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
+            types.append(element_of(value))
             value = value.op.operand
         found = constant_array(value, self.weights)
-        return found if found is not None and found.dtype.kind in "biu" else None
+        if found is None or found.dtype.kind not in "biu":
+            return None
+        return found if all(_holds(element, found) for element in types) else None
 
     def splat(self, value: SSAValue) -> float | None:
         """The number that a splat constant repeats; None otherwise."""

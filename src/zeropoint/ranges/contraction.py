@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
@@ -49,6 +50,11 @@ def sums_of(ranges: Ranges, op: ContractionOp) -> Sums:
     partial = each.any_of(terms(op))
     # At a padded border a sum has fewer terms, which is what a partial sum is.
     return Sums(partial if pads(op) else each.times(terms(op)), partial)
+
+
+def dynamic_convolution(ranges: Ranges, op: hlo.DynamicConvOp) -> Interval:
+    """The range of all partial sums: computed padding may leave any terms."""
+    return (ranges.of(op.lhs).hull * ranges.of(op.rhs).hull).any_of(terms(op))
 
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
@@ -99,9 +105,9 @@ def _rows(array: Array, contracting: tuple[int, ...]) -> Array:
     return array.transpose(*kept, *contracting).reshape(-1, prod(array.shape[d] for d in contracting))
 
 
-def terms(op: ContractionOp | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
+def terms(op: ContractionOp | hlo.DynamicConvOp | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
     """The number of terms of one sum."""
-    if isinstance(op, hlo.ConvolutionOp):
+    if isinstance(op, hlo.ConvolutionOp | hlo.DynamicConvOp):
         kernel = shape_of(op.rhs)
         # The kernel's input features are those of one group, so groups need no division here.
         return prod(kernel) // max(kernel[op.dimension_numbers.data.kernel_output_feature_dimension], 1)
@@ -137,13 +143,22 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
     # Elements of several channels meet in one result, so it gets the hull of their ranges.
     each = each.without(_moving(op))
     # The initial value alone is a result only where there are no elements: of padding, or of dimensions of size 0.
-    if terms(op) if isinstance(op, hlo.ReduceOp) else bool((_counts(op) > 0).all()):
+    if _has_elements(op):
         found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
     else:
         found = each.join(start)
     if isinstance(op, hlo.ReduceOp):
         found = found.moved(lambda bounds: bounds.squeeze(array_values(op.dimensions)))
     return Sums(found, found)
+
+
+def _has_elements(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> bool:
+    """Whether every result combines an element of the operand. Dynamic dimensions may have the size 0."""
+    if isinstance(op, hlo.ReduceWindowOp):
+        return bool((_counts(op).low > 0).all())
+    shape = shape_of(op.inputs[0])
+    # `DYNAMIC_INDEX` is negative.
+    return all(shape[axis] > 0 for axis in array_values(op.dimensions))
 
 
 def _moving(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sequence[int]:
@@ -164,22 +179,27 @@ def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
 
 def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sums:
     """Sums over windows: `_counts` elements of the operand each; the padding contributes the initial value."""
-    each, counts = each.without(_moving(op)), _counts(op)
+    each, inside = each.without(_moving(op)), _counts(op)
     # StableHLO pads the operand with the initial value, so a tap outside adds it once more.
-    inside, outside = Interval.made(counts, counts), Interval.made(terms(op) - counts, terms(op) - counts)
+    outside = Interval.of(terms(op), terms(op)) - inside
     partial = inside * each.with_zero() + outside * start.with_zero() + start.with_zero()
     return Sums(inside * each + outside * start + start, partial)
 
 
-def _counts(op: hlo.ReduceWindowOp) -> IntArray:
+def _counts(op: hlo.ReduceWindowOp) -> Interval:
     """The number of operand elements in each window: the product over dimensions of the taps that hit one."""
     before, after = shape_of(op.inputs[0]), shape_of(op.results[0])
     rank = len(before)
     ones = (1,) * rank
     window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
     apart, between = array_values(op.window_dilations, ones), array_values(op.base_dilations, ones)
-    counts = np.ones(ones, np.int64)
-    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
+    counts = Interval.of(1, 1)
+    for axis, (low, high) in enumerate(padding_values(op.padding, rank)):
+        if DYNAMIC_INDEX in (before[axis], after[axis]):
+            # Windows of one element lie inside if nothing is padded; of others, any tap may be outside.
+            inside = window[axis] == between[axis] == 1 and low <= 0 and high <= 0
+            counts = counts * Interval.of(int(inside), window[axis])
+            continue
         starts = np.arange(after[axis])[:, None] * strides[axis] - low
         taps = starts + np.arange(window[axis]) * apart[axis]
         # A tap between dilated elements meets the initial value.
@@ -188,7 +208,5 @@ def _counts(op: hlo.ReduceWindowOp) -> IntArray:
         # One number broadcasts; without it an interval of every position would be kept.
         if along.size and (along == along[0]).all():
             along = along[:1]
-        shape = [1] * rank
-        shape[axis] = along.size
-        counts = counts * along.reshape(shape)
+        counts = counts * Interval.channels(along, along, axis, rank)
     return counts

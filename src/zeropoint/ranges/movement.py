@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
 from xdsl.ir import Operation
 
 from zeropoint.ir import stablehlo as hlo
@@ -78,13 +78,13 @@ def reverse(ranges: Ranges, op: hlo.ReverseOp) -> Interval:
 
 
 def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
-    """The parts one after the other along a dimension; one pair along it if there would be too many."""
+    """The parts in order along a dimension; one pair along it if it is dynamic, or there would be too many."""
     parts, axis = [ranges.of(value) for value in op.inputs], int(op.dimension.value.data)
     if all(part.low.ndim == 0 or part.low.shape[axis] == 1 for part in parts):
         return joined(parts)
     rank, sizes = len(shape_of(op.result)), [shape_of(value)[axis] for value in op.inputs]
     common = np.broadcast_shapes(*(part.without([axis]).low.shape for part in parts), (1,) * rank)
-    if prod(common) * sum(sizes) > LARGEST:
+    if DYNAMIC_INDEX in sizes or prod(common) * sum(sizes) > LARGEST:
         return joined(part.without([axis]) for part in parts)
     shapes = [(*common[:axis], size, *common[axis + 1 :]) for size in sizes]
     lows = [np.broadcast_to(part.low, shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -116,9 +116,15 @@ def either(ranges: Ranges, op: Any) -> Interval:
 
 
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
-    """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that."""
+    """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that.
+
+    Integers cast to a quantized type and back have their own range: nothing clamps them to the storage bounds.
+    """
     kind, made = element_of(op.input), element_of(op.result)
     whole = type_interval(made)
+    before = op.input.owner
+    if isinstance(before, StorageCastOp) and element_of(before.input) == made:
+        return ranges.of(before.input)
     if not isinstance(kind, UniformQuantizedType) or not isinstance(made, IntegerType):
         return whole
     stored = Interval.of(kind.storage.minimum, kind.storage.maximum)

@@ -229,6 +229,7 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
     hlo.ConvolutionOp: _contraction,
     hlo.DivideOp: _quotient,
     hlo.DotGeneralOp: _contraction,
+    hlo.DynamicConvOp: _result("sums of products"),
     hlo.MapOp: _none,
     hlo.MultiplyOp: _result("products"),
     hlo.NegateOp: _result("negated numbers"),

@@ -40,6 +40,7 @@ RULES: Mapping[type[Operation], IntervalRule] = {
     hlo.DotGeneralOp: contraction.contraction,
     hlo.DynamicSliceOp: movement.first_operand,
     hlo.DynamicBroadcastInDimOp: movement.broadcast_in_dim,
+    hlo.DynamicConvOp: contraction.dynamic_convolution,
     hlo.DynamicUpdateSliceOp: movement.either,
     hlo.GatherOp: movement.first_operand,
     hlo.IotaOp: movement.iota,
