@@ -535,6 +535,20 @@ def test_a_name_is_needed_where_several_columns_fit() -> None:
         zp.quantize(DIGITS / "digits.onnx", [item], effort="none")
 
 
+def test_a_dict_of_one_sample_gives_outputs_in_their_shapes() -> None:
+    """The state of a recurrent network has no batch axis in front, so its results would be stacked."""
+    model = zp.load("""func.func @main(%x: tensor<1x3xf32> {zeropoint.name = "x"}, %s: tensor<2x1x3xf32>
+        {zeropoint.name = "s"}) -> (tensor<1x3xf32> {zeropoint.name = "y"}, tensor<2x1x3xf32> {zeropoint.name = "t"}) {
+      %0 = stablehlo.tanh %x : tensor<1x3xf32>
+      %1 = stablehlo.tanh %s : tensor<2x1x3xf32>
+      return %0, %1 : tensor<1x3xf32>, tensor<2x1x3xf32>
+    }""")
+    sample = {"x": np.ones((1, 3), np.float32), "s": np.ones((2, 1, 3), np.float32)}
+    assert {name: array.shape for name, array in model(sample).items()} == {"y": (1, 3), "t": (2, 1, 3)}
+    batch = {name: np.stack([array] * 4) for name, array in sample.items()}
+    assert {name: array.shape for name, array in model(batch).items()} == {"y": (4, 3), "t": (4, 2, 1, 3)}
+
+
 def test_a_dict_of_datasets_is_refused_with_the_way_to_one() -> None:
     with pytest.raises(zp.Error, match=r"found a dict of datasets \('train', 'test'\), expected one.*data\['train'\]"):
         zp.quantize(DIGITS / "digits.onnx", {"train": Split([]), "test": Split([])}, effort="none")

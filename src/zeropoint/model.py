@@ -80,7 +80,7 @@ class Model:
         and its additional outputs dropped. NaN at a quantized input counts as 0 (docs/numerics.md).
 
         A single argument may also be data as `zp.quantize` takes it: a path, `zp.Images`, a dict, an iterable. All of
-        its samples are run, and outputs are stacked.
+        its samples are run, and outputs are stacked. A dict of arrays in the shapes of the inputs is one sample.
 
         Raises InputError if names, shapes or dtypes do not match the inputs, DataError for data that does not.
         """

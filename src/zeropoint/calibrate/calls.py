@@ -50,7 +50,9 @@ class ExactCalls:
         }
 
     def sample(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Array] | None:
-        """The arrays by name if a call is one run as it stands, otherwise None."""
+        """The arrays by name if a call is one run as it stands, also of a dict, otherwise None."""
+        if len(arrays) == 1 and not named and isinstance(arrays[0], Mapping):
+            arrays, named = (), cast("Mapping[str, Any]", arrays[0])
         given = {**dict(zip(self._forms, arrays, strict=False)), **named} if arrays else named
         if len(given) != len(self._forms) or len(arrays) + len(named) != len(given):
             return None
