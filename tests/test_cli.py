@@ -298,6 +298,7 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
         ),
         ("explain quantized.mlir --ranges --native", "found --native with --ranges"),
         ("explain quantized.mlir --target cpu", "found --target with a program that is quantized already"),
+        ("export quantized.mlir -o out.tflite --onnx-format qdq", "found --onnx-format with out.tflite"),
     ],
 )
 def test_an_option_that_changes_nothing_is_refused(command: str, message: str) -> None:

@@ -236,6 +236,15 @@ def test_a_model_of_another_target_is_not_exported(integers: zp.Model, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def test_an_option_of_onnx_files_is_refused_for_others(tmp_path: Path) -> None:
+    model = zp.quantize(TEXT, ROWS, target="litert", effort="none")
+    with pytest.raises(zp.Error, match=r"found onnx_format 'qoperator' .* net\.tflite, where it changes nothing"):
+        model.export(tmp_path / "net.tflite", onnx_format="qoperator")
+    with pytest.raises(zp.Error, match=r"found onnx_weights 'u8' .* net\.tflite, where it changes nothing"):
+        model.export(tmp_path / "net.tflite", onnx_weights="u8")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
     timing = integers.profile(IMAGES[:1], rounds=2)
     assert timing.seconds > 0
@@ -347,6 +356,18 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
     assert saved(good)["y"].shape == (2, 2, 3)
     with pytest.raises(zp.Error, match=expected):
         saved(ids=bad[1])
+
+
+def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)
+        { column = Unsqueeze(ids, last)  rows = GatherND(table, column)  y = MatMul(rows, weight) }"""
+    )
+    model.graph.initializer.extend(
+        [*embedding().graph.initializer, onnx.numpy_helper.from_array(np.array([-1]), "last")]
+    )
+    with pytest.raises(zp.Error, match="found 10, expected indices from -10 to 9"):
+        zp.quantize(model, np.array([[1, 2], [10, 0]]), effort="none")
 
 
 WEIGHT = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)

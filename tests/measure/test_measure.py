@@ -19,6 +19,7 @@ from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionLayout, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import with_shape
+from zeropoint.ir.text import parse_program
 from zeropoint.measure import ReportError, ReportSources, measured_report, stages_of
 from zeropoint.measure.noise import observe
 from zeropoint.model import Model
@@ -165,3 +166,17 @@ def test_a_float_program_and_another_reference_are_refused() -> None:
     other.main.properties.pop("arg_attrs")
     with pytest.raises(ReportError, match="found inputs"):
         measured_report(quantized_digits().integer, "m", ReportSources(reference=other))
+
+
+def test_a_reference_with_ports_of_other_shapes_is_refused() -> None:
+    wide, narrow = (parse_program(elementwise(columns)) for columns in (12, 6))
+    made = quantize(narrow, [{"arg0": np.linspace(-1, 1, 6, dtype=np.float32)[None]}], Options(effort="none"))
+    message = "inputs 'arg0': found 1x12 in the reference and 1x6 in the model, expected the same shape"
+    with pytest.raises(ReportError, match=message):
+        measured_report(made.integer, "m", ReportSources(reference=wide))
+
+
+def elementwise(columns: int) -> str:
+    """A program of one op on a row."""
+    row = f"tensor<1x{columns}xf32>"
+    return f"func.func @main(%arg0: {row}) -> {row} {{ %0 = stablehlo.tanh %arg0 : {row} return %0 : {row} }}"

@@ -8,6 +8,7 @@ import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
@@ -39,6 +40,7 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, on
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.frontend import load_model
 
+    refuse_idle(*((name, output.suffix != ".onnx", output.name) for name in ("onnx_format", "onnx_weights")))
     check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
     for path in export_program(load_model(model), output, options, progress()):

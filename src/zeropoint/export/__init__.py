@@ -144,14 +144,26 @@ def export_program(
     suffix = format_suffix(path)
     if suffix is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
-    found = FORMATS[suffix]
+    found, options = FORMATS[suffix], options or ExportOptions()
+    _check_effective(options, path)
     _check_stage(program, path)
     if found.targets:
         _check_floats(program, found.name)
-    encoded = found.encode(program, path.name, options or ExportOptions(), progress)
+    encoded = found.encode(program, path.name, options, progress)
     written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
     write_together(written)
     return list(reversed(written))
+
+
+def _check_effective(options: ExportOptions, path: Path) -> None:
+    """Raise ExportError for an option of .onnx files, other than its default, if the file is none."""
+    for name in ("onnx_format", "onnx_weights"):
+        given = getattr(options, name)
+        if path.suffix != ".onnx" and given != getattr(ExportOptions, name):
+            option = name.replace("_", "-")
+            raise ExportError(
+                f"found {name} '{given}' (--{option}) with {path.name}, where it changes nothing; leave out one of them"
+            )
 
 
 def check_target(path: Path, target: object) -> None:

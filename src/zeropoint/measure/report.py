@@ -18,13 +18,13 @@ from zeropoint.errors import Error
 from zeropoint.frontend import load_model
 from zeropoint.interp import check_mask
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
-from zeropoint.ir.arguments import Sample
+from zeropoint.ir.arguments import Sample, shape_text
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.measure.noise import observe
 from zeropoint.measure.outputs import compare_outputs
 from zeropoint.measure.times import times
@@ -191,6 +191,15 @@ def _check_ports(kind: str, reference: Sequence[Port], program: Sequence[Port]) 
     names = [[port.name for port in ports] for ports in (reference, program)]
     if names[0] != names[1]:
         raise ReportError(f"found {kind} {names[0]} of the reference and {names[1]} of the model, expected the same")
+    for one, other in zip(reference, program, strict=True):
+        # Element types may differ: the program may have integers at its ports.
+        shapes = [shape_of(port.type) for port in (one, other)]
+        if shapes[0] != shapes[1]:
+            first, second = map(shape_text, shapes)
+            raise ReportError(
+                f"{kind} '{one.name}': found {first} in the reference and {second} in the model, expected the same "
+                f"shape; give the float model that was quantized"
+            )
 
 
 class _Measured:

@@ -96,13 +96,18 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
     return build.insert(GatherOp(value, indices, dimensions, sizes))
 
 
-def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
-    """Indices counted from the start: `select` of negative indices plus the size, and the others."""
+def bound_input(indices: SSAValue, size: int, build: Builder) -> None:
+    """If indices into a dimension of a size are an input, moved or converted: declare the input's index size."""
     origin = indices
     while isinstance(origin.owner, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
         origin = origin.owner.operands[0]
     if isinstance(origin, BlockArgument):
         build.index_sizes[origin] = min(size, build.index_sizes.get(origin, size))
+
+
+def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
+    """Indices counted from the start: `select` of negative indices plus the size, and the others."""
+    bound_input(indices, size, build)
     negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
     moved = build.insert(AddOp(indices, build.splat(size, indices)))
     return build.insert(SelectOp(negative, moved, indices))

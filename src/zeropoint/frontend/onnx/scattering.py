@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
-from zeropoint.frontend.onnx.indexing import from_start, taken_along
+from zeropoint.frontend.onnx.indexing import bound_input, from_start, taken_along
 from zeropoint.frontend.onnx.movement import concatenated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.stablehlo import (
@@ -93,6 +93,9 @@ def scatter_elements(node: OnnxNode, build: Builder) -> SSAValue:
 def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
     """Index vectors with negative indices counted from the end of their dimension."""
     indices = converted(indices, i64, build)
+    # Longer vectors have other bounds for each element, which one size for the input cannot state.
+    if len(set(sizes)) == 1:
+        bound_input(indices, sizes[0], build)
     row = build.constant(np.array(sizes, np.int64))
     ends = build.broadcast(row, indices.type, [len(shape_of(indices)) - 1])
     negative = build.compare(ComparisonDirection.LT, indices, 0)
