@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import zeropoint as zp
 from targets.confirmation import rows
 from targets.litert_built import Built, built
 from targets.litert_cases import CASES
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
+from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.model import litert_model
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import load_model
@@ -121,6 +123,19 @@ def test_a_float_file_is_the_float_program(tmp_path: Path) -> None:
     (expected,) = LiteRTFile(path)(x).values()
     np.testing.assert_allclose(Interpreter(imported)(x)["y"], expected, rtol=1e-6)
     np.testing.assert_array_equal(Interpreter(imported)(x)["y"], Interpreter(program)(x)["y"])
+
+
+def test_ids_past_the_rows_of_a_gather_are_refused(tmp_path: Path) -> None:
+    builder = ModelBuilder()
+    ids, made = builder.tensor("ids", (1, 2), "int32"), builder.tensor("rows", (1, 2, 4), "float32")
+    table = builder.constant("table", np.arange(40, dtype=np.float32).reshape(10, 4))
+    builder.operator("GATHER", [table, ids], [made], ("GatherOptions", {"axis": 0}))
+    path = tmp_path / "rows.tflite"
+    path.write_bytes(builder.finish({"ids": ids}, {"rows": made}, "rows", {}))
+    model = zp.load(path)
+    assert model(np.array([[9, 0]], np.int32))["rows"][0, :, 0].tolist() == [36, 0]
+    with pytest.raises(zp.Error, match="found 10, expected indices from -10 to 9"):
+        model(np.array([[10, 0]], np.int32))
 
 
 def test_the_command_line_takes_a_file(tmp_path: Path) -> None:

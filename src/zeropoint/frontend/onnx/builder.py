@@ -50,6 +50,10 @@ class Builder:
         self._count = 0
         self._arrays: dict[str, Array] = {}
 
+    def input_sizes(self, entry: Block) -> dict[int, int]:
+        """The index sizes of the entry's arguments, by number."""
+        return {number: self.index_sizes[one] for number, one in enumerate(entry.args) if one in self.index_sizes}
+
     def array(self, name: str) -> Array | None:
         """The constant of that name in the model's dtype, or None if the tensor is computed."""
         if name not in self._arrays and name in self._readers:

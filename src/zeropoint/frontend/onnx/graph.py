@@ -308,8 +308,8 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
             results.append(build.value(name))
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
-    sizes = {number: build.index_sizes[value] for number, value in enumerate(block.args) if value in build.index_sizes}
-    module = _module(block, name_attributes([value.name for value in inputs], sizes), outputs)
+    names = name_attributes([value.name for value in inputs], build.input_sizes(block))
+    module = _module(block, names, outputs)
     state_tensor_names(module, {tensor: node for tensor, node in importer.nodes.items() if tensor not in outputs})
     return Program(module, weights)
 
