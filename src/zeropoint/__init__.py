@@ -19,23 +19,56 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from zeropoint.bit_widths import BitWidthError
+    from zeropoint.budget.budget import BudgetError
     from zeropoint.calibrate import Images, Progress
-    from zeropoint.errors import Error
+    from zeropoint.calibrate.collect import CalibrationError
+    from zeropoint.calibrate.columns import DataError
+    from zeropoint.codegen.llvm.machine import CodegenError
+    from zeropoint.errors import Error, OptionError
+    from zeropoint.export.errors import ExportError
     from zeropoint.forms import Data, Recipe
     from zeropoint.frontend.constants import Constant
+    from zeropoint.frontend.errors import ModelError
+    from zeropoint.ir.arguments import InputError
+    from zeropoint.measure.report import ReportError
     from zeropoint.model import Model
-    from zeropoint.report.agreement import Comparison
+    from zeropoint.quant_passes.errors import LoweringError
+    from zeropoint.quantization import FloatOpsLeft
+    from zeropoint.recipe.rules import RecipeError
+    from zeropoint.report.agreement import Comparison, ComparisonError
     from zeropoint.sensitivities import Sensitivities
+    from zeropoint.solve.errors import MissingStatistics, PropagationError
     from zeropoint.specializations import Specializations
+    from zeropoint.targets.checks import TargetError
     from zeropoint.version import __version__
 
 __all__ = [
+    "BitWidthError",
+    "BudgetError",
+    "CalibrationError",
+    "CodegenError",
+    "Comparison",
+    "ComparisonError",
     "Data",
+    "DataError",
     "Error",
+    "ExportError",
+    "FloatOpsLeft",
     "Images",
+    "InputError",
+    "LoweringError",
+    "MissingStatistics",
     "Model",
+    "ModelError",
+    "OptionError",
+    "PropagationError",
     "Recipe",
+    "RecipeError",
+    "ReportError",
+    "Sensitivities",
     "Specializations",
+    "TargetError",
     "__version__",
     "compare",
     "load",
@@ -44,12 +77,31 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BitWidthError": "bit_widths",
+    "BudgetError": "budget.budget",
+    "CalibrationError": "calibrate.collect",
+    "CodegenError": "codegen.llvm.machine",
+    "Comparison": "report.agreement",
+    "ComparisonError": "report.agreement",
     "Data": "forms",
+    "DataError": "calibrate.columns",
     "Error": "errors",
+    "ExportError": "export.errors",
+    "FloatOpsLeft": "quantization",
     "Images": "calibrate",
+    "InputError": "ir.arguments",
+    "LoweringError": "quant_passes.errors",
+    "MissingStatistics": "solve.errors",
     "Model": "model",
+    "ModelError": "frontend.errors",
+    "OptionError": "errors",
+    "PropagationError": "solve.errors",
     "Recipe": "forms",
+    "RecipeError": "recipe.rules",
+    "ReportError": "measure.report",
+    "Sensitivities": "sensitivities",
     "Specializations": "specializations",
+    "TargetError": "targets.checks",
     "__version__": "version",
 }
 """The modules of names that are imported when they are first used: `import zeropoint` alone should stay fast."""
