@@ -22,6 +22,18 @@ func.func @main(%x: tensor<2x0xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %1 : tensor<2x3xf32>
 }
 """
+CONVOLUTION = """
+func.func @main(%x: tensor<1x0x2x5xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %w = stablehlo.constant dense<> : tensor<2x0x1x3xf32>
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {stride = [2, 1], pad = [[0, 0], [0, 0]]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x0x2x5xf32>, tensor<2x0x1x3xf32>) -> tensor<1x2x1x3xf32>
+  %1 = stablehlo.reshape %0 : (tensor<1x2x1x3xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.add %1, %y : tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+"""
 MEANS = """
 func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<0xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -38,7 +50,7 @@ func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, t
 """
 
 
-@pytest.mark.parametrize(("text", "shape"), [(PRODUCT, (2, 0)), (MEANS, (0, 4))])
+@pytest.mark.parametrize(("text", "shape"), [(PRODUCT, (2, 0)), (CONVOLUTION, (1, 0, 2, 5)), (MEANS, (0, 4))])
 def test_a_model_with_values_without_elements_is_quantized(text: str, shape: tuple[int, ...]) -> None:
     model = zp.load(text)
     first, second = model.inputs

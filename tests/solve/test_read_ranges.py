@@ -17,6 +17,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionLayout,
     ConvolutionOp,
     MaximumOp,
+    MinimumOp,
     MultiplyOp,
     NegateOp,
     PadOp,
@@ -174,3 +175,20 @@ def test_a_value_has_the_range_that_its_readers_take() -> None:
 def test_a_value_has_the_observed_range_where_a_reader_takes_all_of_it() -> None:
     assert range_of("tanh") == range_of("slice", other="tanh") == WIDE
     assert range_of("slice", coupled=True) == range_of("slice", stated=True) == WIDE
+
+
+@pytest.mark.parametrize("name", ["litert", "onnxruntime", "openvino"])
+@pytest.mark.parametrize("op", [MaximumOp, MinimumOp])
+def test_a_comparison_in_float_tells_a_value_that_saturates_from_a_narrow_one(
+    name: str, op: type[MaximumOp | MinimumOp]
+) -> None:
+    """Saturated at the end of the narrow range, a wide value would be rounded to 0, and be chosen for every other."""
+    net = Network([SHAPE, SHAPE])
+    wide = net.insert(MultiplyOp(convolved(net, net.values[0]), net.splat(10.0, net.values[0])))
+    narrow = net.insert(MultiplyOp(net.values[0], net.splat(0.02, net.values[0])))
+    program = net.finish([net.insert(op(wide, narrow))])
+    made = quantize(program, samples(16, 0), Options(name, effort="none")).integer
+    for sample in samples(4, 1):
+        wanted, found = Interpreter(program)(sample)["y0"], Interpreter(made)(sample)["y0"]
+        is_narrow = abs(wanted) < 0.1
+        assert np.mean(found[is_narrow] == 0) < 0.1

@@ -82,6 +82,8 @@ class Constraints:
     of_value: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
     simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
     variances: dict[Operation, tuple[float, ...]] = field(default_factory=dict[Operation, tuple[float, ...]])
+    before_narrowing: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
+    """What was known of the values whose ranges `read_ranges.py` has narrowed."""
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value; adds an empty one if there is none."""

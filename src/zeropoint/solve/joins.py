@@ -43,6 +43,7 @@ from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.leaves import WORTH
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
+from zeropoint.solve.read_ranges import compares, narrow_ranges
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.separate import separate
 from zeropoint.solve.sized_parts import SizedParts
@@ -63,8 +64,13 @@ def settle_kernels(
     `joined` has the float values that must have one type for all readers.
     """
     left: dict[QuantizeRegionOp, str] = {}
+    compared: set[Operation] = set()
     while True:
         kernels = KernelChoice(target, constraints, left).choose(program)
+        floats = {op for op in program.entry.ops if compares(op)} - {kernel.region for kernel in kernels}
+        if not floats <= compared:
+            narrow_ranges(program, constraints, compared := compared | floats)
+            continue
         graph = PortGraph.of(kernels, constraints, joined)
         specs = Specs.of(graph, separate(graph), ranges, target.scale_type)
         found = {**_idle_moves(specs, target), **_uneven_joins(program, specs)}

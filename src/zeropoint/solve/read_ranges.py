@@ -11,6 +11,10 @@ padding with a very negative number before it does not change its result. If the
 value is narrowed, its operand needs only the range in which the function reaches that. Values outside saturate at the
 same bound (a negation between the padding and the max pool). All other readers need the observed range.
 
+A maximum or minimum that stays float compares its operands at their own scales, so it needs all of them. Example:
+`minimum(a, b)` with `a` in [-79, 71] and `b` in [-0.05, 0.05]. In steps of 0.31, an `a` that saturates at 0.05 is
+stored as 0, which hides every positive `b`. Which ones stay float is decided later, and then ranges are narrowed anew.
+
 Where a model has statistics only before and after such kernels, the values between them have the range that is read.
 Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range
 (`ports.py`).
@@ -18,7 +22,8 @@ Ranges that the model or the user states are kept. Each reader of a float value 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -42,36 +47,53 @@ REFINED = 3
 """How often the ends of that range are searched between the points found before."""
 
 
-def narrow_ranges(program: Program, constraints: Constraints) -> None:
-    """Narrow the observed ranges of a program's values, readers first, in place."""
+COMPARING = frozenset({"maximum", "minimum"})
+"""Kernels that choose between elements of their operands by comparing them."""
+
+
+def compares(op: Operation) -> bool:
+    """Whether an op is a region of a kernel that passes on the greater or the lesser one of two elements."""
+    return isinstance(op, QuantizeRegionOp) and len(op.inputs) > 1 and op.logical_kernel.data in COMPARING
+
+
+def narrow_ranges(program: Program, constraints: Constraints, floats: Collection[Operation] = ()) -> None:
+    """Narrow the observed ranges of a program's values, readers first, in place.
+
+    `floats` has the kernels that stay float and compare their operands. What was narrowed before is narrowed anew.
+    """
+    for value, known in constraints.before_narrowing.items():
+        vars(constraints.of(value)).update(vars(known))
+    constraints.before_narrowing.clear()
     block, narrowed = program.entry, set[SSAValue]()
     values = [*block.args, *(result for op in block.ops for result in op.results)]
     for value in reversed(values):
         known = constraints.get(value)
         if known is None and _passes_elements(value.owner):
-            _take_over(value, constraints)
+            _take_over(value, constraints, floats)
         observed = None if known is None else _observed(known)
         if known is None or observed is None or known.coupled is not None or known.strength > CALIBRATED:
             continue
         taken = _union(
-            [_taken_by(use.operation, observed, constraints, narrowed, program.weights) for use in value.uses]
+            [
+                None
+                if use.operation in floats
+                else _taken_by(use.operation, observed, constraints, narrowed, program.weights)
+                for use in value.uses
+            ]
         )
         if taken is not None:
             low, high = max(observed[0], taken[0]), min(observed[1], taken[1])
             if observed != (low, high) and low <= high:
                 narrowed.add(value)
-                _narrow(known, low, high, _readers(value))
+                _narrow(value, constraints, low, high)
 
 
-def _take_over(value: SSAValue, constraints: Constraints) -> None:
+def _take_over(value: SSAValue, constraints: Constraints, floats: Collection[Operation]) -> None:
     """Give a value without statistics the range that is read of it, such as the maximum that a clamp is split into."""
-    taken = _union([taken_by(use.operation, constraints) for use in value.uses])
+    readers = [use.operation for use in value.uses]
+    taken = _union([None if reader in floats else taken_by(reader, constraints) for reader in readers])
     if taken is not None:
-        _narrow(constraints.of(value), *taken, _readers(value))
-
-
-def _readers(value: SSAValue) -> list[str]:
-    return [written_name(use.operation.results[0]) for use in value.uses]
+        _narrow(value, constraints, *taken)
 
 
 def _observed(known: ValueConstraint) -> RealRange | None:
@@ -141,9 +163,11 @@ def _union(ranges: Sequence[RealRange | None]) -> RealRange | None:
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-def _narrow(known: ValueConstraint, low: float, high: float, readers: Iterable[str]) -> None:
+def _narrow(value: SSAValue, constraints: Constraints, low: float, high: float) -> None:
+    known = constraints.of(value)
+    constraints.before_narrowing[value] = replace(known, facts=[*known.facts])
     known.minimum, known.maximum, known.extremes = low, high, None
     known.quantiles = tuple(min(max(point, low), high) for point in known.quantiles)
-    names = ", ".join(f"'{name}'" for name in sorted(set(readers)))
+    names = ", ".join(f"'{name}'" for name in sorted({written_name(use.operation.results[0]) for use in value.uses}))
     source = f"all that is read of it, by {names}"
     known.facts.append(Fact("range", f"[{low:g}, {high:g}]", "calibrated", source))

@@ -62,7 +62,7 @@ def weight_type(
     channels = weights_by_channel(weight, axis).astype(np.float64)
     # -127..127 has a middle: weights are symmetric.
     narrow = storage.minimum > storage.type.min
-    low, high = channels.min(axis=1), channels.max(axis=1)
+    low, high = channels.min(axis=1, initial=0), channels.max(axis=1, initial=0)
     if ranges is not None:
         low, high = (np.broadcast_to(end, low.shape) for end in ranges.T)
         # What saturates does not add to the sums.
