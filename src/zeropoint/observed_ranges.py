@@ -16,6 +16,7 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.errors import OptionError, check_regular
 from zeropoint.interp import Engine, masked
 from zeropoint.ir.arguments import Sample
+from zeropoint.ir.outputs import remove_leftovers
 from zeropoint.ir.program import Program
 from zeropoint.options import Options
 from zeropoint.solve import MissingStatistics
@@ -27,7 +28,7 @@ NAMES_LISTED = 6
 
 
 def check_journals(work: Work | None) -> None:
-    """Check the journals of a calibration and of a search before any work.
+    """Check the journals of a calibration and of a search before any work, and remove what killed workers left there.
 
     Raises JournalError for one that is a folder, a pipe or a device, and OptionError if there is nothing to resume.
     """
@@ -38,6 +39,7 @@ def check_journals(work: Work | None) -> None:
         check_regular(path, JournalError)
         if path.is_dir():
             raise JournalError(f"{path}: found a folder, expected a journal or no file of that name; move it away")
+        remove_leftovers(path)
     if work.resume and not any(path.exists() for path in journals):
         raise OptionError(
             f"{work.journal}: found no journal, expected that of an interrupted calibration; run without resume "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from zeropoint.calibrate import DataError, JournalError, Observation, Work, Work
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.states import add, fits, take
 from zeropoint.interp import ReferenceEngine, Runnable
+from zeropoint.ir import outputs
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ExponentialOp
 from zeropoint.ir.tensors import Array
+from zeropoint.observed_ranges import check_journals
 
 
 @pytest.fixture(autouse=True)
@@ -196,3 +199,16 @@ def test_a_command_goes_on_after_kill_9(command: str, same: str, tmp_path: Path)
     again = subprocess.run([*arguments, first, "--resume"], capture_output=True, text=True)
     assert again.returncode == 2
     assert "found no journal, expected that of an interrupted calibration" in again.stderr
+
+
+@pytest.mark.parametrize("suffix", ["", ".parts", ".budget"])
+def test_what_killed_workers_left_beside_a_journal_goes_in_a_run_without_workers(suffix: str, tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    path = tmp_path / f".model.mlir.journal{suffix}"
+    left = tmp_path / outputs._prefix(path).replace(f".{os.getpid()}.", f".{gone.pid}.")  # pyright: ignore[reportPrivateUsage]
+    left = left.with_name(left.name + "abc.tmp")
+    left.mkdir()
+    (left / "program.mlir").write_text("")
+    check_journals(Work(1, tmp_path / ".model.mlir.journal", False))
+    assert not left.exists()

@@ -313,6 +313,36 @@ def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(isa
     assert objects_of(several, isa) == {name: objects_of({name: each}, isa)[name] for name, each in several.items()}
 
 
+KILLED = """#!{python}
+import os, pickle, signal, sys
+from dataclasses import replace
+from zeropoint.codegen.llvm.compiling import compiled
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+texts, triple, cpu, features, form, _ = pickle.load(sys.stdin.buffer)
+isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
+pickle.dump(next(compiled(texts, isa, form)), sys.stdout.buffer)
+sys.stdout.buffer.flush()
+os.kill(os.getpid(), signal.{signal})
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+def test_a_compiler_that_is_killed_loses_nothing_and_one_that_crashes_is_a_bug(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = tmp_path / "python"
+    dying.write_text(KILLED.format(python=sys.executable, signal=name))
+    dying.chmod(0o700)
+    texts = [text(number) for number in range(3)]
+    expected = list(compiling.compiled(texts, ISA, "debug"))
+    monkeypatch.setattr(sys, "executable", str(dying))
+    if name == "SIGSEGV":
+        with pytest.raises(RuntimeError, match=r"LLVM failed \(SIGSEGV\)"):
+            list(compiling.compiled_apart(texts, ISA, "debug"))
+    else:
+        assert list(compiling.compiled_apart(texts, ISA, "debug")) == expected
+
+
 def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"

@@ -11,8 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 
+import zeropoint as zp
 from frontend.onnx.models import load, model, one_op, tensor
 from zeropoint.frontend import ModelError
+from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.interp import Interpreter
 from zeropoint.limits import LimitExceeded, limited
 
@@ -357,3 +359,43 @@ def test_memory_that_a_node_needs_only_when_it_runs_is_refused_by_the_nodes_name
     program = load(one_op("LRN", {"x": (1, 4, 2, 2)}, size=10**9), tmp_path)
     with pytest.raises(LimitExceeded, match=r"'.+'.*: found a padded tensor of shape"), limited(memory=1 << 30):
         Interpreter(program)({"x": np.ones((1, 4, 2, 2), np.float32)})
+
+
+UNCHECKED = {
+    "STFT": lambda: one_op("STFT", {"x": (1, 8, 1)}, {"step": np.array([2, 2], np.int64)}),
+    "MaxUnpool": lambda: one_op("MaxUnpool", {"x": (4,)}, {"i": np.zeros(4, np.int64)}, kernel_shape=[1]),
+    "DeformConv": lambda: one_op(
+        "DeformConv",
+        {"x": (1, 1, 4, 4)},
+        {"w": np.ones((1, 1), np.float32), "o": np.zeros((1, 2, 4, 4), np.float32)},
+        opset=19,
+    ),
+    "RoiAlign": lambda: one_op(
+        "RoiAlign", {"x": (4,)}, {"r": np.zeros((1, 4), np.float32), "b": np.zeros(1, np.int64)}
+    ),
+    "LRN": lambda: one_op("LRN", {"x": (1, 4, 2, 2)}, size=0),
+}
+
+
+@pytest.mark.parametrize("kind", UNCHECKED)
+def test_ranks_and_sizes_that_an_operator_does_not_have_are_refused_with_what_was_found(
+    kind: str, tmp_path: Path
+) -> None:
+    assert "found" in refusal(UNCHECKED[kind](), tmp_path)
+
+
+def test_a_constant_of_a_shape_needs_one_value(tmp_path: Path) -> None:
+    proto = constant_of_shape([4])
+    proto.graph.node[0].attribute[0].t.CopyFrom(numpy_helper.from_array(np.zeros(0, np.float32)))
+    assert "found a value of shape [0], expected one number" in refusal(proto, tmp_path)
+
+
+def test_what_the_import_of_a_model_in_memory_does_not_expect_is_an_error_of_the_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setitem(CONVERTERS, "Relu", fails)
+    with pytest.raises(zp.Error, match=r"unreadable .* \(ZeroDivisionError: division by zero, node "):
+        zp.load(one_op("Relu", {"x": (4,)}))

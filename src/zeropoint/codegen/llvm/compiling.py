@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
@@ -21,6 +23,9 @@ FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
 }
 """Form -> compiler: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
 
+KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+"""Statuses of a process that others ended. Ctrl-C is not among them: it ends this process, too."""
+
 
 def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
     """Compile modules to a form of `FORMS`, one after the other."""
@@ -28,11 +33,15 @@ def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[b
 
 
 def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
-    """The same in a separate process. Raises RuntimeError if it fails, which is a bug in this package."""
+    """The same in a separate process.
+
+    This process compiles the rest if the other one is killed, as the system does where memory is short. Raises
+    RuntimeError if LLVM fails, which is a bug in this package.
+    """
     command = [sys.executable, "-c", "from zeropoint.codegen.llvm.compiling import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form, os.getpid()))
-    pipe = subprocess.PIPE
+    pipe, made = subprocess.PIPE, 0
     with (
         tempfile.TemporaryFile() as errors,  # a pipe that nobody reads could fill up
         subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment) as process,
@@ -42,12 +51,23 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
         try:
             process.stdin.write(asked)
             process.stdin.close()
-            for _ in texts:
-                yield pickle.load(process.stdout)
+            while made < len(texts):
+                data = pickle.load(process.stdout)
+                made += 1
+                yield data
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
-            process.wait()
-            errors.seek(0)
-            raise RuntimeError(f"LLVM failed:\n{errors.read().decode(errors='replace')}") from None
+            with suppress(BrokenPipeError):  # what was not written
+                process.stdin.close()
+            if process.wait() not in KILLED:
+                errors.seek(0)
+                raise RuntimeError(_failure(process.returncode, errors.read())) from None
+    yield from compiled(texts[made:], isa, form)
+
+
+def _failure(status: int, errors: bytes) -> str:
+    """What to report of a compiler that ended with this status, the signal's name if it was one."""
+    ended = signal.Signals(-status).name if status < 0 else f"status {status}"
+    return f"LLVM failed ({ended}):\n{errors.decode(errors='replace')}"
 
 
 def serve() -> None:

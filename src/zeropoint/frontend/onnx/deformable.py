@@ -25,11 +25,11 @@ def deform_conv(node: OnnxNode, build: Builder) -> SSAValue:
     Positions outside of the image are 0. A mask multiplies the taps.
     """
     value, kernel, offsets = node.operand(0), node.operand(1), node.operand(2)
+    if len(shape_of(value)) != 4 or len(shape_of(kernel)) != 4:
+        raise NodeError(f"found shapes {list(shape_of(value))} and {list(shape_of(kernel))}, expected four dimensions")
     batch, channels, *inputs = shape_of(value)
     features, depth, *sizes = shape_of(kernel)
     groups, shifted = node.integer("group", 1), node.integer("offset_group", 1)
-    if len(inputs) != 2 or len(sizes) != 2:
-        raise NodeError(f"found shapes {list(shape_of(value))} and {list(shape_of(kernel))}, expected four dimensions")
     if min(groups, shifted) < 1 or channels != depth * groups or features % groups or channels % shifted:
         raise NodeError(
             f"found {channels} input channels, a kernel of shape {list(shape_of(kernel))}, group {groups} and "

@@ -40,8 +40,10 @@ def constant_of_shape(node: OnnxNode, build: Builder) -> SSAValue:
     """`ConstantOfShape`: a broadcast number, by default 0."""
     shape = node.integers_at(0, "shape") or ()
     tensor = node.tensor("value")
-    number = np.zeros((), np.float32) if tensor is None else numpy_helper.to_array(tensor).reshape(())
-    scalar = build.constant(number)
+    number = np.zeros((), np.float32) if tensor is None else numpy_helper.to_array(tensor)
+    if number.size != 1:
+        raise NodeError(f"found a value of shape {list(number.shape)}, expected one number")
+    scalar = build.constant(number.reshape(()))
     return build.broadcast(scalar, with_shape(scalar, shape), ())
 
 

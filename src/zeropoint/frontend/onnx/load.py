@@ -6,10 +6,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, defs
 
+from zeropoint.errors import reading
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.frontend.onnx.bodies import inline_bodies
@@ -52,9 +54,11 @@ def load_onnx_model(
 ) -> Program:
     """The float program of an ONNX model in memory. External data is looked up in the current folder.
 
-    The model is not changed. Raises ModelError, a single line that starts with the graph's name.
+    The model is not changed. Raises ModelError, a single line with the graph's name; OSError for external data.
     """
-    with _naming(model.graph.name or "model"):
+    name = model.graph.name or "model"
+    # Arithmetic on constants of the model may give NaN or infinity; what rejects them says so.
+    with reading(name, ModelError), _naming(name), np.errstate(all="ignore"):
         copied = ModelProto()
         copied.CopyFrom(model)
         _check_opset(copied)

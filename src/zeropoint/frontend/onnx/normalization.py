@@ -136,6 +136,8 @@ def local_response_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     shape = shape_of(value)
     size = node.integer("size", 1)
     rank = len(shape)
+    if size < 1 or rank < 2:
+        raise NodeError(f"found size {size} and shape {list(shape)}, expected 1 or more channels of an image")
     low, high = (size - 1) // 2, size // 2
     total = ReduceWindowOp(
         [build.insert(MultiplyOp(value, value))],

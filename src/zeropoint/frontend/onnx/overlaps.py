@@ -66,6 +66,8 @@ def max_unpool(node: OnnxNode, build: Builder) -> SSAValue:
     A larger `output_shape` adds zeros at the ends.
     """
     value, indices = node.operand(0), node.operand(1)
+    if len(shape_of(value)) < 3:
+        raise NodeError(f"found shape {list(shape_of(value))}, expected batch, channels and dimensions of an image")
     batch, channels, *inputs = shape_of(value)
     rank = len(inputs)
     sizes, strides = node.integers("kernel_shape") or (), node.integers("strides") or (1,) * rank

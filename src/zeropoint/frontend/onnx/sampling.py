@@ -230,13 +230,14 @@ def roi_align(node: OnnxNode, build: Builder) -> SSAValue:
     With a `sampling_ratio` of 0 the number of samples depends on the boxes, which is not supported.
     """
     value, boxes, batches = node.operand(0), node.operand(1), node.operand(2)
+    if len(shape_of(value)) != 4 or len(shape_of(boxes)) != 2:
+        found = f"{list(shape_of(value))} and boxes of shape {list(shape_of(boxes))}"
+        raise NodeError(f"found shape {found}, expected [N, C, H, W] and boxes of shape [count, 4]")
     _, channels, *sizes = shape_of(value)
     count, ratio = shape_of(boxes)[0], node.integer("sampling_ratio", 0)
     mode = node.choice("mode", "avg", ("avg", "max"))
     newest = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     half = node.choice("coordinate_transformation_mode", newest, ("half_pixel", "output_half_pixel")) == "half_pixel"
-    if len(sizes) != 2:
-        raise NodeError(f"found shape {list(shape_of(value))}, expected [N, C, H, W]")
     if ratio < 1:
         raise NodeError(
             f"found sampling_ratio {ratio}, with which the number of samples depends on the boxes; expected 1 or more"

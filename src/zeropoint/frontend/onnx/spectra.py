@@ -110,8 +110,12 @@ def stft(node: OnnxNode, build: Builder) -> SSAValue:
         signal, shape = build.reshape(signal, [*shape, 1]), (*shape, 1)
     if len(shape) != 3 or shape[2] not in (1, 2):
         raise NodeError(f"found a signal of shape {list(shape)}, expected [batch, length, 1] or [batch, length, 2]")
-    (step,) = node.integers_at(1, "frame_step") or (0,)
-    given = node.integers_at(3, "frame_length")
+    steps, given = node.integers_at(1, "frame_step") or (0,), node.integers_at(3, "frame_length")
+    if len(steps) != 1 or len(given or (0,)) != 1:
+        raise NodeError(
+            f"found frame_step {list(steps)} and frame_length {list(given or ())}, expected one number each"
+        )
+    (step,) = steps
     window = shape_of(node.operand(2)) if node.has(2) else None
     length = given[0] if given else window[0] if window else shape[1]
     if step < 1 or not 1 <= length <= shape[1] or window not in (None, (length,)):
