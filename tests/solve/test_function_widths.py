@@ -24,6 +24,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionLayout,
     ConvolutionOp,
     DivideOp,
+    ExponentialOp,
     GatherDimensions,
     GatherOp,
     LogisticOp,
@@ -176,6 +177,27 @@ def test_a_logarithm_of_values_that_span_decades_keeps_them(target: str, observe
     program = spectrum(log)
     made = quantize(program, sounds(16, 1), Options(target, observer=observer))
     assert sqnr(program, made.quantized, sounds(8, 2)) > 20
+
+
+def mean_of_log_of_exponential() -> Program:
+    """The mean of log(exp(conv) + 0.1): the greatest exponentials are 10 orders of magnitude above most others."""
+    net = Network([(1, BANDS, 1, FRAMES)])
+    net.layer("conv")
+    weight = net.constant(net.random.normal(0, 2, (BANDS, BANDS, 1, 1)))
+    value = net.insert(ConvolutionOp(net.values[0], weight, net.values[0].type, ConvolutionLayout.channels_first(2)))
+    net.layer("log")
+    value = net.insert(ExponentialOp(value))
+    return net.finish([net.reduced(net.insert(LogOp(net.insert(AddOp(value, net.splat(0.1, value))))), [3])])
+
+
+def test_16_bits_that_hold_rare_large_values_are_judged_with_them() -> None:
+    """Calibration leaves such values out of the range of 8 bits, in which 16 bits would be enough."""
+    random = np.random.default_rng(0)
+    loudness = 10.0 ** random.uniform(-1, 0.5, (24, 1, 1, 1, 1))
+    data = [{"x0": x.astype(np.float32)} for x in random.normal(size=(24, 1, BANDS, 1, FRAMES)) * loudness]
+    program = mean_of_log_of_exponential()
+    made = quantize(program, data, Options("litert", effort="none"))
+    assert sqnr(program, made.quantized, data) > 20
 
 
 @pytest.mark.parametrize("function", [rsqrt, reciprocal, power, log_of_quotient])

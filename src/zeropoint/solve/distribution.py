@@ -17,6 +17,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics import dequantize, quantize
 from zeropoint.numerics.noise import decibels
 from zeropoint.numerics.ranges import asymmetric
+from zeropoint.solve.value_constraint import NARROW
 
 ASSUMED = 64
 """Number of points to assume when only a range is known."""
@@ -37,14 +38,24 @@ Noisy = Iterable[tuple[float, Array]]
 
 @dataclass(frozen=True, eq=False)
 class PointDistribution:
-    """Points of equal weight (f32), and the range that the value will be stored with."""
+    """Points of equal weight (f32), and the range that the value will be stored with.
+
+    `extremes` are the least and the greatest observed value if the range leaves out some: storages of more than 8 bits
+    hold them (`ValueConstraint.within`).
+    """
 
     points: Array
     minimum: float
     maximum: float
+    extremes: tuple[float, float] | None = None
 
     @staticmethod
-    def of(minimum: float, maximum: float, quantiles: Iterable[float] = ()) -> PointDistribution:
+    def of(
+        minimum: float,
+        maximum: float,
+        quantiles: Iterable[float] = (),
+        extremes: tuple[float, float] | None = None,
+    ) -> PointDistribution:
         """From quantiles, or from the range alone."""
         points = np.array(list(quantiles), np.float32)
         if not points.size:
@@ -53,7 +64,20 @@ class PointDistribution:
                 points = minimum * (maximum / minimum) ** shares
             else:
                 points = minimum + (maximum - minimum) * shares
-        return PointDistribution(points.astype(np.float32), minimum, maximum)
+        return PointDistribution(points.astype(np.float32), minimum, maximum, extremes)
+
+    def within(self, storage: Storage) -> PointDistribution:
+        """The distribution with the range that a storage holds."""
+        if self.extremes is None or storage.type.width <= NARROW:
+            return self
+        low, high = self.extremes
+        return replace(self, minimum=low, maximum=high, extremes=None)
+
+    def with_tails(self, storage: Storage) -> PointDistribution:
+        """The distribution with the extremes as points, if a storage holds them and the range left them out."""
+        if (held := self.within(storage)) is self:
+            return self
+        return replace(held, points=np.append(held.points, np.float32([held.minimum, held.maximum])))
 
     @cached_property
     def dense(self) -> PointDistribution:
@@ -76,11 +100,13 @@ class PointDistribution:
 
     def step(self, storage: Storage) -> float:
         """The scale of the range in a storage type."""
-        return float(asymmetric(self.minimum, self.maximum, storage.minimum, storage.maximum).scale)
+        held = self.within(storage)
+        return float(asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum).scale)
 
     def rounded(self, storage: Storage) -> Array:
         """The points after quantizing to a storage type and dequantizing."""
-        chosen = asymmetric(self.minimum, self.maximum, storage.minimum, storage.maximum)
+        held = self.within(storage)
+        chosen = asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum)
         bounds = (storage.minimum, storage.maximum)
         stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)

@@ -241,7 +241,7 @@ class _Functions:
         segments = next((row.segments for row in rows), None)
         if segments is None or not reader.steps or reader.variances is not None:
             return reader
-        return replace(reader, computed=interpolated(reader.function, seen, segments))
+        return replace(reader, computed=interpolated(reader.function, seen.within(storage), segments))
 
     def _left(
         self, reader: WidthReader, seen: PointDistribution, storage: Storage, carried: float = 0.0
@@ -254,8 +254,9 @@ class _Functions:
         rounded = seen.rounded_noise(storage, carried)
         left = reader.left(seen.points, rounded)
         # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
-        # that.
-        own = loss(lambda points: points, seen.points, rounded)
+        # that. Rare large values may be all that the operand keeps.
+        whole = seen.with_tails(storage)
+        own = loss(lambda points: points, whole.points, whole.rounded_noise(storage, carried))
         return (
             left
             if left < min(self.before.least(reader), own - (QUOTIENT_WORSE if reader.is_quotient else WORSE))

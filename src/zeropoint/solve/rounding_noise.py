@@ -42,6 +42,7 @@ from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import PointDistribution
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
+from zeropoint.solve.value_constraint import STRENGTH
 from zeropoint.targets import KernelRow, SameScale, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
@@ -283,7 +284,8 @@ class RoundingNoise:
         known = self.constraints.get(value)
         if known is None or known.minimum is None or known.maximum is None:
             return None
-        return PointDistribution.of(known.minimum, known.maximum, known.quantiles)
+        extremes = known.extremes if known.strength == STRENGTH["calibrated"] else None
+        return PointDistribution.of(known.minimum, known.maximum, known.quantiles, extremes)
 
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
         """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""
