@@ -77,7 +77,7 @@ class PointDistribution:
         """The distribution with the extremes as points, if a storage holds them and the range left them out."""
         if (held := self.within(storage)) is self:
             return self
-        return replace(held, points=np.append(held.points, np.float32([held.minimum, held.maximum])))
+        return replace(held, points=np.append(held.points, np.array([held.minimum, held.maximum], np.float32)))
 
     @cached_property
     def dense(self) -> PointDistribution:
