@@ -43,7 +43,7 @@ RECIPE = """rules:
   - name: dense
     weight_bits: 4
     granularity: per_channel
-  - name: act
+  - name: sum
     range: [-1.5, 1.5]
 """
 QUANTIZE = ["quantize", "float.mlir", "--data", "d.npz", "--effort", "none"]

@@ -33,10 +33,11 @@ RECIPE = """rules:
     granularity: per_channel
     weight_bits: 8
     symmetric: true
-    observer: percentile:99.9
   - regex: 'd.*e|ac.?t'
     quantize: true
   - op: tanh
+    quantize: true
+  - op: fully_connected
     range: [-1.5, 1.5]
   - subgraph: {from: dense, to: [act]}
     bits: &width 8

@@ -17,7 +17,13 @@ from networks import Network, channels_last
 from targets.qdq_case import loaded, propagated
 from zeropoint.check_target.models import Built, Case, ModelPort, built, row_id, signatures
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StorageCastOp,
+    UniformQuantizedType,
+)
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.targets import KernelRow, Role, target
@@ -144,7 +150,7 @@ def in_storage(program: Program, made: Built) -> Program:
         if isinstance(port, ModelPort)
     }
     for op in list(program.entry.ops):
-        kind = element_of(op.results[0]) if isinstance(op, QuantizeCastOp) else None
+        kind = element_of(op.results[0]) if isinstance(op, QuantizeCastOp | StorageCastOp) else None
         if isinstance(kind, UniformQuantizedType) and not kind.is_sub_channel:
             port = ports.get(parameters(kind.scales, kind.zero_points))
             if port is not None and port.storage.type == kind.storage.type:

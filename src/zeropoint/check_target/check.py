@@ -123,14 +123,14 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
     try:
         # Without a profile here, a row's own profile replaces that of the target.
         profile = None if runtime.profile == table.profile else runtime.profile
-        options = Options(target=table.name, profile=profile)
-        result = quantize(load_onnx_model(made.proto, {}), None, options)
+        result = quantize(load_onnx_model(made.proto, {}), None, Options(target=table.name, profile=profile))
         problem = _other_kernel(result.propagated, row)
         if problem:
             return Finding(row, made.case, variant, runtime.name, problem=problem)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"row{runtime.suffix}"
-            export_program(result.propagated, path, ExportOptions(onnx_weights=_form(row)))
+            options = ExportOptions(onnx_weights=_form(row)) if path.suffix == ".onnx" else ExportOptions()
+            export_program(result.propagated, path, options)
             theirs = runtime.open(path)(made.inputs)
         ours = Interpreter(result.quantized)(made.inputs)
     except Error as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,7 +24,9 @@ SECONDS, SECONDS_PER_MEGABYTE = 60, 1
 _MEMORY, _MEMORY_PER_BYTE = 2 << 30, 32
 """The reader's memory. Good files need a tenth of that."""
 _ERROR = re.compile(r"error: (.*)")
-_NO_MEMORY = re.compile(r"out of memory|bad_alloc")
+_NO_MEMORY = re.compile(r"out of memory|bad_alloc|MemoryError")
+_TOO_LONG = -getattr(signal, "SIGXCPU", 0)
+"""The status of a process that has used up its processor time: on an idle machine, that is over before the clock's."""
 
 
 def load_artifact(
@@ -54,6 +57,8 @@ def _text(path: Path) -> str:
     except subprocess.TimeoutExpired:
         raise _unread(path, f" within {seconds} s") from None
     if done.returncode:
+        if done.returncode == _TOO_LONG:
+            raise _unread(path, f" within {seconds} s")
         found = _ERROR.search(done.stderr)
         if done.returncode == NO_MEMORY or _NO_MEMORY.search(done.stderr):
             raise _unread(path, f" with {bytes_text(memory)} of memory")
