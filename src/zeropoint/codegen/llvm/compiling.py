@@ -23,7 +23,7 @@ FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
 }
 """Form -> compiler: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
 
-KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+KILLED = tuple(-getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
 """Statuses of a process that others ended. Ctrl-C is not among them: it ends this process, too."""
 
 
