@@ -167,8 +167,7 @@ def test_more_than_the_widest_kernels_give_is_refused_with_what_they_give() -> N
 
 def test_the_program_with_its_corrections_is_judged() -> None:
     """No kernel is widened for what a correction of biases gains already."""
-    program, random = classifier()[0], np.random.default_rng(1)
-    data = [{"x": random.normal(size=(1, 3, 16, 16)).astype(np.float32)} for _ in range(16)]
+    program, data = classifier()
     plain, corrected = (
         sqnr_of(program, quantize(program, data, Options(effort=effort)).integer, data) for effort in ("none", "fast")
     )

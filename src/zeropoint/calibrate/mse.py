@@ -3,16 +3,6 @@
 In a range of `STEPS` steps of size s, a value inside has a mean squared error of s^2 / 12; a value outside has the
 squared distance from the nearer end. A narrower range has smaller steps but clips more. Zero is exact in every range
 that contains it, so it costs nothing; after a relu, that is most of the values.
-
-Values that are to come are clipped more than those seen: the extremes of a few values say little about how far others
-lie. So the clipping error of an end among the `TAIL` greatest values on its side is the one that they predict. Let k
-values lie above u, by b on average. If what lies above u is exponential, with a mean that is known only from these k
-values, another value above u exceeds u + y with probability (1 + y / kb)^-k (a Lomax distribution). The squared error
-that k such values have beyond an end e >= u is then
-
-    2 k (kb)^2 / ((k - 1) (k - 2)) * (1 + (e - u) / kb)^(2 - k)
-
-also at the extreme, where the values seen have none. Their own error counts where it is greater, as that of outliers.
 """
 
 from __future__ import annotations
@@ -29,10 +19,6 @@ STEPS = 255
 CANDIDATES = 96
 """Candidate ends on each side are multiples of 1/CANDIDATES of the observed end, down to a quarter of it."""
 LEAST_SHARE = 0.25
-TAIL = 64
-"""The number of values on a side, at most half of them, that predict how far others lie."""
-LEAST_TAIL = 3
-"""The least number of values that predict anything: fewer are not clipped."""
 
 
 @dataclass(eq=False)
@@ -63,39 +49,19 @@ class MeanSquareObserver(DistributionObserver):
 
 
 def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Array]:
-    """Candidate ends on one side, as magnitudes, and the expected clipping error of each: the sum of (x - end)^2 over
-    x > end.
+    """Candidate ends on one side, as magnitudes, and the clipping error of each: the sum of (x - end)^2 over x > end.
 
-    `magnitudes` is ascending; `extreme` is the greatest magnitude seen, 0 if there is none on this side.
+    `magnitudes` is ascending; `extreme` is the greatest magnitude seen, 0 if there is none on this side. With S0, S1
+    and S2 the sums of 1, x and x^2 over the values above an end, the error is S2 - 2 end S1 + end^2 S0.
     """
     if extreme == 0.0:
         return np.zeros(1), np.zeros(1)
-    magnitudes = np.minimum(magnitudes, extreme)  # a bin's middle may lie above the greatest value in it
     shares = np.arange(int(np.ceil(LEAST_SHARE * CANDIDATES)), CANDIDATES + 1) / CANDIDATES
     ends = extreme * shares
-    seen = _clipped(ends, counts, magnitudes)
-    tail = min(TAIL, int(counts.sum()) // 2)
-    if tail < LEAST_TAIL:
-        return ends, np.where(ends < extreme, np.inf, 0.0)
-    start = int(np.flatnonzero(np.cumsum(counts[::-1])[::-1] >= tail)[-1])
-    count, begin = int(counts[start:].sum()), float(magnitudes[start])
-    total = float((counts[start:] * (magnitudes[start:] - begin)).sum())  # k b
-    if not total:
-        return ends, seen
-    beyond = 1 + np.maximum(ends - begin, 0.0) / total
-    predicted = 2 * count * total**2 / ((count - 1) * (count - 2)) * beyond ** (2 - count)
-    # Below the tail, all of it is clipped, and what it lacks is lacking there, too.
-    lacking = predicted - _clipped(np.maximum(ends, begin), counts, magnitudes)
-    return ends, seen + np.maximum(lacking, 0.0)
-
-
-def _clipped(ends: Array, counts: Array, magnitudes: Array) -> Array:
-    """The clipping error of each end for the values seen.
-
-    With S0, S1 and S2 the sums of 1, x and x^2 over the values above an end, it is S2 - 2 end S1 + end^2 S0.
-    """
     tails = [np.append(np.cumsum((counts * magnitudes**power)[::-1])[::-1], 0.0) for power in range(3)]
     above = np.searchsorted(magnitudes, ends, side="right")
     s0, s1, s2 = (tail[above] for tail in tails)
     # The difference of nearly equal sums may come out slightly negative.
-    return np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
+    cut = np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
+    cut[-1] = 0.0  # the observed extreme clips nothing, but its bin's middle may lie above it
+    return ends, cut
