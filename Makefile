@@ -20,7 +20,7 @@ help:
 	@echo "make faults       each command that writes killed at 300 random moments (FAULT_MOMENTS=50: so many), a full disk"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
 	@echo "make onnx-conformance  ONNX's own backend suite, by operator (docs/onnx.md)"
-	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
+	@echo "make guarded      all tests, native code checking every load and store; thousands of programs of one kernel each"
 	@echo "make prove        the integer ops that are emitted for each rounding, against exact arithmetic (z3)"
 	@echo "make clean        remove the environment and caches"
 

@@ -34,6 +34,10 @@ from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
 """Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
+_OF_RESULTS = ("bits", "observer", "range", "symmetric")
+"""Demands that say how an output is rounded."""
+DEFAULT_BITS = 8
+"""The bits of an output that no rule names."""
 
 
 def demanded_observers(asked: Program) -> dict[str, str]:
@@ -106,9 +110,6 @@ def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None
             )
 
 
-_OF_RESULTS = ("bits", "observer", "range", "symmetric")
-
-
 def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
     """What a demand on the outputs of a region expects, if it has no effect on them; None if it has one."""
     if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
@@ -126,9 +127,6 @@ def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None
     if fixed is None or is_met or fact.name == "bits":
         return None
     return f"a result whose type is free; {fixed} of target {target.name} fixes that of '{name}'"
-
-
-DEFAULT_BITS = 8
 
 
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:

@@ -47,6 +47,8 @@ MOVES = BroadcastInDimOp | ConcatenateOp | GatherOp | PadOp | ReshapeOp | Revers
 """Ops whose results have elements of their operands, in another order."""
 NO_PART = -1
 """Of elements that belong to no part, such as padding and truth values."""
+MOST_PARTS = 64
+"""Values with more combinations of parts than this are not followed."""
 Parts = Mapping[SSAValue, Array]
 """The parts of values; all elements of other values belong to no part."""
 

@@ -16,16 +16,13 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import is_constant
-from zeropoint.ir.element_parts import NO_PART, carried, combinations, concatenated, renumbered
+from zeropoint.ir.element_parts import MOST_PARTS, NO_PART, carried, combinations, concatenated, renumbered
 from zeropoint.ir.functions import ElementwiseOp
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConcatenateOp, PadOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
-
-MOST_PARTS = 64
-"""Values with more combinations of parts than this have none to report."""
 
 
 @dataclass(frozen=True, eq=False)

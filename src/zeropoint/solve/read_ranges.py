@@ -61,8 +61,7 @@ def narrow_ranges(program: Program, constraints: Constraints, floats: Collection
 
     `floats` has the kernels that stay float and compare their operands. What was narrowed before is narrowed anew.
     """
-    for value, known in constraints.before_narrowing.items():
-        vars(constraints.of(value)).update(vars(known))
+    constraints.of_value.update(constraints.before_narrowing)
     constraints.before_narrowing.clear()
     block, narrowed = program.entry, set[SSAValue]()
     values = [*block.args, *(result for op in block.ops for result in op.results)]

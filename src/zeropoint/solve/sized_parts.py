@@ -21,7 +21,16 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import broadcast_array
-from zeropoint.ir.element_parts import MOVES, NO_PART, carried, combinations, concatenated, renumbered, without_repeats
+from zeropoint.ir.element_parts import (
+    MOST_PARTS,
+    MOVES,
+    NO_PART,
+    carried,
+    combinations,
+    concatenated,
+    renumbered,
+    without_repeats,
+)
 from zeropoint.ir.functions import ElementwiseOp, evaluate_chain
 from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
@@ -50,8 +59,6 @@ from zeropoint.solve.leaves import span
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
 
-MOST = 64
-"""Values with more combinations of parts than this are not followed."""
 POINTS = 129
 """Points of a range at which a function is evaluated."""
 
@@ -161,7 +168,7 @@ class SizedParts:
         if not apart:
             return
         numbers, met = combinations([self.numbers[value] for value in apart])
-        if len(met) > MOST:
+        if len(met) > MOST_PARTS:
             return
         made: list[int] = []
         for number, combination in enumerate(met):
