@@ -116,7 +116,8 @@ def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) 
     storage = element.storage.type
     plain = storage.signed or (element.storage.spelling is None and storage.width < 32)
     if not plain or storage.width not in (8, 16, 32):
-        raise LoweringError(f"{describe(op)}: found storage {storage} in {where}, expected 8, 16 or 32 bits")
+        written = storage if element.storage.spelling is None else element.storage.spelling
+        raise LoweringError(f"{describe(op)}: found storage {written} in {where}, expected i8, u8, i16, u16 or i32")
 
 
 def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:
