@@ -120,7 +120,7 @@ def zeropoint(name: str, count: int, **options: str | None) -> Noted:
 
 def _quantized(name: str, count: int, path: Path, options: dict[str, str | None]) -> str:
     """Quantize a network to a file. Returns a line about the program, the time and the memory that it took."""
-    network = zp.load(CACHE / NETWORKS[name].file, dict(NETWORKS[name].shapes))
+    network = zp.load(CACHE / NETWORKS[name].file, shapes=dict(NETWORKS[name].shapes))
     data = NETWORKS[name].feeds("calibration", count)
     integers, took = _timed(lambda: zp.quantize(network, data, progress=bar, **options))
     took = f"{took}, peak {_peak_megabytes():.0f} MB"

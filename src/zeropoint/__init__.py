@@ -121,18 +121,18 @@ def __dir__() -> list[str]:
 
 def load(
     model: Any,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    *,
-    constants: Mapping[str, Constant] | None = None,
     example: Any = None,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, Constant] | None = None,
     progress: Progress | bool = False,
 ) -> Model:
     """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
     or what `jax.jit(f).lower(...)` returns.
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models.
-    `constants` turns inputs into constants, `{"sr": 16000}`, a number or an array. `example` holds the inputs for
-    tracing a `torch.nn.Module`. `progress=True` shows bars on a terminal. `Specializations.load` loads a folder of
+    `example` holds the inputs for tracing a `torch.nn.Module`: `zp.load(net, images[:1])`. `shapes` fixes dynamic
+    dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models. `constants` turns inputs
+    into constants, `{"sr": 16000}`, a number or an array. `progress=True` shows bars on a terminal. `Specializations.load` loads a folder of
     programs for several shapes. Raises ModelError with one line: what was found and what was expected.
     """
     from zeropoint.frontend import ModelError

@@ -44,7 +44,7 @@ def test_a_module_with_example_inputs_is_a_model_in_eval_mode() -> None:
 
 
 def test_examples_may_be_arrays() -> None:
-    model = zp.load(network(), example=IMAGE[:1])
+    model = zp.load(network(), IMAGE[:1])
     (name,) = (port.name for port in zp.load(network(), example={"input": IMAGE[:1]}).inputs)
     assert name == model.inputs[0].name
 

@@ -42,7 +42,10 @@ def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None
     if is_torch(source):
         return load_torch(source, example, shapes, constants)
     if example is not None:
-        raise ModelError(f"found example inputs for {type(source).__name__}, expected them for a torch.nn.Module only")
+        raise ModelError(
+            f"found example inputs for {type(source).__name__}, expected them for a torch.nn.Module only "
+            "(shapes={...} fixes the shapes of inputs)"
+        )
     if isinstance(source, str) and ("\n" in source or "{" in source):
         return _of_text(source, shapes, constants)
     if isinstance(source, str | os.PathLike):
