@@ -47,7 +47,7 @@ def named(folder: Path) -> dict[str, Any]:
     if importlib.util.find_spec("torch") is None:
         code = [
             STAND_IN,
-            *(block.partition("network = zp.load(net, example=images[:1])\n")[2] or block for block in code[1:]),
+            *(block.partition("network = zp.load(net, images[:1])\n")[2] or block for block in code[1:]),
         ]
     names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:

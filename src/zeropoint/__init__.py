@@ -293,7 +293,7 @@ def _loaded(
             raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
         return model
     try:
-        return load(model, shapes, constants=constants, example=example, progress=progress)
+        return load(model, example, shapes=shapes, constants=constants, progress=progress)
     except DynamicShapes as error:
         raise DynamicShapes(error.found, error.inputs, shapes_in(data, list(error.inputs))) from None
 
