@@ -132,8 +132,9 @@ def load(
 
     `example` holds the inputs for tracing a `torch.nn.Module`: `zp.load(net, images[:1])`. `shapes` fixes dynamic
     dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models. `constants` turns inputs
-    into constants, `{"sr": 16000}`, a number or an array. `progress=True` shows bars on a terminal. `Specializations.load` loads a folder of
-    programs for several shapes. Raises ModelError with one line: what was found and what was expected.
+    into constants, `{"sr": 16000}`, a number or an array. `progress=True` shows bars on a terminal.
+    `Specializations.load` loads a folder of programs for several shapes. Raises ModelError with one line: what was
+    found and what was expected.
     """
     from zeropoint.frontend import ModelError
     from zeropoint.frontend.sources import load_source
