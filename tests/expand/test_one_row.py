@@ -63,6 +63,31 @@ def same_bits(program: Program) -> Program:
     return made
 
 
+def test_a_branch_reads_a_line_as_it_was() -> None:
+    """An op inside of it was taken for one of the lines, and the line that it reads could not be erased."""
+    line = "tensor<1x2x6xf32>"
+    program = parse_program(f"""
+func.func @main(%x: {line}, %w: tensor<2x2x1xf32>, %p: tensor<i1>) -> {line} {{
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {{stride = [1]}}
+      {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({line}, tensor<2x2x1xf32>) -> {line}
+  %r = stablehlo.reverse %c, dims = [2] : {line}
+  %b = "stablehlo.if"(%p) ({{
+    %n = stablehlo.negate %r : {line}
+    stablehlo.return %n : {line}
+  }}, {{
+    stablehlo.return %r : {line}
+  }}) : (tensor<i1>) -> {line}
+  return %b : {line}
+}}""")
+    made = with_one_row(program)
+    verify(made.module)
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 6), (2, 2, 1)))
+    for taken in (False, True):
+        (expected,), (found,) = (Interpreter(each).run_values([x, w, np.array(taken)]) for each in (program, made))
+        assert np.array_equal(found, expected)
+
+
 def integer_program(kind: str, channels: int = 32, length: int = 40) -> Program:
     """An i8 convolution over a line that stays as long, requantized."""
     groups = {"dense": 1, "grouped": 4, "depthwise": channels}[kind]

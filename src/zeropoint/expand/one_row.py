@@ -226,7 +226,8 @@ class _Rewriting:
         taken: set[Operation] = set()
         while waiting:
             op = waiting.pop()
-            if op in taken or not self._moves(op):
+            # Ops of loops and branches may read a line, too; they read it as it was.
+            if op in taken or op.parent is not self.program.entry or not self._moves(op):
                 continue
             taken.add(op)
             for value in self._lines(op):
