@@ -199,6 +199,17 @@ def test_a_table_restricts_and_credits_the_rows_that_it_appends(tmp_path: Path) 
         target(str(path))
 
 
+def test_a_table_leaves_out_rows_of_the_target_that_it_extends(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\nextends = "onnxruntime"\nwithout = ["softmax", "add"]\n')
+    kernels = {row.kernel for row in target("onnxruntime").rows}
+    assert {row.kernel for row in target(str(path)).rows} == kernels - {"softmax", "add"}
+    for found in ('"softmax"', '["no_kernel"]', "[1]"):
+        path.write_text(f'name = "mine"\nextends = "onnxruntime"\nwithout = {found}\n')
+        with pytest.raises(TargetError, match=r"found without = .*, expected a list of kernels of the target 'onnx"):
+            target(str(path))
+
+
 def test_a_row_may_have_a_kernel_of_its_own_whose_composites_an_inherited_row_names(tmp_path: Path) -> None:
     row = '[[kernel]]\nname = "gate"\ninputs = ["act {0}"]\noutput = "act {0}"\nrelation = "free"\n'
     (tmp_path / "base.toml").write_text(

@@ -37,6 +37,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "logistic": (Case("Sigmoid", (IMAGE,), "QLinearSigmoid", scale=1 / 256),),
     "tanh": (Case("Tanh", (IMAGE,), scale=1 / 128),),
     "gelu": (Case("Gelu", (IMAGE,)),),
+    "hard_sigmoid": (Case("HardSigmoid", (IMAGE,), "QLinearAdd", exported=True),),
     "hard_swish": (Case("HardSwish", (IMAGE,)),),
     "elu": (Case("Elu", (IMAGE,)),),
     "abs": (Case("Abs", (IMAGE,)),),

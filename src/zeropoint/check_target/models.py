@@ -30,7 +30,8 @@ class Case:
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
     the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
     not fix it. `loaded` is false where our importer does not have the op. With `nonzero`, no element of the last input
-    is real 0; with `positive`, every element of the inputs is above it.
+    is real 0; with `positive`, every element of the inputs is above it. With `exported`, only what our exporter writes
+    for the op becomes that kernel.
     """
 
     op: str
@@ -48,6 +49,7 @@ class Case:
     loaded: bool = True
     nonzero: bool = False
     positive: bool = False
+    exported: bool = False
 
 
 @dataclass(frozen=True)

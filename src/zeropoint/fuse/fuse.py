@@ -29,6 +29,7 @@ from zeropoint.fuse.elementwise import GENERIC
 from zeropoint.fuse.lists import ROUNDS
 from zeropoint.fuse.match import FloatGraph, RegionMatch, RegionPattern
 from zeropoint.fuse.split_clamps import split_clamps
+from zeropoint.fuse.split_hard_swishes import split_hard_swishes
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
 from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -154,6 +155,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     # Before matching, so that a bound that the kernel lacks is an op of its own.
     split_clamps(program, target.by_kernel)
     stated = lift_statements(program)
+    split_hard_swishes(program, target.by_kernel)
     ops = list(program.entry.ops)
     graph = FloatGraph(
         program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated

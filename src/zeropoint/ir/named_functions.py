@@ -113,3 +113,13 @@ def computes(kernel: str, values: Array, tolerance: float = TOLERANCE) -> bool:
     """Whether a function with these values at `POINTS` is one that a logical kernel names."""
     found = values.astype(np.float64)
     return any(row.kernel == kernel and row.matches(found, tolerance) for row in FUNCTIONS)
+
+
+def hard_sigmoid_line(evaluate: Callable[[Array], Array]) -> tuple[np.float32, np.float32]:
+    """The slope and the offset of clamp(0, slope * x + offset, 1), from its values at points in f64.
+
+    So the rounding of the values does not reach the f32 that the ops multiply by and add.
+    """
+    points = np.array([0, 0.125])
+    offset, near = evaluate(points)
+    return np.float32((near - offset) * 8), np.float32(offset)

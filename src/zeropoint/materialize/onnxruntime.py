@@ -25,6 +25,8 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import binary_body
@@ -34,7 +36,14 @@ from zeropoint.materialize import elementwise, movement, reduction
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import counts_of, division_of, repeated
-from zeropoint.numerics.onnxruntime import mean_factor, product_factor, softmax_factor, softmax_table, sum_factors
+from zeropoint.numerics.onnxruntime import (
+    line_operands,
+    mean_factor,
+    product_factor,
+    softmax_factor,
+    softmax_table,
+    sum_factors,
+)
 from zeropoint.numerics.rounding import INT32_MAX
 
 REASON = "onnxruntime's kernel computes in floats"
@@ -84,6 +93,23 @@ def multiply(kernel: MaterializedKernel) -> SSAValue:
     scaled = run.times(run.to(run.made(hlo.MultiplyOp(first, second)), f32), factor)
     point = kernel.output_type.zero_point
     return bounded(kernel, run.rounded(run.plus(scaled, point), point))
+
+
+def hard_sigmoid(kernel: MaterializedKernel) -> SSAValue:
+    """slope * x + offset as the sum of x, read at another scale, and a constant; the storage clamps it."""
+    if not is_of_bytes(kernel):
+        return elementwise.encased(kernel)
+    run, (argument,), kind = FloatArithmetic(kernel, REASON), kernel.arguments, kernel.type_of(kernel.arguments[0])
+    returned = kernel.region.body.block.last_op
+    assert returned is not None
+    slope, offset = hard_sigmoid_line(
+        lambda points: evaluate_chain(returned.operands[0], argument, points, kernel.weights)
+    )
+    found = sum_factors(*line_operands(kind.affine, slope, offset), kernel.output_type.affine)
+    stored = run.plus(run.centred(kernel.values[argument], kind), kind.zero_point)
+    constant = np.float32(np.float64(found.second) + np.float64(found.offset))  # fma(1, second, offset)
+    total = run.fused(stored, found.first, constant)
+    return bounded(kernel, run.rounded(total, kernel.output_type.zero_point))
 
 
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
@@ -197,6 +223,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "add": add,
     "average_pool": average_pool,
     "concatenate": joined,
+    "hard_sigmoid": hard_sigmoid,
     "mean": mean,
     "multiply": multiply,
     "rescale": rescale,

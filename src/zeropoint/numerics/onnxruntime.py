@@ -44,6 +44,18 @@ def sum_factors(first: AffineParameters, second: AffineParameters, result: Affin
     return SumFactors(a, b, F32(F32(result.zero_point) - moved))
 
 
+def line_operands(
+    given: AffineParameters, slope: np.float32, offset: np.float32
+) -> tuple[AffineParameters, AffineParameters]:
+    """slope * x + offset, both positive, as the operands of a sum: the integers of x at another scale, and a constant.
+
+    The constant is the integer 1 at the scale `offset`. Scales are f32.
+    """
+    ends = given.storage_min, given.storage_max
+    read, one = np.asarray(F32(np.float64(slope) * given.scale), np.float64), np.asarray(offset, np.float64)
+    return AffineParameters(read, given.zero_point, *ends), AffineParameters(one, np.asarray(0, np.int64), *ends)
+
+
 def product_factor(first: AffineParameters, second: AffineParameters, result: AffineParameters) -> np.float32:
     """fl(fl(s_a * s_b) / s)."""
     return F32(F32(F32(first.scale) * F32(second.scale)) / F32(result.scale))

@@ -2,8 +2,8 @@
 
 A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 
-- `extends`: append the rows of another target. `checked` replaces their column of that name, and `bits = [8]` restricts
-  their wildcards (`*u8`) to storage of those widths.
+- `extends`: append the rows of another target. `checked` replaces their column of that name, `bits = [8]` restricts
+  their wildcards (`*u8`) to storage of those widths, and `without` lists kernels whose rows are left out.
 - `prefer = 16`: move rows whose output has that many bits to the front.
 - `real_results = true`: contractions can return floats.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
@@ -41,6 +41,7 @@ KEYS = (
     "bounds",
     "bits",
     "checked",
+    "without",
     "kernel",
 )
 COLUMNS = (
@@ -174,8 +175,9 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
 
 
 def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[KernelRow]:
-    """The rows of the target that a table extends, as its `bits` and `checked` change them."""
-    rows = list(base.rows)
+    """The rows of the target that a table extends, as its `without`, `bits` and `checked` change them."""
+    without = _without(base, table, path)
+    rows = [row for row in base.rows if row.kernel not in without]
     if "checked" in table:
         rows = [replace(row, checked=_text(table, "checked", path)) for row in rows]
     if "bits" not in table:
@@ -189,6 +191,15 @@ def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[Kernel
         raise TargetError(f"{path}: found bits = {found!r}, expected a list of 8, 16 or 32")
     widths = cast("list[int]", found)
     return [kept for row in rows if (kept := _within(row, widths)) is not None]
+
+
+def _without(base: Target, table: Mapping[str, Any], path: Path) -> set[str]:
+    """The kernels of the extended target that the table leaves out."""
+    found = table.get("without", [])
+    kernels = {row.kernel for row in base.rows}
+    if not isinstance(found, list) or not all(name in kernels for name in cast("list[object]", found)):
+        raise TargetError(f"{path}: found without = {found!r}, expected a list of kernels of the target '{base.name}'")
+    return set(cast("list[str]", found))
 
 
 def _within(row: KernelRow, widths: Sequence[int]) -> KernelRow | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import cast
 
@@ -17,6 +18,7 @@ from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     BinaryOp,
@@ -35,6 +37,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.materialize.storage import window_counts
+from zeropoint.numerics.onnxruntime import line_operands
 
 OnnxConverter = Callable[[ExportKernel, OnnxEmission], None]
 AXES_OPSET = 18
@@ -74,6 +77,30 @@ def leaky_relu(kernel: ExportKernel, emit: OnnxEmission) -> None:
     name = _name(kernel, emit)
     made = emit.apply("LeakyRelu", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
     _put(kernel, emit, made)
+
+
+def hard_sigmoid(kernel: ExportKernel, emit: OnnxEmission) -> None:
+    """Add: the integers, read at slope times their scale, plus the offset. The storage of the result clamps the sum.
+
+    No runtime has an integer kernel for HardSigmoid.
+    """
+    block, source, name = kernel.region.body.block, _source(kernel, emit), _name(kernel, emit)
+    kind, returned = source.quantized, block.last_op
+    assert kind is not None
+    assert returned is not None
+    slope, offset = hard_sigmoid_line(
+        lambda points: evaluate_chain(returned.operands[0], block.args[0], points, emit.weights)
+    )
+    read, one = (
+        UniformQuantizedType.per_layer(
+            kind.storage, float(each.scale), int(each.zero_point), expressed_type=kind.expressed_type
+        )
+        for each in line_operands(kind.affine, slope, offset)
+    )
+    constant = emit.constant(np.array(one.scale, np.float32), one, f"{name}/offset")
+    operands = [replace(source, kind=read), constant]
+    made = emit.apply("Add", operands, kernel.output_spec, kernel.output_shape, name)
+    _put(kernel, emit, clamped(kernel, made, emit, f"{name}/clip"))
 
 
 def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -345,6 +372,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "concatenate": concatenate,
     "divide": binary("Div"),
     "gather": gather,
+    "hard_sigmoid": hard_sigmoid,
     "leaky_relu": leaky_relu,
     "logistic": function("Sigmoid"),
     "max_pool": max_pool,

@@ -25,6 +25,7 @@ from zeropoint.frontend.onnx.checks import (
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
+from zeropoint.frontend.onnx.hard_sigmoids import restore_hard_sigmoids
 from zeropoint.frontend.onnx.names import check_names
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
@@ -90,6 +91,7 @@ def _imported(
         model = inline_functions(model)
         check_external_data(model, folder)
         model = expand_qoperators(model, folder)
+        restore_hard_sigmoids(model, folder)
         fix_inputs(model.graph, constants)
         fix_input_shapes(model.graph, shapes)
         model = inline_bodies(model, CONVERTERS)
