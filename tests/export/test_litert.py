@@ -261,6 +261,21 @@ def test_rows_are_gathered_by_clamped_indices() -> None:
     np.testing.assert_array_equal(found, Interpreter(program)({"i": indices})["y"])
 
 
+@pytest.mark.parametrize("indices", ["%i", "%c"])
+def test_slices_are_gathered_by_clamped_vectors_of_indices(indices: str) -> None:
+    program = parse_program(f"""
+func.func @main(%t: tensor<2x3x4xf32>, %i: tensor<5x2xi64>) -> tensor<5x4xf32> {{
+  %c = stablehlo.constant dense<[[0, 0], [1, 2], [-3, 1], [1, 9], [5, -1]]> : tensor<5x2xi64>
+  %0 = "stablehlo.gather"(%t, {indices}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>,
+    slice_sizes = array<i64: 1, 1, 4>}}> : (tensor<2x3x4xf32>, tensor<5x2xi64>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+}}""")
+    given = [np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[1, -4], [0, 1], [7, 2], [1, 1], [-1, 3]])]
+    (found,) = evaluate(litert_model(program), *given)
+    np.testing.assert_array_equal(found, *Interpreter(program).run_values(given))
+
+
 def test_a_float_op_that_litert_lacks_is_named() -> None:
     program = parse_program(FLOATS.replace("exponential", "tan"))
     with pytest.raises(

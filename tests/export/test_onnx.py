@@ -320,6 +320,29 @@ def test_constant_indices_out_of_range_are_clamped() -> None:
     np.testing.assert_array_equal(optimized(checked(program)).run({"t": table})[0], table[[0, 1, 1, 0]])
 
 
+VECTORS = """
+func.func @main(%t: tensor<2x3x4xf32> {{zeropoint.name = "t"}}, %i: tensor<5x2xi64> {{zeropoint.name = "i"}})
+    -> (tensor<5x4xf32> {{zeropoint.name = "y"}}) {{
+  %c = stablehlo.constant dense<[[0, 0], [1, 2], [-3, 1], [1, 9], [5, -1]]> : tensor<5x2xi64>
+  %0 = "stablehlo.gather"(%t, {indices}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>,
+    slice_sizes = array<i64: 1, 1, 4>}}> : (tensor<2x3x4xf32>, tensor<5x2xi64>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+}}"""
+
+
+@pytest.mark.parametrize("indices", ["%i", "%c"])
+def test_slices_are_gathered_by_clamped_vectors_of_indices(indices: str) -> None:
+    """The positions of a BERT: GatherElements with a constant table."""
+    program = parse_program(VECTORS.format(indices=indices))
+    table = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    given = {"t": table, "i": np.array([[1, -4], [0, 1], [7, 2], [1, 1], [-1, 3]])}
+    model = checked(program)
+    assert "GatherND" in [node.op_type for node in model.graph.node]
+    (found,) = optimized(model).run({port.name: given[port.name] for port in model.graph.input})
+    np.testing.assert_array_equal(found, Interpreter(program)(given)["y"])
+
+
 @pytest.mark.parametrize(
     "op",
     [f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")]

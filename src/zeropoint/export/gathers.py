@@ -1,4 +1,4 @@
-"""Gathers of whole slices along one dimension, the form that runtimes implement: embeddings, `take`."""
+"""Gathers in the forms that runtimes implement: whole slices along one dimension, or by vectors of leading indices."""
 
 from __future__ import annotations
 
@@ -23,19 +23,44 @@ def taken_axis(op: GatherOp) -> int:
         last = not has_vector(op) or numbers.index_vector_dim == rank - 1
         if array_values(op.slice_sizes) == whole and numbers.offset_dims == kept and last:
             return axis
-    raise ExportError("found a gather of parts, expected one of whole slices along one dimension", op)
+    raise ExportError(
+        "found a gather of parts, expected one of whole slices along one dimension, or by the first dimensions", op
+    )
+
+
+def leading_indices(op: GatherOp) -> int:
+    """The number of dimensions, the first ones, in which vectors of several indices select whole slices (`GatherND`).
+
+    0 for a gather of another kind.
+    """
+    numbers = op.dimension_numbers.data
+    shape, rank = shape_of(op.operand), len(shape_of(op.start_indices))
+    count = len(numbers.start_index_map)
+    first = tuple(range(count))
+    whole = tuple(1 if i < count else size for i, size in enumerate(shape))
+    last = tuple(range(rank - 1, rank - 1 + len(shape) - count))
+    selects = numbers.start_index_map == first == numbers.collapsed_slice_dims and not numbers.operand_batching_dims
+    fits = array_values(op.slice_sizes) == whole and numbers.offset_dims == last
+    return count if count > 1 and selects and fits and numbers.index_vector_dim == rank - 1 else 0
+
+
+def last_indices(op: GatherOp) -> Array:
+    """The greatest index in each dimension that the indices select from: one for slices along one dimension."""
+    count = leading_indices(op)
+    shape = shape_of(op.operand)
+    return np.array(shape[:count] if count else shape[taken_axis(op)]) - 1
 
 
 def clamped_indices(op: GatherOp, indices: Array) -> Array:
     """Constant indices clamped to the dimension, as StableHLO does; runtimes reject those out of range.
 
-    The trailing index-vector dimension is dropped.
+    A trailing index-vector dimension of size 1 is dropped.
     """
     # Runtimes differ on indices out of range: an error, or memory beside the table.
-    clamped = np.clip(indices, 0, shape_of(op.operand)[taken_axis(op)] - 1).astype(indices.dtype)
+    clamped = np.clip(indices, 0, last_indices(op)).astype(indices.dtype)
     return clamped.reshape(indices.shape[:-1]) if has_vector(op) else clamped
 
 
 def has_vector(op: GatherOp) -> bool:
     """Whether the indices have a trailing index-vector dimension of size 1."""
-    return op.dimension_numbers.data.index_vector_dim < len(shape_of(op.start_indices))
+    return not leading_indices(op) and op.dimension_numbers.data.index_vector_dim < len(shape_of(op.start_indices))

@@ -1,33 +1,38 @@
-"""GATHER: slices of a tensor by index, as in embeddings and `take`."""
+"""GATHER and GATHER_ND: slices of a tensor by index, as in embeddings and `take`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
+from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, leading_indices, taken_axis
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmission) -> None:
-    """GATHER along a dimension. LiteRT rejects out-of-range indices, which StableHLO clamps."""
-    axis, shape = taken_axis(op), shape_of(op.start_indices)
-    kind = element_of(op.start_indices)
+    """Slices along a dimension, or by vectors of the first indices. LiteRT rejects out-of-range indices, which
+    StableHLO clamps."""
+    shape, kind = shape_of(op.start_indices), element_of(op.start_indices)
+    operator = ("GATHER_ND", ("GatherNdOptions", {})) if leading_indices(op) else _along(op)
     dtype = element_dtype(kind)
     if dtype.name not in ("int32", "int64"):
         raise ExportError(f"found indices of {kind}, expected i32 or i64", op)
     array = emit.array(op.start_indices)
     if array is not None:
         indices = emit.builder.part("indices", clamped_indices(op, array))
-        emit.operator("GATHER", [source, indices], [result], ("GatherOptions", {"axis": axis}), 2)
+        emit.operator(operator[0], [source, indices], [result], operator[1], 2)
         return
-    for name, bound in (("MAXIMUM", 0), ("MINIMUM", shape_of(op.operand)[axis] - 1)):
-        limit = emit.builder.part("bound", np.array(bound, dtype))
+    for name, bound in (("MAXIMUM", 0), ("MINIMUM", last_indices(op))):
+        limit = emit.builder.part("bound", np.asarray(bound, dtype))
         clamped = emit.temporary(emit.builder.tensors[indices].name.decode(), shape, kind)
         emit.operator(name, [indices, limit], [clamped], ("MaximumMinimumOptions", {}), 2)
         indices = clamped
     if has_vector(op):
         indices = emit.reshaped(indices, shape[:-1], kind)
-    emit.operator("GATHER", [source, indices], [result], ("GatherOptions", {"axis": axis}), 2)
+    emit.operator(operator[0], [source, indices], [result], operator[1], 2)
+
+
+def _along(op: GatherOp) -> tuple[str, tuple[str, dict[str, int]]]:
+    return "GATHER", ("GatherOptions", {"axis": taken_axis(op)})

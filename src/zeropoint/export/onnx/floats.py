@@ -14,7 +14,7 @@ from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
-from zeropoint.export.onnx.rows import gathered
+from zeropoint.export.onnx.indexing import gathered
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo

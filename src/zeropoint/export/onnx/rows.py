@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
+from zeropoint.export.onnx.indexing import gathered
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import UniformQuantizedType
@@ -339,21 +338,6 @@ def gather(kernel: ExportKernel, emit: OnnxEmission) -> None:
     op, name = kernel.first(GatherOp), _name(kernel, emit)
     source, indices = (_source(kernel, emit, kernel.port(value)) for value in (op.operand, op.start_indices))
     _put(kernel, emit, gathered(op, source, indices, kernel.output_spec, emit, name))
-
-
-def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: OnnxEmission, name: str) -> Tensor:
-    """Gather along a dimension. ONNX rejects out-of-range indices, which StableHLO clamps."""
-    axis, array = taken_axis(op), emit.array(op.start_indices)
-    if array is not None:
-        indices = emit.constant(clamped_indices(op, array), indices.kind, f"{name}/indices")
-    else:
-        dtype = np.dtype(str(indices.kind).replace("i", "int"))
-        ends = [emit.builder.constant("bound", np.array(end, dtype)) for end in (0, shape_of(op.operand)[axis] - 1)]
-        indices = emit.direct("Clip", [indices], indices.kind, indices.shape, f"{name}/indices", extra=ends)
-        shape = indices.shape[:-1] if has_vector(op) else indices.shape
-        indices = emit.reshaped(indices, shape, f"{name}/indices")
-    result = shape_of(op.results[0])
-    return emit.apply("Gather", [source], cast("Attribute", kind), result, name, {"axis": axis}, [indices.name])
 
 
 def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:

@@ -36,6 +36,8 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
             return None
         if result_elements(node.op_type, arrays) > ELEMENTS:
             return None
+    if node.op_type == "GatherElements":
+        return _elements(node, arrays)
     from onnx.reference import ReferenceEvaluator  # builds a table of all operators, needed only here
 
     names = [name for name in node.output if name]
@@ -46,6 +48,23 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
         return None
     results = [np.asarray(array) for array in found]
     return results if all(array.size <= ELEMENTS and array.dtype.kind in "iubf" for array in results) else None
+
+
+def _elements(node: NodeProto, arrays: list[Array | None]) -> list[Array] | None:
+    """The elements of a tensor by indices along an axis, which ONNX's reference fails to find in tensors of one row."""
+    data, indices = arrays
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+    if data is None or indices is None or data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
+        return None
+    rest = [slice(size) for size in indices.shape]
+    rest[axis] = slice(None)
+    read = data[tuple(rest)]
+    size = read.shape[axis]
+    if np.delete(read.shape, axis).tolist() != np.delete(indices.shape, axis).tolist():
+        return None  # the converter reports the reason
+    if indices.size and not -size <= indices.min() <= indices.max() < size:
+        return None
+    return [np.take_along_axis(read, indices, axis)]
 
 
 def _feeds(node: NodeProto, arrays: list[Array | None]) -> dict[str, Array]:
