@@ -4,6 +4,7 @@ from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
+from zeropoint.simplify.drop_zero_terms import drop_zero_terms
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.simplify.fold_constants import fold_constants
@@ -19,6 +20,7 @@ from zeropoint.simplify.statements import attributes_to_statements, has_statemen
 __all__ = [
     "PASSES",
     "decompose_batch_norm",
+    "drop_zero_terms",
     "fold_batch_norm",
     "fold_broadcasts",
     "fold_constants",
@@ -38,6 +40,7 @@ PASSES = (
     pin_constants,
     fold_empty,
     fold_constants,
+    drop_zero_terms,
     fold_broadcasts,
     fold_counts,
     join_pads,
