@@ -232,11 +232,35 @@ def test_quotients_are_integers_if_the_runtime_can_divide_by_their_scales(least:
     samples = [{"a": made.uniform(-1, 1, (3, 4)).astype(np.float32), "b": divisors} for _ in range(4)]
     result = quantize(parse_program(QUOTIENT), samples, Options(target="litert"))
     content = litert_model(result.propagated)
+    assert between_casts(content) == expected
+    for sample in samples:
+        (found,) = evaluate(content, sample["a"], sample["b"])
+        np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])
+
+
+def between_casts(content: bytes) -> list[str]:
+    """The operators after the casts of two inputs and before that of the output, each once."""
     graph, model = schema().Model.GetRootAs(content).Subgraphs(0), schema().Model.GetRootAs(content)
     names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
     codes = [model.OperatorCodes(graph.Operators(i).OpcodeIndex()) for i in range(graph.OperatorsLength())]
-    inner = list(dict.fromkeys(names[code.BuiltinCode()] for code in codes[2:-1]))
-    assert inner == expected
+    return list(dict.fromkeys(names[code.BuiltinCode()] for code in codes[2:-1]))
+
+
+@pytest.mark.parametrize("op", ["add", "subtract"])
+@pytest.mark.parametrize(("apart", "inner"), [(1.0, []), (2.0**-17, ["DEQUANTIZE", "QUANTIZE"])])
+def test_sums_that_nearly_cancel_are_floats_if_the_runtime_refuses_their_scales(
+    op: str, apart: float, inner: list[str]
+) -> None:
+    """Both operands have a scale of more than 2^14 times that of the result, with which LiteRT ends the process."""
+    random, name = np.random.default_rng(0), "ADD" if op == "add" else "SUB"
+    samples = []
+    for _ in range(4):
+        a, moved = (random.uniform(-1, 1, (3, 4)).astype(np.float32) for _ in range(2))
+        samples.append({"a": a, "b": (-a if op == "add" else a) + moved * np.float32(apart)})
+    program = parse_program(QUOTIENT.replace("divide", op))
+    result = quantize(program, samples, Options(target="litert-16x8"))
+    content = litert_model(result.propagated)
+    assert between_casts(content) == [*inner[:1], name, *inner[1:]]
     for sample in samples:
         (found,) = evaluate(content, sample["a"], sample["b"])
         np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])

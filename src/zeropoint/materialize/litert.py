@@ -61,6 +61,7 @@ from zeropoint.materialize.storage import (
     widened,
     window_counts,
 )
+from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
@@ -168,6 +169,19 @@ def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) 
     return expressed(kernel, kernel.insert(made, kernel.region).results[0])
 
 
+SCALES = "LiteRT's kernel takes no operand of so much larger a scale than that of the result"
+
+
+def add(kernel: MaterializedKernel) -> SSAValue:
+    """A sum or difference; in float, as the exporter writes it, for scales that the runtime's kernel refuses."""
+    op = next(op for op in kernel.body if isinstance(op, AddOp | SubtractOp))
+    kinds = [_source_type(kernel, operand) for operand in op.operands]
+    held = any(not kind.is_per_layer for kind in kinds) or litert_adds(
+        [kind.affine for kind in kinds], kernel.output_type.affine
+    )
+    return binary(kernel) if held else encased(kernel, SCALES)
+
+
 def divide(kernel: MaterializedKernel) -> SSAValue:
     """A quotient of 8-bit values: a table of the runtime's 65,536 quotients at 256 a + b + 128.
 
@@ -228,6 +242,7 @@ POWERS_OF_TWO = ("logistic", "tanh")
 """Functions whose 8-bit results have such scales: a multiplication by the reciprocal is exact, as StableHLO divides."""
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "abs": function,
+    "add": add,
     "average_pool": average_pool,
     "divide": divide,
     "elu": function,
@@ -241,6 +256,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "rsqrt": function,
     "softmax": softmax,
     "sqrt": function,
+    "subtract": add,
     "tanh": function,
 }
 """By logical kernel; `materialize` has the default for the others."""

@@ -147,7 +147,7 @@ class LiteRTAdd:
 
         Raises ValueError if the runtime would reject the scales."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
-        if real[2] >= 1.0:
+        if real[2] >= 1.0:  # `litert_adds`
             raise ValueError(
                 f"found the output multiplier {real[2]} of an add; LiteRT has one below 1 (widen the output scale)"
             )
@@ -324,6 +324,13 @@ def _narrow_sum(
 
 def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:
     return all(p.storage_max - p.storage_min <= 255 for p in [*inputs, output])
+
+
+def litert_adds(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:
+    """Whether LiteRT's add and sub kernels take these scales: none of an operand is 2^14 times that of the result (2^19
+    at 8 bits)."""
+    _, (_, _, multiplier), _, _ = _guarded(inputs, output, None)
+    return multiplier < 1.0
 
 
 def _guarded(

@@ -6,6 +6,7 @@ import numpy as np
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, leading_indices, taken_axis
+from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -15,14 +16,14 @@ def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmi
     """Slices along a dimension, or by vectors of the first indices. LiteRT rejects out-of-range indices, which
     StableHLO clamps."""
     shape, kind = shape_of(op.start_indices), element_of(op.start_indices)
-    operator = ("GATHER_ND", ("GatherNdOptions", {})) if leading_indices(op) else _along(op)
+    operator, options = _by_vectors() if leading_indices(op) else _along(op)
     dtype = element_dtype(kind)
     if dtype.name not in ("int32", "int64"):
         raise ExportError(f"found indices of {kind}, expected i32 or i64", op)
     array = emit.array(op.start_indices)
     if array is not None:
         indices = emit.builder.part("indices", clamped_indices(op, array))
-        emit.operator(operator[0], [source, indices], [result], operator[1], 2)
+        emit.operator(operator, [source, indices], [result], options, 2)
         return
     for name, bound in (("MAXIMUM", 0), ("MINIMUM", last_indices(op))):
         limit = emit.builder.part("bound", np.asarray(bound, dtype))
@@ -31,8 +32,12 @@ def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmi
         indices = clamped
     if has_vector(op):
         indices = emit.reshaped(indices, shape[:-1], kind)
-    emit.operator(operator[0], [source, indices], [result], operator[1], 2)
+    emit.operator(operator, [source, indices], [result], options, 2)
 
 
-def _along(op: GatherOp) -> tuple[str, tuple[str, dict[str, int]]]:
+def _by_vectors() -> tuple[str, OperatorOptions]:
+    return "GATHER_ND", ("GatherNdOptions", {})
+
+
+def _along(op: GatherOp) -> tuple[str, OperatorOptions]:
     return "GATHER", ("GatherOptions", {"axis": taken_axis(op)})

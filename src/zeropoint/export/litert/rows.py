@@ -35,6 +35,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import is_tanh_gelu
 from zeropoint.numerics.litert_division import divides
 
@@ -210,19 +211,38 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
     return convert
 
 
+def add(op_name: str, table: str) -> LitertConverter:
+    """Converter for a sum or difference; DEQUANTIZE, the op on floats, QUANTIZE if the runtime refuses the scales."""
+    integers = binary(op_name, table, 2)
+
+    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
+        kinds = [*(_side_type(kernel, value) for value in kernel.first(BinaryOp).operands), kernel.output_spec]
+        found = [kind.affine for kind in kinds if isinstance(kind, UniformQuantizedType)]
+        if len(found) == len(kinds) and not litert_adds(found[:-1], found[-1]):
+            _in_float(kernel, emit, op_name, (table, {"fusedActivationFunction": activation(kernel)}))
+        else:
+            integers(kernel, emit)
+
+    return convert
+
+
 def divide(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """DIV of stored integers; if the runtime cannot divide by these scales, DEQUANTIZE, DIV of floats, QUANTIZE."""
+    """DIV of stored integers; DEQUANTIZE, DIV of floats, QUANTIZE if the runtime cannot divide by these scales."""
     op = kernel.first(DivideOp)
-    inputs, result = [_side(kernel, emit, value) for value in op.operands], _result(kernel, emit)
     options = ("DivOptions", {"fusedActivationFunction": activation(kernel)})
     kinds = [*(_side_type(kernel, value) for value in op.operands), kernel.output_spec]
     if divides(*(kind.affine for kind in kinds if isinstance(kind, UniformQuantizedType))):
-        emit.operator("DIV", inputs, [result], options, 2)
-        return
+        emit.operator("DIV", [_side(kernel, emit, value) for value in op.operands], [_result(kernel, emit)], options, 2)
+    else:
+        _in_float(kernel, emit, "DIV", options)
+
+
+def _in_float(kernel: ExportKernel, emit: LitertEmission, op_name: str, options: OperatorOptions) -> None:
+    inputs = [_side(kernel, emit, value) for value in kernel.first(BinaryOp).operands]
     reals = [emit.dequantized(tensor) for tensor in inputs]
-    quotient = emit.temporary(emit.name(kernel.region.outputs[0]), kernel.output_shape, f32)
-    emit.operator("DIV", reals, [quotient], options)
-    emit.operator("QUANTIZE", [quotient], [result])
+    made = emit.temporary(emit.name(kernel.region.outputs[0]), kernel.output_shape, f32)
+    emit.operator(op_name, reals, [made], options)
+    emit.operator("QUANTIZE", [made], [_result(kernel, emit)])
 
 
 def _side_type(kernel: ExportKernel, value: SSAValue) -> Attribute:
@@ -311,7 +331,7 @@ def rescale(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 KERNELS: Mapping[str, LitertConverter] = {
     "abs": function("ABS", ("AbsOptions", {}), 3),
-    "add": binary("ADD", "AddOptions", 2),
+    "add": add("ADD", "AddOptions"),
     "arg_max": position("ARG_MAX", "ArgMaxOptions"),
     "arg_min": position("ARG_MIN", "ArgMinOptions"),
     "average_pool": pool("AVERAGE_POOL_2D"),
@@ -347,7 +367,7 @@ KERNELS: Mapping[str, LitertConverter] = {
     "slice": slice_,
     "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
     "sqrt": function("SQRT"),
-    "subtract": binary("SUB", "SubOptions", 2),
+    "subtract": add("SUB", "SubOptions"),
     "sum": sum_,
     "tanh": function("TANH", None, 2),
     "transpose": transpose,
