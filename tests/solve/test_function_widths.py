@@ -17,6 +17,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
+    AbsOp,
     AddOp,
     BroadcastInDimOp,
     ComparisonDirection,
@@ -198,6 +199,21 @@ def test_16_bits_that_hold_rare_large_values_are_judged_with_them() -> None:
     program = mean_of_log_of_exponential()
     made = quantize(program, data, Options("litert", effort="none"))
     assert sqnr(program, made.quantized, data) > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_least_divisor_tells_whether_16_bits_hold_it(seed: int) -> None:
+    """It was a few steps or none, and its reciprocal has most of the power: 9 dB were left, and 1 dB."""
+    net = Network([(1, BANDS, 1, FRAMES)], seed)
+    value = net.insert(AbsOp(convolution(net, net.values[0], BANDS)))
+    net.layer("divide")
+    program = net.finish([reciprocal(net, value)])
+    random = np.random.default_rng(1)
+    data = [
+        {"x0": (random.normal(size=(1, BANDS, 1, FRAMES)) * 10.0 ** random.uniform(-1, 0.5)).astype(np.float32)}
+        for _ in range(16)
+    ]
+    assert sqnr(program, quantize(program, data, Options("litert", effort="none")).quantized, data) > 20
 
 
 @pytest.mark.parametrize("function", [rsqrt, reciprocal, power, log_of_quotient])

@@ -79,6 +79,20 @@ class PointDistribution:
             return self
         return replace(held, points=np.append(held.points, np.array([held.minimum, held.maximum], np.float32)))
 
+    def ends(self, storage: Storage) -> tuple[Array, Array]:
+        """The least and the greatest value, each twice, and moved down and up by the deviation of rounding them.
+
+        There are none in storages that do not hold them. The medians of bins step over these values, but the least divisor may
+        have most of the power of the quotients. Whether the one that was observed happens to be near a step says
+        nothing of others like it.
+        """
+        if storage.type.width <= NARROW:
+            return np.empty(0, np.float32), np.empty(0, np.float32)
+        held = self.within(storage)
+        ends = np.repeat(np.array([held.minimum, held.maximum], np.float32), 2)
+        moved = ends + np.array([-1, 1, -1, 1]) * (self.step(storage) / np.sqrt(12.0))
+        return ends, np.clip(moved, min(held.minimum, 0.0), max(held.maximum, 0.0)).astype(np.float32)
+
     @cached_property
     def dense(self) -> PointDistribution:
         """The distribution with `BETWEEN` points for each, on the lines between neighbours.

@@ -252,7 +252,10 @@ class _Functions:
         """
         seen = seen.dense
         rounded = seen.rounded_noise(storage, carried)
-        left = reader.left(seen.points, rounded)
+        ends, moved = seen.ends(storage)
+        left = reader.left(
+            np.append(seen.points, ends), [(weight, np.append(points, moved)) for weight, points in rounded]
+        )
         # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
         # that. Rare large values may be all that the operand keeps.
         whole = seen.with_tails(storage)
