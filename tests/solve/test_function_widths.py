@@ -201,6 +201,15 @@ def test_16_bits_that_hold_rare_large_values_are_judged_with_them() -> None:
     assert sqnr(program, made.quantized, data) > 20
 
 
+def test_a_table_that_interpolates_the_widest_storage_is_judged_by_its_results() -> None:
+    """litert-16x8: log(x^2 + 0.1) is a table of 512 parts of [-max, max], whose first part holds most values; 0 dB."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    value = square_of_convolution(net)
+    program = net.finish([net.insert(LogOp(net.insert(AddOp(value, net.splat(0.1, value)))))])
+    data = sounds(16, 1)
+    assert sqnr(program, quantize(program, data, Options("litert-16x8", effort="none")).quantized, data) > 20
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_least_divisor_tells_whether_16_bits_hold_it(seed: int) -> None:
     """It was a few steps or none, and its reciprocal has most of the power: 9 dB were left, and 1 dB."""

@@ -212,7 +212,7 @@ class _Functions:
         alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
-        left = [self._left(reader, seen, storages[0], carried), *alone[1:]]
+        left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
         if left[0] is None:
             return
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
