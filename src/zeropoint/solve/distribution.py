@@ -188,12 +188,13 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
     Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are
-    bounded by those of the observed points, for which the kernel's result has its type.
+    bounded by those of the observed points and ends, for which the kernel's result has its type.
     """
     greatest = max(abs(seen.minimum), abs(seen.maximum))
     ends = np.linspace(-greatest, greatest, segments + 1)
     with np.errstate(all="ignore"):
-        known, found = function(seen.points), function(ends).astype(np.float64)
+        observed = np.append(seen.points, np.array([seen.minimum, seen.maximum], np.float32))
+        known, found = function(observed), function(ends).astype(np.float64)
     known = known[np.isfinite(known)]
     numbers = np.flatnonzero(~np.isnan(found))
     if not known.size or not numbers.size:
