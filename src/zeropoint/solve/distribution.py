@@ -188,7 +188,8 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
     Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are
-    bounded by those of the observed points and ends, for which the kernel's result has its type.
+    bounded by those of the observed points and ends, for which the kernel's result has its type. The difference of two
+    points has as many bits as the result, and wraps around if it needs more.
     """
     greatest = max(abs(seen.minimum), abs(seen.maximum))
     ends = np.linspace(-greatest, greatest, segments + 1)
@@ -197,8 +198,21 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
         known, found = function(observed), function(ends).astype(np.float64)
     known = known[np.isfinite(known)]
     numbers = np.flatnonzero(~np.isnan(found))
-    if not known.size or not numbers.size:
+    if not known.size or not numbers.size or not greatest:
         return function
     following = numbers[np.minimum(np.searchsorted(numbers, np.arange(ends.size)), numbers.size - 1)]
     values = np.clip(found[following], known.min(), known.max())
-    return lambda points: np.interp(points, ends, values)
+    period = 2.0 * float(np.abs(known).max()) or 1.0
+    rises = _wrapped(np.diff(values), period)
+
+    def computed(points: Array) -> Array:
+        place = np.clip((points.astype(np.float64) / greatest + 1.0) / 2.0, 0.0, 1.0) * segments
+        index = np.minimum(place.astype(np.int64), segments - 1)
+        return _wrapped(values[index] + rises[index] * (place - index), period)
+
+    return computed
+
+
+def _wrapped(values: Array, period: float) -> Array:
+    """Values modulo a period, of at most half of it in magnitude; those that are stay as they are."""
+    return np.where(np.abs(values) > period / 2.0, values - period * np.round(values / period), values)
