@@ -161,7 +161,9 @@ def _observation(request: StatisticsRefOp, observer: Observer, samples: int, pro
             f"expected finite ones; {advice(request, program)}",
             request,
         )
-    return replace(observation, hides=True) if observation.infinite_count and is_meant(request, program) else observation
+    return (
+        replace(observation, hides=True) if observation.infinite_count and is_meant(request, program) else observation
+    )
 
 
 def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:
