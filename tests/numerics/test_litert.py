@@ -252,8 +252,8 @@ def test_functions_of_all_words(name, scale):
     ],
 )
 def test_differences_of_points_that_16_bits_do_not_hold_wrap_around_as_in_litert(name, scale, wanted):
-    """Exponentials beyond 88 are infinite in f32, and the correction of a segment between two is NaN, which is stored as
-    0. A logarithm has the least result at 0 and a positive one a segment later.
+    """Exponentials beyond 88 are infinite in f32, and the correction of a segment between two is NaN, stored as 0. A
+    logarithm has the least result at 0 and a positive one a segment later.
     """
     op, options, at = WORDS[name]
     x = np.arange(-32768, 32768).astype(np.int16)

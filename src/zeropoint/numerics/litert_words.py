@@ -1,8 +1,8 @@
 """LiteRT's functions of 16-bit values with zero point 0.
 
 - `exp`, `gelu`, `log` and `rsqrt` interpolate between 513 points (`numerics.interpolation` has the formula). A point is
-  moved by half of the error that interpolation makes in the middle of the segment after it. The difference of two points
-  is stored in 16 bits, and wraps around if it needs more, as after the points of a logarithm at 0.
+  moved by half of the error that interpolation makes in the middle of the segment after it. The difference of two
+  points is stored in 16 bits, and wraps around if it needs more, as after the points of a logarithm at 0.
 - `logistic` and `tanh` interpolate between 256 points of one table, the sigmoid at multiples of 1/24, moved alike.
 - `abs` and `leaky_relu` multiply in fixed point; `sqrt` truncates a quotient of f32.
 - `softmax` interpolates exponentials in -10..0 and reciprocals in 1..2 (`EXPONENTIALS`, `RECIPROCALS`), each with 15

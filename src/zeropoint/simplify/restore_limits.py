@@ -12,8 +12,9 @@ becomes
 ```
 This changes no result. But no quantized type holds -inf: it saturates at the least number that was observed, whose
 exponential is not 0. The first select keeps the numbers of `%x` that are not shown out of the observed range. A
-constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay; they are bounded by the
-scores (`solve/bound_masks.py`), also where a maximum with the least f32 reads them. So does a sum before a relu, where a bias is bounded (`solve/bound_terms.py`).
+constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay, also where a maximum with
+the least f32 reads them; they are bounded by the scores (`solve/bound_masks.py`). So does a sum before a relu, where a
+bias is bounded (`solve/bound_terms.py`).
 """
 
 from __future__ import annotations

@@ -82,9 +82,9 @@ class PointDistribution:
     def ends(self, storage: Storage) -> tuple[Array, Array]:
         """The least and the greatest value, each twice, and moved down and up by the deviation of rounding them.
 
-        There are none in storages that do not hold them. The medians of bins step over these values, but the least divisor may
-        have most of the power of the quotients. Whether the one that was observed happens to be near a step says
-        nothing of others like it.
+        There are none in storages that do not hold them. The medians of bins step over these values, but the least
+        divisor may have most of the power of the quotients. Whether the one that was observed happens to be near a step
+        says nothing of others like it.
         """
         if storage.type.width <= NARROW:
             return np.empty(0, np.float32), np.empty(0, np.float32)
