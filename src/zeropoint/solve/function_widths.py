@@ -213,6 +213,8 @@ class _Functions:
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
         left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
+        zeros = [own and self._refuses(region, index, storage, seen) for storage in storages]
+        left = [-np.inf if zero else found for zero, found in zip(zeros, left, strict=True)]
         if left[0] is None:
             return
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
@@ -223,6 +225,8 @@ class _Functions:
             f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
             f"expected {self.before.least(reader):g}"
         )
+        if zeros[0]:
+            why = f"{storages[0]} rounds some of '{value_name(value)}' to 0, which {_name(region)} refuses"
         if enough is None:
             why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
             if not kept:
@@ -242,6 +246,13 @@ class _Functions:
         if segments is None or not reader.steps or reader.variances is not None:
             return reader
         return replace(reader, computed=interpolated(reader.function, seen.within(storage), segments))
+
+    def _refuses(self, region: QuantizeRegionOp, index: int, storage: Storage, seen: PointDistribution) -> bool:
+        """Whether the kernel of a storage refuses zeros of operand `index`, and rounding makes some."""
+        rows = [row for row in self.noise.rows(region) if row.input_rule(index).storage == storage]
+        low, high = seen.extremes or (seen.minimum, seen.maximum)
+        half = seen.step(storage) / 2
+        return any(row.nonzero == index for row in rows) and low <= half and high >= -half
 
     def _left(
         self, reader: WidthReader, seen: PointDistribution, storage: Storage, carried: float = 0.0

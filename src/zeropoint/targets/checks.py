@@ -83,6 +83,8 @@ def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
     for column, number in (("steps_per_term", row.steps_per_term), ("segments", row.segments)):
         if number is not None and number < 1:
             return column, f"found {number}, expected a whole number of at least 1"
+    if row.nonzero is not None and row.nonzero < 0:
+        return "nonzero", f"found {row.nonzero}, expected the number of an operand, from 0"
     return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
 
 
