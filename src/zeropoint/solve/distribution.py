@@ -119,10 +119,14 @@ class PointDistribution:
 
     def rounded(self, storage: Storage) -> Array:
         """The points after quantizing to a storage type and dequantizing."""
+        return self.rounded_points(self.points, storage)
+
+    def rounded_points(self, points: Array, storage: Storage) -> Array:
+        """Any points after quantizing to a storage type with this range, and dequantizing."""
         held = self.within(storage)
         chosen = asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum)
         bounds = (storage.minimum, storage.maximum)
-        stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
+        stored = quantize(points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
 
     def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:

@@ -55,6 +55,7 @@ from zeropoint.solve.rounding_noise import (
     is_demanded,
 )
 from zeropoint.solve.unrounded import LINEAR, Unrounded, WidthReader
+from zeropoint.solve.zero_divisors import rounds_to_zero
 from zeropoint.targets import DATA, Target
 from zeropoint.targets.logical_kernels import POSITIONS
 
@@ -213,7 +214,7 @@ class _Functions:
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
         left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
-        zeros = [own and self._refuses(region, index, storage, seen) for storage in storages]
+        zeros = [own and self._refuses(region, index, storage) for storage in storages]
         left = [-np.inf if zero else found for zero, found in zip(zeros, left, strict=True)]
         if left[0] is None:
             return
@@ -247,12 +248,11 @@ class _Functions:
             return reader
         return replace(reader, computed=interpolated(reader.function, seen.within(storage), segments))
 
-    def _refuses(self, region: QuantizeRegionOp, index: int, storage: Storage, seen: PointDistribution) -> bool:
+    def _refuses(self, region: QuantizeRegionOp, index: int, storage: Storage) -> bool:
         """Whether the kernel of a storage refuses zeros of operand `index`, and rounding makes some."""
         rows = [row for row in self.noise.rows(region) if row.input_rule(index).storage == storage]
-        low, high = seen.extremes or (seen.minimum, seen.maximum)
-        half = seen.step(storage) / 2
-        return any(row.nonzero == index for row in rows) and low <= half and high >= -half
+        refuses = any(row.nonzero == index for row in rows)
+        return refuses and rounds_to_zero(region.inputs[index], storage, self.noise)
 
     def _left(
         self, reader: WidthReader, seen: PointDistribution, storage: Storage, carried: float = 0.0
