@@ -278,6 +278,32 @@ EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (ten
 }"""
 
 
+@pytest.mark.parametrize("target", ["litert", "litert-16x8"])
+@pytest.mark.parametrize("quietest", [0.0, 0.05])
+def test_quotients_by_zero_stay_float(target: str, quietest: float) -> None:
+    """LiteRT's DIV ends the run at a divisor that is stored as 0, even if a select takes another number there.
+
+    The root of a small sum of squares is not small, but the sum itself is rounded to 0.
+    """
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"], name="a"),
+        onnx.helper.make_node("LpNormalization", ["a"], ["b"], axis=-1, name="b"),
+        onnx.helper.make_node("MatMul", ["b", "w"], ["y"], name="y"),
+    ]
+    random = np.random.default_rng(0)
+    weight = onnx.numpy_helper.from_array(random.normal(0, 1, (8, 8)).astype(np.float32), "w")
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 8]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)], ir_version=10)
+    data = [{"x": (random.normal(size=(4, 8)) * [[1], [1], [quietest], [1]]).astype(np.float32)} for _ in range(8)]
+    network = zp.load(model)
+    result = quantize(network.program, data, Options(target, effort="none"))
+    content = litert_model(result.propagated)
+    for sample in data:
+        (found,) = evaluate(content, sample["x"])
+        assert np.abs(found - network(**sample)["y"]).max() < 0.2
+
+
 def test_rows_are_gathered_by_clamped_indices() -> None:
     program = parse_program(EMBEDDING)
     indices = np.array([0, 1, 7, -3], np.int32)

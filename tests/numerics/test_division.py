@@ -57,6 +57,16 @@ def test_a_quotient_is_the_rational_number_rounded_half_up(data: st.DataObject) 
     assert int(division.apply(a, b)) == quotient(division, a, b)
 
 
+@pytest.mark.parametrize(("divisors", "result"), [(255, 255), (65535, 255), (255, 65535)])
+def test_a_quotient_in_very_large_steps_saturates(divisors: int, result: int) -> None:
+    """x / max(|x|, 1e-12) of data that is all zero has steps of 2.55e14 for each of x; it was refused."""
+    first = AffineParameters(np.asarray(1.0), np.asarray(3), -128, 127)
+    second = AffineParameters(np.asarray(1e-12 / divisors), np.asarray(0), 0, divisors)
+    division = Division.of([first, second], AffineParameters(np.asarray(1.0), np.asarray(-5), -(result + 1) // 2, 99))
+    for b in (1, 7, divisors):
+        assert division.apply([-128, 2, 3, 4, 127], b).tolist() == [-(result + 1) // 2] * 2 + [-5] + [99] * 2
+
+
 @some(50)
 @given(st.data())
 def test_the_ratio_of_a_quotient_has_26_bits_where_results_are_not_zero(data: st.DataObject) -> None:
@@ -86,7 +96,7 @@ def test_quotients_by_zero_are_the_bounds_and_the_zero_point() -> None:
 
 
 def test_a_ratio_that_64_bits_do_not_hold_is_refused() -> None:
-    large, small = (AffineParameters(np.asarray(scale), np.asarray(0), -128, 127) for scale in (2.0**20, 2.0**-6))
+    large, small = (AffineParameters(np.asarray(scale), np.asarray(0), -32768, 32767) for scale in (2.0**20, 2.0**-6))
     with pytest.raises(ValueError, match=r"quotients in steps of .* at most 2\^30"):
         Division.of([large, small], small)
 

@@ -240,18 +240,27 @@ def test_functions_of_all_words(name, scale):
         assert np.array_equal(found, interpolated(x, points))
 
 
-@pytest.mark.parametrize(("scale", "wanted"), [(200 / 32768, 1.0), (0.01, 1 / 65536), (0.0031, 1e30)])
-def test_exponentials_of_words_beyond_88_are_those_of_litert(scale, wanted):
-    """They are infinite in f32, and the correction of a segment between two is NaN: NumPy warned, and made -2^63 of it.
-
-    At the ends of segments; between the last finite result and the first of these, LiteRT's difference wraps around.
+@pytest.mark.parametrize(
+    ("name", "scale", "wanted"),
+    [
+        ("exp", 200 / 32768, 1.0),
+        ("exp", 0.01, 1 / 65536),
+        ("exp", 0.0031, 1e30),
+        ("log", 0.013, 2.0**-15),
+        ("log", 0.1, 0.000185),
+        ("gelu", 0.1, 0.000185),
+    ],
+)
+def test_differences_of_points_that_16_bits_do_not_hold_wrap_around_as_in_litert(name, scale, wanted):
+    """Exponentials beyond 88 are infinite in f32, and the correction of a segment between two is NaN, stored as 0. A
+    logarithm has the least result at 0 and a positive one a segment later.
     """
-    x = np.arange(-32768, 32768, 128).astype(np.int16)
+    op, options, at = WORDS[name]
+    x = np.arange(-32768, 32768).astype(np.int16)
     ports = [Port(x.shape, "int16", (f32(each),), (0,)) for each in (scale, wanted)]
-    points = interpolation_table("exp", f32(scale), f32(wanted), np.exp)
-    assert points is not None
-    assert points.min() >= -32768
-    assert np.array_equal(run("EXP", None, ports[:1], ports[1], x), interpolated(x, points))
+    assert interpolation_table(name, f32(scale), f32(wanted), at) is None
+    entries = whole_table(name, f32(scale), f32(wanted), at)
+    assert np.array_equal(run(op, options, ports[:1], ports[1], x), entries)
 
 
 @pytest.mark.parametrize("seed", range(20))

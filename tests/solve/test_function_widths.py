@@ -17,6 +17,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
+    AbsOp,
     AddOp,
     BroadcastInDimOp,
     ComparisonDirection,
@@ -198,6 +199,30 @@ def test_16_bits_that_hold_rare_large_values_are_judged_with_them() -> None:
     program = mean_of_log_of_exponential()
     made = quantize(program, data, Options("litert", effort="none"))
     assert sqnr(program, made.quantized, data) > 20
+
+
+def test_a_table_that_interpolates_the_widest_storage_is_judged_by_its_results() -> None:
+    """litert-16x8: log(x^2 + 0.1) is a table of 512 parts of [-max, max], whose first part holds most values; 0 dB."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    value = square_of_convolution(net)
+    program = net.finish([net.insert(LogOp(net.insert(AddOp(value, net.splat(0.1, value)))))])
+    data = sounds(16, 1)
+    assert sqnr(program, quantize(program, data, Options("litert-16x8", effort="none")).quantized, data) > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_least_divisor_tells_whether_16_bits_hold_it(seed: int) -> None:
+    """It was a few steps or none, and its reciprocal has most of the power: 9 dB were left, and 1 dB."""
+    net = Network([(1, BANDS, 1, FRAMES)], seed)
+    value = net.insert(AbsOp(convolution(net, net.values[0], BANDS)))
+    net.layer("divide")
+    program = net.finish([reciprocal(net, value)])
+    random = np.random.default_rng(1)
+    data = [
+        {"x0": (random.normal(size=(1, BANDS, 1, FRAMES)) * 10.0 ** random.uniform(-1, 0.5)).astype(np.float32)}
+        for _ in range(16)
+    ]
+    assert sqnr(program, quantize(program, data, Options("litert", effort="none")).quantized, data) > 20
 
 
 @pytest.mark.parametrize("function", [rsqrt, reciprocal, power, log_of_quotient])

@@ -24,7 +24,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
-from zeropoint.calibrate.infinite import advice
+from zeropoint.calibrate.infinite import advice, is_meant
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.report import Observation, Report
@@ -161,7 +161,9 @@ def _observation(request: StatisticsRefOp, observer: Observer, samples: int, pro
             f"expected finite ones; {advice(request, program)}",
             request,
         )
-    return observation
+    return (
+        replace(observation, hides=True) if observation.infinite_count and is_meant(request, program) else observation
+    )
 
 
 def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:

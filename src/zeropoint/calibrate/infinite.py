@@ -1,4 +1,4 @@
-"""Say why all observed values of a request are infinite or NaN, and what helps.
+"""Say where infinite values of a request come from: why all are infinite, and whether the model means them.
 
 ```mlir
 %i = stablehlo.constant dense<0x7F800000> : tensor<f32>
@@ -13,16 +13,31 @@ from collections.abc import Iterator
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from zeropoint.ir.constants import elements
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.result_names import result_names
-from zeropoint.ir.stablehlo import ClampOp, CompareOp, ConstantOp, MaximumOp, MinimumOp, PadOp, ReduceOp, ReduceWindowOp
+from zeropoint.ir.stablehlo import (
+    ClampOp,
+    CompareOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MaximumOp,
+    MinimumOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+)
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
+LARGE = 1e30
+"""A constant as large as this is one for infinity: two of them, as masks of f32 have them, may add up to it."""
+MIXES = ConvolutionOp | DotGeneralOp
+"""Ops whose infinite results say nothing of one element of an operand."""
 BOUNDS = ClampOp | CompareOp | MaximumOp | MinimumOp | PadOp
 """Ops that take infinite constants and whose results are finite numbers or comparisons."""
 
@@ -40,6 +55,35 @@ def advice(request: StatisticsRefOp, program: Program) -> str:
     if not kernels:
         return f"{why}, and no kernel reads it; remove its quant.stats_ref"
     return f"{why}; keep {', '.join(kernels)} float (quantize: false)"
+
+
+def is_meant(request: StatisticsRefOp, program: Program) -> bool:
+    """Whether infinities of a value come from a mask, which is an input, or from a constant that stands for them."""
+    masks = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.is_mask}
+    seen: set[SSAValue] = set()
+    pending: list[SSAValue] = [request.arg]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op, around = value.owner, value.owner.parent_op()
+        if value in masks or (isinstance(op, ConstantOp) and _is_large(op, program.weights)):
+            return True
+        if isinstance(value, BlockArgument) and isinstance(around, QuantizeRegionOp):
+            pending.append(around.inputs[value.index])
+        elif isinstance(op, QuantizeRegionOp):
+            pending += op.body.block.last_op.operands if op.body.block.last_op else ()
+        elif isinstance(op, ReduceOp | ReduceWindowOp):
+            pending += op.inputs
+        elif isinstance(op, Operation) and not isinstance(op, MIXES):
+            pending += op.operands
+    return False
+
+
+def _is_large(op: ConstantOp, weights: Weights) -> bool:
+    """Whether a float constant has a number that is infinite, or stands for it."""
+    return isinstance(element_of(op.output), AnyFloat) and bool((np.abs(elements(op, weights)) >= LARGE).any())
 
 
 def _kernels_with(request: StatisticsRefOp, program: Program) -> list[str]:

@@ -29,6 +29,8 @@ class Observation:
     """The medians of `PARTS` equal-count bins; empty if the observer does not keep the distribution."""
     extremes: tuple[float, float] | None = field(default=None, compare=False, repr=False)
     """The least and the greatest value if the range leaves some values out; None otherwise."""
+    hides: bool = field(default=False, compare=False)
+    """Whether the infinities come from a mask or another constant of the model, so that nothing is wrong with them."""
 
     @staticmethod
     def of(observer: Observer) -> Observation:
@@ -48,7 +50,7 @@ class Observation:
     def warnings(self, key: str) -> list[str]:
         """A line for each suspicious finding."""
         lines: list[str] = []
-        if self.not_finite:
+        if self.not_finite and not (self.hides and not self.nan_count):
             total = self.count + self.not_finite
             kinds = f"{self.nan_count} NaN and {self.infinite_count} infinities"
             lines.append(f"'{key}': found {kinds} among {total} values; they are left out of the range")

@@ -30,7 +30,7 @@ def statistics_text(report: Report, observer: str) -> str:
     for key, seen in report.observations.items():
         entry: dict[str, Any] = {"minimum": seen.minimum, "maximum": seen.maximum, "count": seen.count}
         if seen.not_finite:
-            entry |= {"nan_count": seen.nan_count, "infinite_count": seen.infinite_count}
+            entry |= {"nan_count": seen.nan_count, "infinite_count": seen.infinite_count, "hides": seen.hides}
         if seen.quantiles:
             entry["quantiles"] = list(seen.quantiles)
         if seen.extremes is not None:
@@ -82,7 +82,7 @@ def _observation(where: str, entry: Any) -> Observation:
     if extremes and not (len(extremes) == 2 and extremes[0] <= extremes[1]):
         raise StatisticsError(f"{where}: found extremes {list(extremes)}, expected the least and the greatest value")
     found = (extremes[0], extremes[1]) if extremes else None
-    return Observation(low, high, counts[0], counts[1], counts[2], numbers, found)
+    return Observation(low, high, counts[0], counts[1], counts[2], numbers, found, given.get("hides") is True)
 
 
 def _numbers(where: str, entry: dict[str, Any], key: str) -> tuple[float, ...]:

@@ -58,10 +58,13 @@ class Division:
     def of(inputs: Sequence[AffineParameters], output: AffineParameters) -> Division:
         """The quotient of two operands of up to 16 bits.
 
-        Raises ValueError for more bits, or a ratio of scales s_a / (s_b s_out) above 2^30.
+        Raises ValueError for more bits, or for three of 16 bits with a ratio of scales s_a / (s_b s_out) above 2^30.
         """
         first, second = inputs
         ratio = float(first.scale.item()) / (float(second.scale.item()) * float(output.scale.item()))
+        if second.reach * (output.storage_max - output.storage_min + 1) <= LARGEST_RATIO:
+            # Beyond this ratio, every A other than 0 saturates, whatever B is.
+            ratio = min(ratio, LARGEST_RATIO)
         if ratio > LARGEST_RATIO:
             raise ValueError(
                 f"found quotients in steps of {ratio:.6g}; expected at most 2^30 (widen the result's scale)"

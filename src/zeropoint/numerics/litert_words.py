@@ -1,7 +1,8 @@
 """LiteRT's functions of 16-bit values with zero point 0.
 
 - `exp`, `gelu`, `log` and `rsqrt` interpolate between 513 points (`numerics.interpolation` has the formula). A point is
-  moved by half of the error that interpolation makes in the middle of the segment after it.
+  moved by half of the error that interpolation makes in the middle of the segment after it. The difference of two
+  points is stored in 16 bits, and wraps around if it needs more, as after the points of a logarithm at 0.
 - `logistic` and `tanh` interpolate between 256 points of one table, the sigmoid at multiples of 1/24, moved alike.
 - `abs` and `leaky_relu` multiply in fixed point; `sqrt` truncates a quotient of f32.
 - `softmax` interpolates exponentials in -10..0 and reciprocals in 1..2 (`EXPONENTIALS`, `RECIPROCALS`), each with 15
@@ -24,6 +25,8 @@ from zeropoint.numerics.rounding import round_half_away
 F32 = np.float32
 LEAST, GREATEST = -(1 << 15), (1 << 15) - 1
 SEGMENTS = 512
+PART_BITS = 7
+"""Bits of the place of a value in its segment."""
 LARGEST_DISTANCE = 10.0
 """Of scores of a softmax: the exponentials of lower ones count as exp(-10)."""
 STORED = np.arange(LEAST, GREATEST + 1, dtype=np.int64)
@@ -33,7 +36,16 @@ Real = Callable[[float], float]
 
 
 def interpolation_table(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
-    """The 513 entries of a function that LiteRT interpolates; None for others. Scales are those of input and result."""
+    """The 513 entries of a function that LiteRT interpolates; None for others, and where a difference wraps around.
+
+    Scales are those of input and result.
+    """
+    points = _curve(name, given, wanted, at)
+    return None if points is None or np.abs(np.diff(points)).max() > GREATEST else points
+
+
+def _curve(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
+    """The 513 points of a function that LiteRT interpolates; None for others."""
     rule = CURVES.get(name)
     if rule is None:
         return None
@@ -44,10 +56,20 @@ def interpolation_table(name: str, given: float, wanted: float, at: Real) -> Int
 
 def whole_table(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
     """The results for all 65,536 values, from the least; None for other functions."""
-    rule = WHOLE.get(name)
+    points, rule = _curve(name, given, wanted, at), WHOLE.get(name)
+    if points is not None:
+        return _between(points)
     if rule is None:
         return None
     return np.clip(rule(STORED, F32(given), F32(wanted), at), LEAST, GREATEST).astype(np.int64)
+
+
+def _between(points: IntArray) -> IntArray:
+    """The interpolated results for all values, as LiteRT computes them: differences and results have 16 bits."""
+    index, part = (STORED - LEAST) >> PART_BITS, (STORED - LEAST) & ((1 << PART_BITS) - 1)
+    rise = np.diff(points).astype(np.int16).astype(np.int64)[index]
+    half = 1 << (PART_BITS - 1)
+    return (points[index] + ((rise * part + half) >> PART_BITS)).astype(np.int16).astype(np.int64)
 
 
 def _points(

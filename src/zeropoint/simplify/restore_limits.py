@@ -12,8 +12,9 @@ becomes
 ```
 This changes no result. But no quantized type holds -inf: it saturates at the least number that was observed, whose
 exponential is not 0. The first select keeps the numbers of `%x` that are not shown out of the observed range. A
-constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay; they are bounded by the
-scores (`solve/bound_masks.py`). So does a sum before a relu, where a bias is bounded (`solve/bound_terms.py`).
+constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay, also where a maximum with
+the least f32 reads them; they are bounded by the scores (`solve/bound_masks.py`). So does a sum before a relu, where a
+bias is bounded (`solve/bound_terms.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
     AbsOp,
@@ -211,7 +213,8 @@ def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | N
 def _limit_with(op: Operation, index: int, end: float, number: float) -> float | None:
     """The result of an op for an infinite operand `index` and a finite number."""
     if isinstance(op, MaximumOp):
-        return max(number, end)
+        # A number as low as a mask's would be inserted in place of -inf, and no scale holds it either.
+        return max(number, end) if number > HIDDEN else None
     if isinstance(op, MinimumOp):
         return min(number, end)
     if isinstance(op, DivideOp) and index == 1:

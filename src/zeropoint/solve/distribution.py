@@ -79,6 +79,20 @@ class PointDistribution:
             return self
         return replace(held, points=np.append(held.points, np.array([held.minimum, held.maximum], np.float32)))
 
+    def ends(self, storage: Storage) -> tuple[Array, Array]:
+        """The least and the greatest value, each twice, and moved down and up by the deviation of rounding them.
+
+        There are none in storages that do not hold them. The medians of bins step over these values, but the least
+        divisor may have most of the power of the quotients. Whether the one that was observed happens to be near a step
+        says nothing of others like it.
+        """
+        if storage.type.width <= NARROW:
+            return np.empty(0, np.float32), np.empty(0, np.float32)
+        held = self.within(storage)
+        ends = np.repeat(np.array([held.minimum, held.maximum], np.float32), 2)
+        moved = ends + np.array([-1, 1, -1, 1]) * (self.step(storage) / np.sqrt(12.0))
+        return ends, np.clip(moved, min(held.minimum, 0.0), max(held.maximum, 0.0)).astype(np.float32)
+
     @cached_property
     def dense(self) -> PointDistribution:
         """The distribution with `BETWEEN` points for each, on the lines between neighbours.
@@ -105,10 +119,14 @@ class PointDistribution:
 
     def rounded(self, storage: Storage) -> Array:
         """The points after quantizing to a storage type and dequantizing."""
+        return self.rounded_points(self.points, storage)
+
+    def rounded_points(self, points: Array, storage: Storage) -> Array:
+        """Any points after quantizing to a storage type with this range, and dequantizing."""
         held = self.within(storage)
         chosen = asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum)
         bounds = (storage.minimum, storage.maximum)
-        stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
+        stored = quantize(points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
 
     def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:
@@ -174,16 +192,31 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
     Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are
-    bounded by those of the observed points, for which the kernel's result has its type.
+    bounded by those of the observed points and ends, for which the kernel's result has its type. The difference of two
+    points has as many bits as the result, and wraps around if it needs more.
     """
     greatest = max(abs(seen.minimum), abs(seen.maximum))
     ends = np.linspace(-greatest, greatest, segments + 1)
     with np.errstate(all="ignore"):
-        known, found = function(seen.points), function(ends).astype(np.float64)
+        observed = np.append(seen.points, np.array([seen.minimum, seen.maximum], np.float32))
+        known, found = function(observed), function(ends).astype(np.float64)
     known = known[np.isfinite(known)]
     numbers = np.flatnonzero(~np.isnan(found))
-    if not known.size or not numbers.size:
+    if not known.size or not numbers.size or not greatest:
         return function
     following = numbers[np.minimum(np.searchsorted(numbers, np.arange(ends.size)), numbers.size - 1)]
     values = np.clip(found[following], known.min(), known.max())
-    return lambda points: np.interp(points, ends, values)
+    period = 2.0 * float(np.abs(known).max()) or 1.0
+    rises = _wrapped(np.diff(values), period)
+
+    def computed(points: Array) -> Array:
+        place = np.clip((points.astype(np.float64) / greatest + 1.0) / 2.0, 0.0, 1.0) * segments
+        index = np.minimum(place.astype(np.int64), segments - 1)
+        return _wrapped(values[index] + rises[index] * (place - index), period)
+
+    return computed
+
+
+def _wrapped(values: Array, period: float) -> Array:
+    """Values modulo a period, of at most half of it in magnitude; those that are stay as they are."""
+    return np.where(np.abs(values) > period / 2.0, values - period * np.round(values / period), values)

@@ -55,6 +55,7 @@ from zeropoint.solve.rounding_noise import (
     is_demanded,
 )
 from zeropoint.solve.unrounded import LINEAR, Unrounded, WidthReader
+from zeropoint.solve.zero_divisors import rounds_to_zero
 from zeropoint.targets import DATA, Target
 from zeropoint.targets.logical_kernels import POSITIONS
 
@@ -212,7 +213,9 @@ class _Functions:
         alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
         carried = sqrt(self.noise.carried_by(value))
-        left = [self._left(reader, seen, storages[0], carried), *alone[1:]]
+        left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
+        zeros = [own and self._refuses(region, index, storage) for storage in storages]
+        left = [-np.inf if zero else found for zero, found in zip(zeros, left, strict=True)]
         if left[0] is None:
             return
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
@@ -223,6 +226,8 @@ class _Functions:
             f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
             f"expected {self.before.least(reader):g}"
         )
+        if zeros[0]:
+            why = f"{storages[0]} rounds some of '{value_name(value)}' to 0, which {_name(region)} refuses"
         if enough is None:
             why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
             if not kept:
@@ -243,6 +248,12 @@ class _Functions:
             return reader
         return replace(reader, computed=interpolated(reader.function, seen.within(storage), segments))
 
+    def _refuses(self, region: QuantizeRegionOp, index: int, storage: Storage) -> bool:
+        """Whether the kernel of a storage refuses zeros of operand `index`, and rounding makes some."""
+        rows = [row for row in self.noise.rows(region) if row.input_rule(index).storage == storage]
+        refuses = any(row.nonzero == index for row in rows)
+        return refuses and rounds_to_zero(region.inputs[index], storage, self.noise)
+
     def _left(
         self, reader: WidthReader, seen: PointDistribution, storage: Storage, carried: float = 0.0
     ) -> float | None:
@@ -252,7 +263,10 @@ class _Functions:
         """
         seen = seen.dense
         rounded = seen.rounded_noise(storage, carried)
-        left = reader.left(seen.points, rounded)
+        ends, moved = seen.ends(storage)
+        left = reader.left(
+            np.append(seen.points, ends), [(weight, np.append(points, moved)) for weight, points in rounded]
+        )
         # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
         # that. Rare large values may be all that the operand keeps.
         whole = seen.with_tails(storage)

@@ -80,9 +80,10 @@ def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
         return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
     if row.pair_bits is not None and (row.pair_bits != PAIR_BITS or not _adds_pairs(row)):
         return "pair_accumulator", f"found {row.pair_bits}, expected {PAIR_BITS}, for 8-bit activations and weights"
-    for column, number in (("steps_per_term", row.steps_per_term), ("segments", row.segments)):
-        if number is not None and number < 1:
-            return column, f"found {number}, expected a whole number of at least 1"
+    numbers = (("steps_per_term", row.steps_per_term, 1), ("segments", row.segments, 1), ("nonzero", row.nonzero, 0))
+    for column, number, least in numbers:
+        if number is not None and number < least:
+            return column, f"found {number}, expected a whole number of at least {least}"
     return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
 
 

@@ -165,11 +165,11 @@ class KernelRow:
     summed; `pair_bits` is the width in which the products of two adjacent terms are added first, with saturation;
     `intermediate` describes a narrower sum, for information. `steps_per_term` bounds the scale of the results of a
     kernel that sums: it is at least 1 / (`steps_per_term` * terms). `segments` is the number of equal parts of
-    a 16-bit operand's range in which a function is interpolated. `same_storage` requires one
-    storage for all wildcards. `profile` is the kernel's own rounding, if it differs from the target's. `checked` names
-    the runtime version and the test that confirmed the row; empty if unconfirmed. `composites` are the names of the
-    `stablehlo.composite` ops that the kernel covers; None for kernels made by fusion patterns, empty if only regions in
-    the program's text use it.
+    a 16-bit operand's range in which a function is interpolated. `nonzero` is the number of an operand of which the
+    kernel refuses zeros. `same_storage` requires one storage for all wildcards. `profile` is the kernel's own rounding,
+    if it differs from the target's. `checked` names the runtime version and the test that confirmed the row; empty if
+    unconfirmed. `composites` are the names of the `stablehlo.composite` ops that the kernel covers; None for kernels
+    made by fusion patterns, empty if only regions in the program's text use it.
     """
 
     kernel: str
@@ -186,6 +186,7 @@ class KernelRow:
     more_outputs: tuple[PortRule, ...] = ()
     steps_per_term: int | None = None
     segments: int | None = None
+    nonzero: int | None = None
 
     @property
     def outputs(self) -> tuple[PortRule, ...]:

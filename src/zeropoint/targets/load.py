@@ -54,6 +54,7 @@ COLUMNS = (
     "pair_accumulator",
     "steps_per_term",
     "segments",
+    "nonzero",
     "intermediate",
     "same_storage",
     "profile",
@@ -325,5 +326,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.outputs[1:],
         entry.of_type("steps_per_term", int, "a whole number") if "steps_per_term" in entry.columns else None,
         entry.of_type("segments", int, "a whole number") if "segments" in entry.columns else None,
+        entry.of_type("nonzero", int, "a whole number") if "nonzero" in entry.columns else None,
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]

@@ -87,7 +87,10 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
         total = build.reshape(total, kept_shape(value, axes))
     count = prod(shape_of(value)[axis] for axis in axes)
     if not count:
-        raise NodeError(f"found a mean of no elements, expected sizes of 1 or more in {list(shape_of(value))}")
+        raise NodeError(
+            f"found a mean of no elements, expected sizes of 1 or more in {list(shape_of(value))}; ONNX's reference "
+            f"gives NaN for it, onnxruntime 0"
+        )
     return build.insert(DivideOp(total, build.splat(float(count), total)))
 
 

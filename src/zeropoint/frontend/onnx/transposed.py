@@ -99,11 +99,11 @@ def _shares(total: int, mode: str) -> tuple[int, int]:
 
     The odd element is removed at the end for SAME_UPPER and at the start otherwise. The total is negative if the output
     is larger than all positions that the kernel reaches. Then elements are added: at the end, as onnxruntime and ONNX's
-    reference do, but in the SAME modes at both ends, as the reference does, with the odd element at the end.
+    reference do, but in the SAME modes at both ends. Half of a negative total is rounded down, as in the reference; the
+    specification does not say how it is rounded.
     """
-    if total < 0:
-        start = -(-total // 2) if mode.startswith("SAME") else 0
-        return start, total - start
+    if total < 0 and not mode.startswith("SAME"):
+        return 0, total
     return (total // 2, total - total // 2) if mode == "SAME_UPPER" else (total - total // 2, total // 2)
 
 
