@@ -39,7 +39,7 @@ def check_journals(work: Work | None) -> None:
         check_regular(path, JournalError)
         if path.is_dir():
             raise JournalError(f"{path}: found a folder, expected a journal or no file of that name; move it away")
-        remove_leftovers(path)
+        remove_leftovers(path.parent)
     if work.resume and not any(path.exists() for path in journals):
         raise OptionError(
             f"{work.journal}: found no journal, expected that of an interrupted calibration; run without resume "
