@@ -24,7 +24,7 @@ from zeropoint.workers import worker_count
 
 def journal_path(work: Work | None) -> Path | None:
     """The journal of a search: a file next to the journal of the calibration; None without one."""
-    return None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
+    return None if work is None else work.part("budget").journal
 
 
 M = TypeVar("M", bound=Made)

@@ -140,7 +140,7 @@ def quantize(
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
-        finish, calibrated = finish.equalized(calibrated, again)
+        finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
@@ -182,10 +182,10 @@ class _Finish:
     known: Calibrated | None = None
     """A calibrated program whose outputs were compared with float before."""
 
-    def equalized(self, calibrated: Program, samples: Iterable[Sample]) -> tuple[_Finish, Program]:
+    def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
         trial = EqualizationTrial(
-            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress
+            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress, work
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)

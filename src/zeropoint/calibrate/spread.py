@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import length_hint
 from pathlib import Path
@@ -48,6 +48,11 @@ class Work:
     journal: Path | None = None
     resume: bool = False
     chunk: int = CHUNK_SAMPLES
+
+    def part(self, name: str) -> Work:
+        """The same for another part of a quantization, whose journal is beside this one: `model.journal.NAME`."""
+        journal = None if self.journal is None else self.journal.with_name(f"{self.journal.name}.{name}")
+        return replace(self, journal=journal)
 
 
 @dataclass
