@@ -37,6 +37,12 @@ class Phase:
     kernel: tuple[int, ...]
 
     @property
+    def taps(self) -> slice:
+        """The same positions as a slice: they are evenly spaced."""
+        apart = self.kernel[1] - self.kernel[0] if len(self.kernel) > 1 else 1
+        return slice(self.kernel[0], self.kernel[-1] + 1, apart)
+
+    @property
     def elements(self) -> tuple[int, int]:
         """The first and the last element that is read, possibly outside the input; (0, 0) if none is."""
         if not self.kernel:
