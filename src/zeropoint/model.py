@@ -28,7 +28,7 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.text import parse_program, print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
 from zeropoint.options import check_arguments, listed, one_of
@@ -188,7 +188,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""
-        held = {name: np.array(array) for name, array in resource_arrays(self.program).items()}
+        held = {name: np.array(array) for name, array in ResourceArrays(self.program).items()}
         return {"text": print_program(self.program, locations=True), "weights": held, "engine": self.engine}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

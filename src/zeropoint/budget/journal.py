@@ -23,10 +23,9 @@ import numpy as np
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import KernelNoise, WideningStep
 from zeropoint.errors import check_regular, json_object
-from zeropoint.ir.mapped import one_by_one
 from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, print_program
 
 _Steps = tuple[str, ...]
 
@@ -63,9 +62,9 @@ class SearchJournal:
         if path is None:
             return
         what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
-        for handle, array in one_by_one(sorted(resource_arrays(program).items())):
+        for handle in sorted(arrays := ResourceArrays(program)):
             what.update(handle.encode())
-            what.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+            what.update(np.ascontiguousarray(arrays[handle]).reshape(-1).view(np.uint8).data)
         if resume and path.exists():
             self._read(path, what.hexdigest())
         else:

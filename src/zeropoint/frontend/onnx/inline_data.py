@@ -2,7 +2,7 @@
 
 protobuf holds a file as a whole, once more while it reads it, and the weights a third time as Python's bytes. So the
 weights of large files are skipped: where their bytes are is all that is kept, and they are memory-mapped as those of a
-data file. Protobuf's format, https://protobuf.dev/programming-guides/encoding: a message is a list of fields, each with a
+data file. The format, https://protobuf.dev/programming-guides/encoding: a message is a list of fields, each with a
 varint of its number and its kind; fields of one number are merged, whatever is between them.
 """
 
