@@ -112,7 +112,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
     else:
         check_weights_file(path)
     writes: dict[Path, Write] = {}
-    held = {} if inline_weights else ResourceArrays(program)
+    held: Mapping[str, Array] = {} if inline_weights else ResourceArrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
         names = handle_names(program.module.walk())

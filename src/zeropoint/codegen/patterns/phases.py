@@ -39,8 +39,9 @@ class Phase:
     @property
     def taps(self) -> slice:
         """The same positions as a slice: they are evenly spaced."""
-        apart = self.kernel[1] - self.kernel[0] if len(self.kernel) > 1 else 1
-        return slice(self.kernel[0], self.kernel[-1] + 1, apart)
+        first, *rest = self.kernel
+        apart = rest[0] - first if rest else 1
+        return slice(first, first + apart * len(self.kernel), apart)
 
     @property
     def elements(self) -> tuple[int, int]:

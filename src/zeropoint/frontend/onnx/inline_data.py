@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, helper
 
@@ -43,6 +44,12 @@ class _Field:
     start: int
     content: int
     end: int
+
+
+def model_of(path: Path) -> ModelProto:
+    """The model in a file, large weights as references. Raises OSError, and DecodeError for a file that is no model."""
+    found = large_model(path, path.parent)
+    return onnx.load_model_from_string(path.read_bytes(), "protobuf") if found is None else found
 
 
 def large_model(path: Path, folder: Path) -> ModelProto | None:
