@@ -20,11 +20,12 @@ from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import SqnrEstimate, least_output_sqnr
 from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Verified, WideningStep, spend, widened
-from zeropoint.budget_candidates import by_workers
+from zeropoint.budget_candidates import Candidates, by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.correct import SampleParts
 from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
+from zeropoint.ir import files
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, UniformQuantizedType
@@ -188,8 +189,6 @@ def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path
     assert again.get(STEPS[:3]) is None
     with pytest.raises(BudgetError, match="found the journal of another model or other options"):
         SearchJournal(path, program, "other options", resume=True)
-    again.remove()
-    assert not path.exists()
 
 
 @dataclass(frozen=True)
@@ -232,6 +231,27 @@ def test_a_search_that_is_broken_off_after_each_record_repeats_none(
             lines.append(len((tmp_path / "journal.budget").read_text().splitlines()))
     assert lines == [*range(1, runs + 2)]
     assert runs > 6
+
+
+def test_a_command_that_is_killed_while_it_writes_the_result_repeats_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_program(network(), tmp_path / "model.mlir")
+    np.savez(tmp_path / "data.npz", x0=np.concatenate([sample["x0"] for sample in data()]))
+    arguments = ["quantize", str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz"), "--effort", "none"]
+    arguments += ["--budget", "quality=34", "-o", str(tmp_path / "q.mlir")]
+
+    def die(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_together", die)
+        assert CliRunner().invoke(main, arguments).exit_code != 0
+    assert (tmp_path / ".q.mlir.journal.budget").exists()
+    assert not (tmp_path / "q.mlir").exists()
+    monkeypatch.setattr(Candidates, "figures", die)
+    assert CliRunner().invoke(main, [*arguments, "--resume"]).exit_code == 0
+    assert sorted(path.name for path in tmp_path.glob("*q.mlir*")) == ["q.mlir"]
 
 
 DAMAGED: dict[str, bytes] = {

@@ -81,9 +81,7 @@ class BudgetSearch(Generic[M]):
         target = self.quantize.platform.target
         narrow = budget.narrow(calibrated, spent.steps, candidates.limits, target)
         spent = replace(spent, between=budget.between(calibrated, spent.steps), narrow=narrow)
-        made = candidates.made(spent.steps)
-        journal.remove()
-        return made, spent
+        return candidates.made(spent.steps), spent
 
     def _narrow_enough(self, candidates: Candidates[M], journal: SearchJournal) -> Candidates[M]:
         """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""

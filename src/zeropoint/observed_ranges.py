@@ -36,7 +36,7 @@ def check_journals(work: Work | None) -> None:
     """
     if work is None or work.journal is None:
         return
-    journals = [path for path in (*_journals(work), journal_path(work)) if path is not None]
+    journals = _journals(work)
     for path in journals:
         check_regular(path, JournalError)
         if path.is_dir():
@@ -50,16 +50,17 @@ def check_journals(work: Work | None) -> None:
 
 
 def remove_journals(work: Work | None) -> None:
-    """Remove the journals of calibrations that are complete."""
+    """Remove the journals of a quantization whose result is complete."""
     for journal in () if work is None else _journals(work):
         journal.unlink(missing_ok=True)
 
 
 def _journals(work: Work) -> list[Path]:
-    """The journals of all calibrations of one quantization: of its program, of the equalized one, of parts of both."""
+    """The journals of one quantization: of the calibrations of its program, of the equalized one, and of parts of both,
+    and of the search."""
     equalized = work.part(EQUALIZED_PROGRAM)
-    found = (work, work.part(PARTS), equalized, equalized.part(PARTS))
-    return [one.journal for one in found if one.journal is not None]
+    found = [one.journal for one in (work, work.part(PARTS), equalized, equalized.part(PARTS))]
+    return [path for path in (*found, journal_path(work)) if path is not None]
 
 
 def check_annotated(asked: Program) -> None:

@@ -89,6 +89,7 @@ def quantize(
     progress: Progress | None = None,
     engine: Engine | None = None,
     work: Work | None = None,
+    keep_journals: bool = False,
 ) -> Quantization:
     """Run all stages of quantization in order.
 
@@ -97,7 +98,8 @@ def quantize(
     fake quantization. Then the model is not run, and no corrections are tried. With samples, they are tried as for any
     other model. `engine` runs the float program, by default `QuickestEngine`. Corrections are evaluated on
     `validation`, or on samples that were not used to compute them. `work` distributes calibration over processes and
-    keeps a journal, which is removed at the end.
+    keeps a journal, which is removed at the end. With `keep_journals` it stays, for a caller that has yet to write the
+    result, and calls `remove_journals` then.
 
     Raises the errors of the stages: ModelError for a program that is already quantized, DataError, CalibrationError,
     PropagationError, LoweringError; RecipeError for a rule that does not match the model; OptionError for unknown
@@ -145,7 +147,8 @@ def quantize(
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
         made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples, work)
-    remove_journals(work)
+    if not keep_journals:
+        remove_journals(work)
     return made
 
 

@@ -135,11 +135,6 @@ class SearchJournal:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"steps": list(_names(steps)), **record}) + "\n")
 
-    def remove(self) -> None:
-        """Remove the file, at the end of the search."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
 
 def _names(steps: Sequence[WideningStep]) -> _Steps:
     return tuple(f"{step.name} {','.join(map(str, step.regions))} {step.width}" for step in steps)
