@@ -19,12 +19,13 @@ import zeropoint as zp
 from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import SqnrEstimate, least_output_sqnr
-from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep, spend, widened
-from zeropoint.budget_candidates import by_workers
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Verified, WideningStep, spend, widened
+from zeropoint.budget_candidates import Candidates, by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.correct import SampleParts
 from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
+from zeropoint.ir import files
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, UniformQuantizedType
@@ -188,11 +189,79 @@ def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path
     assert again.get(STEPS[:3]) is None
     with pytest.raises(BudgetError, match="found the journal of another model or other options"):
         SearchJournal(path, program, "other options", resume=True)
-    again.remove()
-    assert not path.exists()
+
+
+@dataclass(frozen=True)
+class Noise:
+    op: str
+    kernel: str
+    at_outputs: float
+
+
+def test_a_journal_gives_back_noise_and_verified_figures(tmp_path: Path) -> None:
+    program = parse_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")
+    first = SearchJournal(tmp_path / "journal", program, "options", resume=False)
+    noise = [Noise("a", "convolution", 0.25), Noise("b", "convolution", float("inf"))]
+    first.add_noise(STEPS[:2], noise)
+    first.add_verified(STEPS[:2], Verified(12.25, 0.5))
+    again = SearchJournal(tmp_path / "journal", program, "options", resume=True)
+    assert [Noise(one.op, one.kernel, one.at_outputs) for one in again.noise(STEPS[:2]) or ()] == noise
+    assert again.verified(STEPS[:2]) == Verified(12.25, 0.5)
+    assert (again.get(STEPS[:2]), again.noise(STEPS), again.verified(STEPS)) == (None, None, None)
+
+
+def test_a_search_that_is_broken_off_after_each_record_repeats_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"budget": None, "least_sqnr": 22.0, "target": "litert", "effort": "none"}
+    alone, runs = searched(tmp_path, None, **options), 0
+    write = SearchJournal._write  # pyright: ignore[reportPrivateUsage] (every record passes it)
+
+    def write_and_die(journal: SearchJournal, *record: Any) -> None:
+        write(journal, *record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SearchJournal, "_write", write_and_die)
+    journal, lines = tmp_path / "journal", [1]
+    for runs in range(30):
+        try:
+            assert searched(tmp_path, Work(1, journal, runs > 0), **options) == alone
+            break
+        except KeyboardInterrupt:
+            lines.append(len((tmp_path / "journal.budget").read_text().splitlines()))
+    assert lines == [*range(1, runs + 2)]
+    assert runs > 6
+
+
+def test_a_command_that_is_killed_while_it_writes_the_result_repeats_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_program(network(), tmp_path / "model.mlir")
+    np.savez(tmp_path / "data.npz", x0=np.concatenate([sample["x0"] for sample in data()]))
+    arguments = ["quantize", str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz"), "--effort", "none"]
+    arguments += ["--budget", "quality=34", "-o", str(tmp_path / "q.mlir")]
+
+    def die(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_together", die)
+        assert CliRunner().invoke(main, arguments).exit_code != 0
+    assert (tmp_path / ".q.mlir.journal.budget").exists()
+    assert not (tmp_path / "q.mlir").exists()
+    monkeypatch.setattr(Candidates, "figures", die)
+    assert CliRunner().invoke(main, [*arguments, "--resume"]).exit_code == 0
+    assert sorted(path.name for path in tmp_path.glob("*q.mlir*")) == ["q.mlir"]
 
 
 DAMAGED: dict[str, bytes] = {
+    "noise that is no list": b'{"steps": [], "noise": 5}',
+    "noise of no kernel": b'{"steps": [], "noise": [5]}',
+    "noise below 0": b'{"steps": [], "noise": [["a", "add", -1.0]]}',
+    "a text as noise": b'{"steps": [], "noise": [["a", "add", "b"]]}',
+    "a name that is no text": b'{"steps": [], "noise": [[1, "add", 1.0]]}',
+    "a text as a margin": b'{"steps": [], "verified": 1.0, "margin": "b"}',
+    "verified without a margin": b'{"steps": [], "verified": 1.0}',
     "no steps": b'{"quality": 1.0, "size": 5}',
     "steps that are no list": b'{"steps": 5, "quality": 1.0, "size": 5}',
     "steps that are a text": b'{"steps": "conv0", "quality": 1.0, "size": 5}',

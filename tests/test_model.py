@@ -70,7 +70,7 @@ def test_a_loaded_model_is_called_by_the_names_of_its_inputs(network: Model) -> 
 
 
 def test_a_path_may_be_a_string_and_shapes_fix_dynamic_dimensions(folder: Path) -> None:
-    model = zp.load(str(folder / "dynamic.onnx"), {"x": (2, 6)})
+    model = zp.load(str(folder / "dynamic.onnx"), shapes={"x": (2, 6)})
     np.testing.assert_allclose(model(x=SAMPLES[:2])["y"], expected(SAMPLES[:2]), rtol=1e-5, atol=1e-6)
     with pytest.raises(ModelError, match="has a dynamic dimension 0"):
         zp.load(folder / "dynamic.onnx")

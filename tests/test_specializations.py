@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import zeropoint as zp
 from zeropoint.cli import main
 from zeropoint.codegen.runtime.native import NativeEngine
-from zeropoint.ir.text import resource_arrays
+from zeropoint.ir.text import ResourceArrays
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
 from zeropoint.recipe import recipe_of
@@ -159,7 +159,7 @@ def many() -> zp.Specializations:
 def test_one_calibration_gives_every_shape_the_ranges_and_corrections_of_the_first(many: zp.Specializations) -> None:
     kept = [model.quantization.corrections.kept for model in many.models if model.quantization is not None]
     assert kept == ["closed_form", None, None]
-    held = [{array.tobytes() for array in resource_arrays(model.program).values()} for model in many.models]
+    held = [{array.tobytes() for array in ResourceArrays(model.program).values()} for model in many.models]
     assert held[0] == held[1] == held[2]
     for model in many.models:
         np.testing.assert_array_equal(model(DATA)["y"], many.models[0](DATA)["y"])

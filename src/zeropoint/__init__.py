@@ -243,7 +243,7 @@ def quantize(
             ranges,
             plain(least_sqnr),
             effort,
-            corrections,
+            plain(corrections),
             limits,
             mask,
         )
@@ -287,10 +287,11 @@ def _loaded(
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
     from zeropoint.frontend import DynamicShapes
+    from zeropoint.frontend.sources import checked_constants, checked_shapes
     from zeropoint.model import Model
 
     if isinstance(model, Model):
-        if shapes or constants or example is not None:
+        if checked_shapes(shapes) or checked_constants(constants) or example is not None:
             raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
         return model
     try:
@@ -327,7 +328,7 @@ def compare(
     from zeropoint.comparison import compare as run
     from zeropoint.comparison import compare_all, paired
     from zeropoint.errors import OptionError
-    from zeropoint.frontend.sources import load_alike
+    from zeropoint.frontend.sources import checked_shapes, load_alike
     from zeropoint.model import Model
     from zeropoint.options import check_arguments
     from zeropoint.progress import showing
@@ -344,7 +345,7 @@ def compare(
                 reference = Model(load_alike(reference, model.inputs, shapes, constants, example))
             given = samples(data, reference.inputs)
             return run(reference, model, given, layers=layers, mask=mask, progress=display(progress))
-        if shapes:
+        if checked_shapes(shapes):
             raise OptionError("found shapes for a comparison of specializations, expected none: their shapes are used")
         if _is_folder(reference):
             reference = Specializations.load(reference)
@@ -383,7 +384,7 @@ def sensitivity(
     from zeropoint.recipe import recipe_of
 
     check_arguments(target=target, profile=profile, observer=observer, effort=effort, exact=exact, progress=progress)
-    check_arguments(workers=workers)
+    check_arguments(workers=workers, mask=mask)
     if exact:
         check_widths(str(target))
     network = _loaded(model, data, shapes, constants, example, progress)

@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 
 from zeropoint import budget
 from zeropoint.bit_widths import SqnrEstimate
-from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, WideningStep
+from zeropoint.budget import Budget, BudgetError, Figures, SearchJournal, Spent, Verified, WideningStep
 from zeropoint.budget_candidates import Candidates, Made, Measure, Quantizer, Task, by_workers
 from zeropoint.calibrate import Progress, Work
 from zeropoint.correct.judge import without_specs
-from zeropoint.correct.sensitivity import Sensitivity
 from zeropoint.ir.program import Program
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
@@ -25,7 +24,7 @@ from zeropoint.workers import worker_count
 
 def journal_path(work: Work | None) -> Path | None:
     """The journal of a search: a file next to the journal of the calibration; None without one."""
-    return None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
+    return None if work is None else work.part("budget").journal
 
 
 M = TypeVar("M", bound=Made)
@@ -66,9 +65,13 @@ class BudgetSearch(Generic[M]):
         candidates = self._narrow_enough(candidates, journal)
 
         def verify(chosen: Sequence[WideningStep]) -> SqnrEstimate:
+            if (known := journal.verified(chosen)) is not None:
+                return SqnrEstimate(known.least, known.margin)
             judged = candidates.with_floats(candidates.made(chosen))
             samples = self.progress(self.every or (), "verify")
-            return sqnr_on(exact, judged, samples, candidates.engine, work)
+            found = sqnr_on(exact, judged, samples, candidates.engine, work)
+            journal.add_verified(chosen, Verified(found.least, found.margin))
+            return found
 
         with _ahead(candidates, work) as (measure, count):
             search = _Search(candidates, journal, measure, count)
@@ -78,9 +81,7 @@ class BudgetSearch(Generic[M]):
         target = self.quantize.platform.target
         narrow = budget.narrow(calibrated, spent.steps, candidates.limits, target)
         spent = replace(spent, between=budget.between(calibrated, spent.steps), narrow=narrow)
-        made = candidates.made(spent.steps)
-        journal.remove()
-        return made, spent
+        return candidates.made(spent.steps), spent
 
     def _narrow_enough(self, candidates: Candidates[M], journal: SearchJournal) -> Candidates[M]:
         """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""
@@ -110,13 +111,14 @@ class _Search(Generic[M]):
     def __init__(self, candidates: Candidates[M], journal: SearchJournal, measure: Measure | None, count: int):
         self._candidates, self._journal = candidates, journal
         self._measure, self._count = measure, count
-        self._noise: dict[tuple[WideningStep, ...], Sequence[Sensitivity]] = {}
 
     def rank(self, taken: Sequence[WideningStep]) -> list[WideningStep]:
         """The steps that are left, the most important first."""
-        found = self._noise.get(tuple(taken))
-        noise = self._candidates.noise(taken) if found is None else found
         of = self._candidates
+        noise = self._journal.noise(taken)
+        if noise is None:
+            noise = of.noise(taken)
+            self._journal.add_noise(taken, noise)
         return budget.steps_of(of.calibrated, of.quantize.platform.target, noise, of.limits, taken)
 
     def figures(self, chosen: Sequence[WideningStep]) -> Figures:
@@ -141,4 +143,4 @@ class _Search(Generic[M]):
         for task, result in self._measure(tasks):
             self._journal.add(task.steps, result.figures)
             if result.noise is not None:
-                self._noise[task.steps] = result.noise
+                self._journal.add_noise(task.steps, result.noise)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zeropoint.calibrate import Progress, Report, collect, state_ranges
+from zeropoint.calibrate import Progress, Report, Work, collect, state_ranges
 from zeropoint.calibrate.bounded import has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
@@ -27,6 +27,10 @@ from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, 
 HOPELESS = 10**0.05
 """Equalization is undone at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
 (half a dB), and by more than chance explains."""
+
+
+EQUALIZED_PROGRAM = "equalized"
+"""The suffix of the journal of the calibration of the equalized program."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class Calibrated:
 class EqualizationTrial:
     """The inputs of a trial of equalization.
 
-    `samples` calibrate the equalized program; `settings` are those of the passes.
+    `samples` calibrate the equalized program; `settings` are those of the passes. `work` distributes this calibration
+    as the first one; its journal is beside that one's.
     """
 
     samples: Iterable[Mapping[str, Array]]
@@ -55,6 +60,7 @@ class EqualizationTrial:
     observer: str
     settings: Mapping[str, object]
     progress: Progress
+    work: Work | None = None
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form; None for the figures if no channels are uneven."""
@@ -93,6 +99,7 @@ class EqualizationTrial:
 
     def _calibrated(self, fused: Program) -> Calibrated:
         asked = self._passed(ASKING_PASSES, fused)
+        work = None if self.work is None else self.work.part(EQUALIZED_PROGRAM)
         report = collect(
             asked,
             self.samples,
@@ -100,8 +107,9 @@ class EqualizationTrial:
             observers=demanded_observers(asked),
             engine=self.platform.programs,
             progress=self.progress,
+            work=work,
         )
         program = self._passed(CALIBRATED_PASSES, state_ranges(asked, report))
         engine = self.platform.programs
-        program, report = observe_bounded(program, report, self.samples, self.observer, engine, self.progress)
+        program, report = observe_bounded(program, report, self.samples, self.observer, engine, self.progress, work)
         return Calibrated(fused, report, program)

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
-from zeropoint.calibrate import instrument, samples
+from zeropoint.calibrate import DataError, instrument, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
 from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of
-from zeropoint.calibrate.data import holds_items
+from zeropoint.calibrate.data import NO_SAMPLES, holds_items
 from zeropoint.calibrate.items import batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.errors import OptionError
 from zeropoint.export import ExportOptions, export_program
+from zeropoint.frontend.errors import ModelError
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -27,10 +28,10 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.text import parse_program, print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
-from zeropoint.options import check_arguments, one_of
+from zeropoint.options import check_arguments, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
@@ -56,6 +57,8 @@ class Model:
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
+        if not isinstance(cast("object", program), Program):
+            raise ModelError(f"found {type(program).__name__}, expected a Program; zp.load makes a Model of a file")
         self.program = program
         self.quantization = quantization
         self.engine: Engine = QuickestEngine() if engine is None else engine
@@ -162,7 +165,7 @@ class Model:
         from zeropoint.frontend.sources import load_alike
         from zeropoint.measure import ReportSources, check_suffix, measured_report, stages_of, write_report
 
-        check_arguments(path=path, name=name, timing=timing, trials=trials, progress=progress)
+        check_arguments(path=path, name=name, mask=mask, timing=timing, trials=trials, progress=progress)
         path = Path(path)
         check_suffix(path)
         floats = reference.program if isinstance(reference, Model) else None
@@ -185,7 +188,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""
-        held = {name: np.array(array) for name, array in resource_arrays(self.program).items()}
+        held = {name: np.array(array) for name, array in ResourceArrays(self.program).items()}
         return {"text": print_program(self.program, locations=True), "weights": held, "engine": self.engine}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -223,6 +226,7 @@ class Model:
     def natives(models: Sequence[Model], *, threads: int = 1, callers: int = 1) -> list[Model]:
         """`native` for several models, which share equal weights in memory. Raises as `native`."""
         check_arguments(threads=threads, callers=callers)
+        models = models_of(models)
         from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, needed only here
 
         engine = NativeEngine(threads=plain(threads), callers=plain(callers))
@@ -261,15 +265,20 @@ class Model:
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
     ) -> Iterator[dict[str, Array]]:
         """Yield the outputs of each sample, a dict with an array for each input; of a file, a folder or arrays, too."""
+        check_arguments(progress=progress)
         samples = self._sampled(samples)
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
         self._prepared = engine
         for sample in display(progress)(samples, "run"):
+            if not isinstance(cast("object", sample), Mapping):
+                found = type(sample).__name__
+                raise InputError(f"found {found} as a sample, expected a dict with an array for each input")
             yield engine(sample)
 
     def _sampled(self, source: Any) -> Any:
-        """The samples of a file, a folder or arrays; other sources have samples already."""
-        return source if holds_items(source) else samples(source, self.inputs, fill=True)
+        """The samples of a file, a folder or arrays; other iterables have samples already."""
+        has_samples = holds_items(source) and hasattr(source, "__iter__") and not isinstance(source, type)
+        return source if has_samples else samples(source, self.inputs, fill=True)
 
     def run_samples(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
@@ -278,9 +287,13 @@ class Model:
 
         If a sample holds N rows of the data, outputs are concatenated along that axis, without those of rows that only
         fill up the last sample (`zeropoint.calibrate.samples`).
+
+        Raises DataError for data that does not match the inputs or has no samples.
         """
         samples = self._sampled(samples)
         results = list(self.iterate(samples, progress=progress))
+        if not results:
+            raise DataError(NO_SAMPLES)
         rows, filled = getattr(samples, "rows_a_sample", 1), getattr(samples, "filled", 0)
         by_rows = [port.type.get_shape()[:1] == (rows,) for port in self.outputs]
         if rows > 1 and all(by_rows):
@@ -340,16 +353,16 @@ class Model:
         options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
         return export_program(decided, Path(path), options, display(progress))
 
-    def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
+    def explain(self, value: str | None = None, *, target: str | Path = "cpu") -> Explanation:
         """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.
 
         For a float model: the kernels that `target` has for it, the ops that would stay float, and missing statistics.
         Raises ExplanationError for a name that is not in the model, TargetError for an unknown target.
         """
-        check_arguments(value=value)
+        check_arguments(value=value, target=target)
         program = self.program
         if program.profile is None:
-            program = _asking(program, named_target(target))
+            program = _asking(program, named_target(str(target)))
         return explain(program, value)
 
     def __str__(self) -> str:
@@ -394,6 +407,16 @@ def _asking(program: Program, target: Target) -> Program:
             reason = f"target {target.name} has no kernel '{op.logical_kernel.data}'"
             op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
     return program
+
+
+def models_of(models: object) -> list[Model]:
+    """The models of a list or another iterable. Raises OptionError for anything else."""
+    found = listed(models)
+    other = next((type(model).__name__ for model in found or () if not isinstance(model, Model)), None)
+    if not found or other is not None:
+        what = other or ("no models" if found == [] else type(models).__name__)
+        raise OptionError(f"found {what}, expected a list of models, each a zp.Model, one or more")
+    return cast("list[Model]", found)
 
 
 def stacked(results: list[Array]) -> Array:

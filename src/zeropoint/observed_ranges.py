@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from operator import length_hint
+from pathlib import Path
 from time import perf_counter
 
 from zeropoint.budget_search import journal_path
 from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, collect
-from zeropoint.calibrate.bounded import bounded_journal, has_bounded, observe_bounded
+from zeropoint.calibrate.bounded import PARTS, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.demands import demanded_observers
 from zeropoint.engines import QuickestEngine
+from zeropoint.equalization import EQUALIZED_PROGRAM
 from zeropoint.errors import OptionError, check_regular
 from zeropoint.interp import Engine, masked
 from zeropoint.ir.arguments import Sample
@@ -34,12 +36,12 @@ def check_journals(work: Work | None) -> None:
     """
     if work is None or work.journal is None:
         return
-    journals = [path for path in (work.journal, bounded_journal(work), journal_path(work)) if path is not None]
+    journals = _journals(work)
     for path in journals:
         check_regular(path, JournalError)
         if path.is_dir():
             raise JournalError(f"{path}: found a folder, expected a journal or no file of that name; move it away")
-        remove_leftovers(path)
+        remove_leftovers(path.parent)
     if work.resume and not any(path.exists() for path in journals):
         raise OptionError(
             f"{work.journal}: found no journal, expected that of an interrupted calibration; run without resume "
@@ -48,11 +50,17 @@ def check_journals(work: Work | None) -> None:
 
 
 def remove_journals(work: Work | None) -> None:
-    """Remove the journals of calibrations that are complete."""
-    if work is not None and work.journal is not None:
-        for journal in (work.journal, bounded_journal(work)):
-            if journal is not None:
-                journal.unlink(missing_ok=True)
+    """Remove the journals of a quantization whose result is complete."""
+    for journal in () if work is None else _journals(work):
+        journal.unlink(missing_ok=True)
+
+
+def _journals(work: Work) -> list[Path]:
+    """The journals of one quantization: of the calibrations of its program, of the equalized one, and of parts of both,
+    and of the search."""
+    equalized = work.part(EQUALIZED_PROGRAM)
+    found = [one.journal for one in (work, work.part(PARTS), equalized, equalized.part(PARTS))]
+    return [path for path in (*found, journal_path(work)) if path is not None]
 
 
 def check_annotated(asked: Program) -> None:

@@ -23,6 +23,11 @@ from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.targets import target as named_target
 from zeropoint.workers import MOST_WORKERS
 
+MOST_CALLERS = 1000
+"""The largest number of concurrent calls of native code. Each has memory and threads of its own from the start."""
+MOST_ROUNDS = 1_000_000
+"""The largest number of rounds of a profile, which keeps the times of each."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -88,6 +93,12 @@ def check_options(options: Options) -> None:
             raise RecipeError(f"{rule}: key 'observer': {error}") from error
 
 
+def listed(value: object) -> list[object] | None:
+    """The items of a list or another iterable; None for anything else, also for an array, a text and a dict."""
+    is_other = isinstance(value, str | bytes | memoryview | Mapping) or hasattr(value, "dtype")
+    return None if is_other or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -97,7 +108,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)  # no half of a pair
 
 
 def _is_path(value: object) -> bool:
@@ -117,7 +128,7 @@ def _is_callable(value: object) -> bool:
     return isinstance(value, bool) or callable(value)
 
 
-_TEXT, _PATH = (_is_text, "a string"), (_is_path, "a path")
+_TEXT, _PATH, _FLAG = (_is_text, "a string"), (_is_path, "a path"), (_is_flag, "True or False")
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "target": (_is_path, "the name of a target, or a .toml or .py file"),
     "least_sqnr": (_is_number, "a number of dB"),
@@ -127,18 +138,24 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
         f"1 to {MOST_WORKERS}, or -1",
     ),
     "progress": (_is_callable, "True, False, or a function of items and a description"),
+    "callers": (lambda value: _is_count(value) and 1 <= cast("int", value) <= MOST_CALLERS, f"1 to {MOST_CALLERS}"),
+    "rounds": (lambda value: _is_count(value) and 1 <= cast("int", value) <= MOST_ROUNDS, f"1 to {MOST_ROUNDS}"),
     **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask", "value"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),
     **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
+    **dict.fromkeys(("integer_io", "integer_only", "resume", "layers", "exact", "inline_weights"), _FLAG),
+    **dict.fromkeys(("timing", "trials"), _FLAG),
     **dict.fromkeys(
-        ("integer_only", "resume", "layers", "exact", "inline_weights", "timing", "trials"), (_is_flag, "True or False")
-    ),
-    **dict.fromkeys(
-        ("threads", "callers", "rounds", "max_trips"),
+        ("threads", "max_trips"),
         (lambda value: _is_count(value) and cast("int", value) >= 1, "1 or more"),
     ),
 }
-"""By argument, a check of its value and a description of the expected values. None always means the default."""
+"""By argument, a check of its value and a description of the expected values."""
+_OPTIONAL = {
+    *("profile", "least_sqnr", "budget", "corrections", "mask", "journal", "save_stages", "max_trips"),
+    *("value", "name", "isa", "cpu", "triple"),
+}
+"""The arguments whose default is None."""
 
 
 def check_arguments(**given: Any) -> None:
@@ -148,8 +165,11 @@ def check_arguments(**given: Any) -> None:
     """
     for name, value in given.items():
         fits, expected = _KINDS[name]
-        if value is not None and not fits(plain(value)):
-            raise OptionError(f"found {name}={value!r}, expected {expected}")
+        found = plain(value)
+        if value is None and name in _OPTIONAL:
+            continue
+        if not fits(value if isinstance(found, str) else found):  # an array of a text is no text
+            raise OptionError(f"found {name}={value!r:.200}, expected {expected}")
 
 
 def check_trips(trips: int | None, *programs: Program) -> None:

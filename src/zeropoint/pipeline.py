@@ -89,6 +89,7 @@ def quantize(
     progress: Progress | None = None,
     engine: Engine | None = None,
     work: Work | None = None,
+    keep_journals: bool = False,
 ) -> Quantization:
     """Run all stages of quantization in order.
 
@@ -97,7 +98,8 @@ def quantize(
     fake quantization. Then the model is not run, and no corrections are tried. With samples, they are tried as for any
     other model. `engine` runs the float program, by default `QuickestEngine`. Corrections are evaluated on
     `validation`, or on samples that were not used to compute them. `work` distributes calibration over processes and
-    keeps a journal, which is removed at the end.
+    keeps a journal, which is removed at the end. With `keep_journals` it stays, for a caller that has yet to write the
+    result, and calls `remove_journals` then.
 
     Raises the errors of the stages: ModelError for a program that is already quantized, DataError, CalibrationError,
     PropagationError, LoweringError; RecipeError for a rule that does not match the model; OptionError for unknown
@@ -140,12 +142,13 @@ def quantize(
     check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
-        finish, calibrated = finish.equalized(calibrated, again)
+        finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
         made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples, work)
-    remove_journals(work)
+    if not keep_journals:
+        remove_journals(work)
     return made
 
 
@@ -182,10 +185,10 @@ class _Finish:
     known: Calibrated | None = None
     """A calibrated program whose outputs were compared with float before."""
 
-    def equalized(self, calibrated: Program, samples: Iterable[Sample]) -> tuple[_Finish, Program]:
+    def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
         trial = EqualizationTrial(
-            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress
+            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress, work
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)

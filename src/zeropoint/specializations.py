@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from zeropoint.budget import Budget
 from zeropoint.calibrate import DataError, samples
 from zeropoint.calibrate.batches import batch_of
 from zeropoint.calibrate.calls import data_of
 from zeropoint.calibrate.columns import as_array
-from zeropoint.calibrate.data import holds_items
+from zeropoint.calibrate.data import NO_SAMPLES, Stream, holds_items
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
 from zeropoint.calibrate.items import arrays_of, columns_of
-from zeropoint.errors import OptionError
-from zeropoint.frontend import ModelError, load_model
+from zeropoint.errors import OptionError, check_name
+from zeropoint.frontend import ModelError, Shapes, load_model
 from zeropoint.ir.arguments import InputError
 from zeropoint.ir.files import save_programs
 from zeropoint.ir.outputs import OutputError, made_folder
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
-from zeropoint.model import Model
-from zeropoint.options import check_arguments
+from zeropoint.model import Model, models_of
+from zeropoint.numerics.arrays import plain
+from zeropoint.options import Options, check_arguments, listed
 from zeropoint.progress import Progress, display, shown
+from zeropoint.recipe import RecipeRules, recipe_of
 from zeropoint.report.tables import preformatted
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
@@ -48,9 +52,7 @@ class Specializations:
     """
 
     def __init__(self, models: Iterable[Model]):
-        self.models = list(models)
-        if not self.models:
-            raise OptionError("found no models, expected one or more, of one network for different shapes")
+        self.models = models_of(models)
         first = self.models[0]
         for model in self.models[1:]:
             if _signature(model) != _signature(first):
@@ -114,8 +116,10 @@ class Specializations:
         """
         data = columns_of(data, self.inputs)
         if holds_items(data):
-            items = cast("Iterable[object]", data() if callable(data) else data)
+            items = Stream(data, self.inputs).items()
             found = [arrays_of(item, self.inputs, f"data: item {number}") for number, item in enumerate(items)]
+            if not found:
+                raise DataError(NO_SAMPLES)
             return [(self.fitting(**arrays), [arrays]) for arrays in found]
         refused: DataError | None = None
         for model in sorted(self.models, key=lambda model: batch_of(model.inputs)):
@@ -175,6 +179,7 @@ class Specializations:
 
         Raises OutputError if the folder has programs of other shapes, OSError, and WeightsError as `Model.save`.
         """
+        check_arguments(path=folder)
         programs = {_file_name(shapes_of(model)): model.program for model in self.models}
         folder = made_folder(Path(folder))
         check_shapes_folder(folder, programs)
@@ -187,20 +192,25 @@ class Specializations:
         """Quantize a network for each of `shapes`, which `zp.load` takes, with one calibration.
 
         The data is run at the first shapes that it fits; all models get the ranges and corrections found there, and so
-        equal weights. `options` are those of `Options`. Raises as `zp.quantize`; OptionError for `least_sqnr` and
-        `budget`, which judge one program.
+        equal weights. `options` are those of `Options`, where `recipe` may be all that `zp.quantize` takes. Raises as
+        `zp.quantize`; OptionError for `least_sqnr` and `budget`, which judge one program.
         """
         from zeropoint.frontend.sources import load_source
-        from zeropoint.options import Options
         from zeropoint.pipeline import quantize
         from zeropoint.specialize import quantize_shapes
 
-        made = quantize_shapes([load_source(model, given) for given in shapes], data, Options(**options), quantize)
+        if not (each := listed(shapes)):
+            raise OptionError(f"found shapes={shapes!r:.200}, expected a list of them: [{{'x': (1, 64)}}, ...]")
+        made = quantize_shapes(
+            [load_source(model, cast("Shapes", given)) for given in each], data, _options(options), quantize
+        )
         return Specializations([Model(each.integer, each) for each in made])
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
         """The models that `save` wrote. Raises ModelError for files that are no programs and a folder without any."""
+        check_arguments(path=folder)
+        check_name(Path(folder), ModelError)
         if not (paths := sorted(Path(folder).glob("*.mlir"))):
             raise ModelError(f"{folder}: found no .mlir files, expected a folder that Specializations.save wrote")
         return Specializations([Model(load_model(path)) for path in shown(paths, "load")])
@@ -210,6 +220,20 @@ class Specializations:
 
     def __repr__(self) -> str:
         return f"Specializations({'; '.join(_show(shapes_of(model)) for model in self.models)})"
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    """The options of `Specializations.quantize`. Raises OptionError and RecipeError."""
+    known = [field.name for field in fields(Options)]
+    if other := min(given.keys() - set(known), default=None):
+        raise OptionError(f"found option '{other}', expected one of: {', '.join(known)}")
+    recipe = given.get("recipe")
+    rules = recipe if isinstance(recipe, RecipeRules | None) else recipe_of(recipe)
+    check_arguments(**{name: value for name, value in given.items() if name not in ("recipe", "budget")})
+    check_arguments(budget=None if isinstance(given.get("budget"), Budget) else given.get("budget"))
+    changed: dict[str, Any] = {name: plain(given[name]) for name in ("corrections", "least_sqnr") if name in given}
+    changed |= {"recipe": rules, "target": str(given.get("target", Options.target))}
+    return Options(**{**given, **changed})
 
 
 def _joined(name: str, parts: list[Array]) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from networks import Network
-from zeropoint.calibrate import Report, collect, instrument
+from zeropoint.calibrate import DataError, Report, Work, collect, instrument, journal
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.equalize import equalize, sites
 from zeropoint.correct.observe_channels import observe_channels
@@ -23,6 +25,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, MaximumOp
 from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.text import print_program
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.explain import explain
 from zeropoint.simplify import simplify
@@ -127,6 +130,39 @@ def test_what_clearly_loses_is_not_calibrated_again(monkeypatch: pytest.MonkeyPa
     assert calibrations == []
     quantize(program, data(), options, engine=ReferenceEngine())
     assert calibrations == [12]
+
+
+class Samples:
+    """Samples that end with an error in a round."""
+
+    def __init__(self, broken: int | None = None):
+        self.broken, self.rounds, self.all = broken, 0, data(20)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        self.rounds += 1
+        yield from self.all[:18] if self.rounds == self.broken else self.all
+        if self.rounds == self.broken:
+            raise DataError("broken off")
+
+
+def test_the_calibration_of_the_equalized_program_is_recorded_and_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SECONDS", 0.0)
+    monkeypatch.setattr(journal, "SHARE", 0)
+    program, options = network(2, depthwise=True), Options(corrections=["equalize"])
+    expected = quantize(program, Samples(), options)
+    assert expected.corrections.equalized is not None
+    assert expected.corrections.equalized.kept
+    with pytest.raises(DataError, match="broken off"):
+        quantize(program, Samples(broken=2), options, work=Work(1, tmp_path / "j"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["j", "j.equalized"]
+    found = quantize(program, Samples(), options, work=Work(2, tmp_path / "j", resume=True))
+    assert print_program(found.integer) == print_program(expected.integer)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("keys", [["x0", "first", "second", "y"], ["0", "1", "2", "7"]])

@@ -120,11 +120,12 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(work
     gone.wait()
     mine = _prefix(Path("outputs.npz"))
     left = Path(mine.replace(f".{os.getpid()}.", f".{gone.pid}.") + "abc.tmp")
+    other = Path(left.name.replace("outputs.npz", "another.mlir"))
     alive, foreign = Path(mine + "abc.tmp"), Path(f".outputs.npz.elsewhere.{gone.pid}.abc.tmp")
-    for path in (left, alive, foreign):
+    for path in (left, other, alive, foreign):
         path.write_bytes(b"")
     assert run(COMMANDS["run"][0]) == ("accepted", "")
-    assert (left.exists(), alive.exists(), foreign.exists()) == (False, True, True)
+    assert [path.exists() for path in (left, other, alive, foreign)] == [False, False, True, True]
     alive.unlink()
     foreign.unlink()
 

@@ -11,8 +11,8 @@ latency. The search measures prefixes of this list:
 
 The lengths 0, 1, 2, 4, ... are measured, then those between the last two by bisection. Before the next length is
 measured, the steps behind the prefix are ranked again by the noise of its program. Every measurement quantizes the
-program, with its corrections, and runs it on samples held back. It is recorded in a journal, so that a search that was
-interrupted can resume.
+program, with its corrections, and runs it on samples held back. Measurements, rankings and verifications are recorded
+in a journal, each when it is complete, so that a search that was interrupted repeats none of them.
 
 A minimum SQNR (`least_sqnr`) is the same search without steps to float (`Budget.floats`), measured on a sample of the
 data. A prefix that reaches the minimum there, and the program without steps, is verified on all of the data, which
@@ -24,7 +24,7 @@ search become AnyQuantizedType, and ops that stay float NoQuantizedType.
 """
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
-from zeropoint.budget.journal import SearchJournal
+from zeropoint.budget.journal import SearchJournal, Verified
 from zeropoint.budget.search import Missed, Spent, record, spend
 from zeropoint.budget.steps import (
     FLOAT,
@@ -45,6 +45,7 @@ __all__ = [
     "Missed",
     "SearchJournal",
     "Spent",
+    "Verified",
     "WideningStep",
     "between",
     "kernel_key",

@@ -1,29 +1,54 @@
 """The journal of a search: a line of JSON for every measurement, so that an interrupted search can resume.
 
-The first line has the digest of the calibrated program and of the options. A last line that is not whole is ignored.
+```
+{"what": "5c0a..."}                                                    digest of the calibrated program and the options
+{"steps": [], "noise": [["conv1", "convolution", 0.01], ...]}          noise of the kernels: op, kernel, noise/signal
+{"steps": ["conv1 0 i16"], "quality": 31.5, "size": 1200, ...}         the figures of a program
+{"steps": ["conv1 0 i16"], "verified": 31.2, "margin": 0.4}            its SQNR on all samples
+```
+A last line that is not whole is ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from zeropoint.budget.budget import BudgetError, Figures
-from zeropoint.budget.steps import WideningStep
+from zeropoint.budget.steps import KernelNoise, WideningStep
 from zeropoint.errors import check_regular, json_object
-from zeropoint.ir.mapped import one_by_one
+from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, print_program
+
+_Steps = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordedNoise:
+    """The noise/signal at the outputs that a kernel adds, from a journal."""
+
+    op: str
+    kernel: str
+    at_outputs: float
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The least SQNR of an output on all samples, in dB, and its margin."""
+
+    least: float
+    margin: float
 
 
 class SearchJournal:
-    """Figures by the steps that were taken. With `path` None nothing is written.
+    """Figures, noise and verified figures by the steps that were taken. With `path` None nothing is written.
 
     `options` is a text that is equal for equal options. Without `resume`, an existing file is replaced. Raises
     BudgetError if the file belongs to another program or other options.
@@ -31,17 +56,19 @@ class SearchJournal:
 
     def __init__(self, path: Path | None, program: Program, options: str, *, resume: bool):
         self._path = path
-        self._found: dict[tuple[str, ...], Figures] = {}
+        self._figures: dict[_Steps, Figures] = {}
+        self._noise: dict[_Steps, Sequence[KernelNoise]] = {}
+        self._verified: dict[_Steps, Verified] = {}
         if path is None:
             return
         what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
-        for handle, array in one_by_one(sorted(resource_arrays(program).items())):
+        for handle in sorted(arrays := ResourceArrays(program)):
             what.update(handle.encode())
-            what.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+            what.update(np.ascontiguousarray(arrays[handle]).reshape(-1).view(np.uint8).data)
         if resume and path.exists():
             self._read(path, what.hexdigest())
         else:
-            path.write_text(json.dumps({"what": what.hexdigest()}) + "\n", encoding="utf-8")
+            _replace(path, [{"what": what.hexdigest()}])
 
     def _read(self, path: Path, what: str) -> None:
         check_regular(path, BudgetError)
@@ -50,33 +77,66 @@ class SearchJournal:
             records = [record for line in text.splitlines() if (record := json_object(line))]
             if not records or records[0].get("what") != what:
                 raise _Damage
-            self._found = dict(map(_measurement, records[1:]))
+            for record in records[1:]:
+                self._keep(record)
         except (_Damage, UnicodeDecodeError) as error:
             raise BudgetError(
                 f"{path}: found the journal of another model or other options, or a damaged one, expected that of this "
                 f"search; run without resume (--resume), which begins anew"
             ) from error
-        whole = "".join(f"{json.dumps(record)}\n" for record in (records[0], *map(_record, self._found.items())))
-        path.write_text(whole, encoding="utf-8")  # without a torn line, which the next one would be added to
+        if not text.endswith("\n"):
+            _replace(path, records)  # without the torn line, which the next one would be added to
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        """Keep a record by its kind. Raises _Damage for one that is not written here."""
+        steps: Any = record.get("steps")
+        if not isinstance(steps, list) or not all(isinstance(step, str) for step in cast("list[object]", steps)):
+            raise _Damage
+        names, rest = (
+            tuple(cast("list[str]", steps)),
+            {name: value for name, value in record.items() if name != "steps"},
+        )
+        if rest.keys() == {"noise"}:
+            self._noise[names] = _noise(rest["noise"])
+        elif rest.keys() == {"verified", "margin"}:
+            self._verified[names] = Verified(*(_number(rest[name]) for name in ("verified", "margin")))
+        else:
+            self._figures[names] = _figures(rest)
 
     def get(self, steps: Sequence[WideningStep]) -> Figures | None:
         """The figures of these steps, if they were measured."""
-        return self._found.get(_names(steps))
+        return self._figures.get(_names(steps))
+
+    def noise(self, steps: Sequence[WideningStep]) -> Sequence[KernelNoise] | None:
+        """The noise of the kernels with these steps, if it was measured."""
+        return self._noise.get(_names(steps))
+
+    def verified(self, steps: Sequence[WideningStep]) -> Verified | None:
+        """The SQNR on all samples with these steps, if it was measured."""
+        return self._verified.get(_names(steps))
 
     def add(self, steps: Sequence[WideningStep], figures: Figures) -> None:
         """Write a measurement. Raises OSError."""
-        self._found[_names(steps)] = figures
+        self._figures[_names(steps)] = figures
+        self._write(steps, asdict(figures))
+
+    def add_noise(self, steps: Sequence[WideningStep], noise: Sequence[KernelNoise]) -> None:
+        """Write the noise of the kernels. Raises OSError."""
+        self._noise[_names(steps)] = noise
+        self._write(steps, {"noise": [[one.op, one.kernel, one.at_outputs] for one in noise]})
+
+    def add_verified(self, steps: Sequence[WideningStep], found: Verified) -> None:
+        """Write an SQNR on all samples. Raises OSError."""
+        self._verified[_names(steps)] = found
+        self._write(steps, {"verified": found.least, "margin": found.margin})
+
+    def _write(self, steps: Sequence[WideningStep], record: Mapping[str, Any]) -> None:
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(_record((_names(steps), figures))) + "\n")
-
-    def remove(self) -> None:
-        """Remove the file, at the end of the search."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+                file.write(json.dumps({"steps": list(_names(steps)), **record}) + "\n")
 
 
-def _names(steps: Sequence[WideningStep]) -> tuple[str, ...]:
+def _names(steps: Sequence[WideningStep]) -> _Steps:
     return tuple(f"{step.name} {','.join(map(str, step.regions))} {step.width}" for step in steps)
 
 
@@ -84,21 +144,39 @@ class _Damage(Exception):
     """A record that is no measurement of this search."""
 
 
-def _measurement(record: dict[str, Any]) -> tuple[tuple[str, ...], Figures]:
-    """The steps and the figures of a record. Raises _Damage for one that `_record` does not write."""
-    steps: Any = record.get("steps")
-    figures = {name: value for name, value in record.items() if name != "steps"}
-    if not isinstance(steps, list) or not all(isinstance(step, str) for step in cast("list[object]", steps)):
-        raise _Damage
+def _replace(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write a journal anew; a process that is killed meanwhile leaves the old one."""
+    text = "".join(f"{json.dumps(record)}\n" for record in records)
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _figures(figures: dict[str, Any]) -> Figures:
+    """The figures of a record. Raises _Damage for others than `add` writes."""
     if not {"quality", "size"} <= figures.keys() <= {field.name for field in fields(Figures)}:
         raise _Damage
     for name, value in figures.items():
         kinds = int if name == "size" else int | float | None if name in ("latency", "verified") else int | float
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise _Damage
-    return tuple(cast("list[str]", steps)), Figures(**figures)
+    return Figures(**figures)
 
 
-def _record(entry: tuple[Sequence[str], Figures]) -> dict[str, Any]:
-    steps, figures = entry
-    return {"steps": list(steps), **asdict(figures)}
+def _number(value: object) -> float:
+    """A number. Raises _Damage for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Damage
+    return value
+
+
+def _noise(found: object) -> Sequence[RecordedNoise]:
+    """The noise of the kernels of a record. Raises _Damage for anything that `add_noise` does not write."""
+    rows = cast("list[object]", found) if isinstance(found, list) else [None]
+    return [_kernel_noise(cast("list[object]", row) if isinstance(row, list) else []) for row in rows]
+
+
+def _kernel_noise(row: Sequence[object]) -> RecordedNoise:
+    match row:
+        case [str(op), str(kernel), value] if not _number(value) < 0:
+            return RecordedNoise(op, kernel, _number(value))
+        case _:
+            raise _Damage

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from xdsl.rewriter import Rewriter
 
@@ -32,6 +31,9 @@ from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.value_names import Names
 from zeropoint.progress import Progress
+
+PARTS = "parts"
+"""The suffix of the journal of the second calibration."""
 
 
 def has_bounded(program: Program) -> bool:
@@ -56,16 +58,11 @@ def observe_bounded(
     if not has_bounded(program):
         return program, report
     asked = _asked(program)
-    again = None if work is None else replace(work, journal=bounded_journal(work))
+    again = None if work is None else work.part(PARTS)
     found = collect(asked, samples, observer=observer, engine=engine, progress=progress, work=again)
     both = {**report.observations, **found.observations}
     spread = {**report.distributions, **found.distributions}
     return state_ranges(asked, found), replace(report, observations=both, distributions=spread)
-
-
-def bounded_journal(work: Work | None) -> Path | None:
-    """The journal of the second calibration: a file next to the journal of the first; None without one."""
-    return None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.parts")
 
 
 def state_bounded(program: Program, report: Report) -> Program:

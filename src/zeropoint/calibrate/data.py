@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from inspect import signature
 from itertools import chain, islice
 from operator import length_hint
 from pathlib import Path
@@ -53,6 +54,7 @@ from zeropoint.ir.program import Port
 
 __all__ = ["DataError", "Sample", "Source", "samples", "shapes_in"]
 _LOG = logging.getLogger("zeropoint")
+NO_SAMPLES = "data: found no samples; expected at least one"
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
 """Any of the sources listed in the module's docstring."""
@@ -221,7 +223,8 @@ class Stream:
     """
 
     def __init__(self, source: Any, ports: Sequence[Port], *, fill: bool = False):
-        if not (callable(source) or hasattr(source, "__iter__") or hasattr(source, "__getitem__")):
+        is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+        if not (callable(source) or hasattr(source, "__iter__") or is_indexed):
             found = type(source).__name__
             raise DataError(f"data: found {found}; expected a path, a dict of arrays, an array, or samples one by one")
         self._source, self._ports, self._fill = source, ports, fill
@@ -237,10 +240,10 @@ class Stream:
     def items(self) -> Iterable[Any]:
         """The items as the source gives them."""
         source: Any = self._source
-        if hasattr(source, "__iter__"):
+        if hasattr(source, "__iter__") and not _is_class(source):
             return source
         if hasattr(source, "__call__"):  # noqa: B004 (its type is then known)
-            return source()
+            return _returned(source)
         return (source[index] for index in range(len(source)))  # a PyTorch Dataset
 
     def __iter__(self) -> Iterator[Sample]:
@@ -258,16 +261,34 @@ class Stream:
                     yield sample
         if index < 0:
             once = "; an iterator gives them once: pass a list, or a function that returns one"
-            raise DataError(
-                f"data: found no samples; expected at least one{once if isinstance(self._source, Iterator) else ''}"
-            )
+            raise DataError(f"{NO_SAMPLES}{once if isinstance(self._source, Iterator) else ''}")
         self.filled = batches.size - batches.rows if self._fill and batches.rows else 0
         if self.filled and (last := batches.rest()) is not None:
             yield from split(last, self._ports, "data: the last samples")
             return
-        if not taken and batches.size > 1:
-            raise DataError(_too_few("data", batches.rows, batches.size))
+        if not taken:
+            raise DataError(_too_few("data", batches.rows, batches.size) if batches.rows else NO_SAMPLES)
         _warn("data", batches.rows, batches.size)
+
+
+def _is_class(source: object) -> bool:
+    """Whether a source is a class: `__iter__` is that of its objects, and calling it makes one."""
+    return isinstance(source, type)
+
+
+def _returned(source: Callable[..., Any]) -> Iterable[Any]:
+    """What a function without arguments returns. Raises DataError for other functions and if that has no items."""
+    try:
+        signature(source).bind()
+    except TypeError as error:
+        raise DataError(f"data: found a function of arguments ({error}), expected one without") from error
+    except ValueError:  # some functions in C do not say what they take
+        pass
+    found = source()
+    if not hasattr(found, "__iter__"):
+        name = type(found).__name__
+        raise DataError(f"data: found a function that returns {name}, expected one that returns samples one by one")
+    return found
 
 
 def _too_few(name: str, count: int, batch: int) -> str:

@@ -187,6 +187,9 @@ class Images:
         self.folder = folder
         if isinstance(preprocessing, str):
             preprocessing = Preprocessing.parse(preprocessing)
+        if not isinstance(cast("object", preprocessing), Preprocessing | None):
+            found = type(preprocessing).__name__
+            raise DataError(f"images: found {found}, expected steps such as 'resize=256 crop=224', or by keywords")
         if steps.keys() - _KEYS.keys():
             raise DataError(f"images: found {', '.join(steps)}, expected some of: {', '.join(_KEYS)}")
         listed = {key: _listed(value) for key, value in steps.items()}

@@ -30,8 +30,8 @@ from zeropoint.ir.tensors import Array, element_dtype
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array or a tensor."""
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    """Whether a value is an array or a tensor, or the memory of one."""
+    return isinstance(value, memoryview) or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
 def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Array]:

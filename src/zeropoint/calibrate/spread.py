@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import length_hint
 from pathlib import Path
@@ -24,10 +24,9 @@ from zeropoint.calibrate.states import Packed, add, pack
 from zeropoint.calibrate.workers import Chunk, by_workers, observe
 from zeropoint.interp import Engine, MaskedEngine, Runnable
 from zeropoint.ir.arguments import Sample
-from zeropoint.ir.mapped import one_by_one
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.ir.text import print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, print_program
 from zeropoint.progress import Progress
 
 CHUNK_SAMPLES = 8
@@ -48,6 +47,11 @@ class Work:
     journal: Path | None = None
     resume: bool = False
     chunk: int = CHUNK_SAMPLES
+
+    def part(self, name: str) -> Work:
+        """The same for another part of a quantization, whose journal is beside this one: `model.journal.NAME`."""
+        journal = None if self.journal is None else self.journal.with_name(f"{self.journal.name}.{name}")
+        return replace(self, journal=journal)
 
 
 @dataclass
@@ -146,9 +150,9 @@ class Spread:
             mask = self.engine.mask if isinstance(self.engine, MaskedEngine) else ""
             digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}{mask}\n".encode())
             digest.update(print_program(self.program).encode())
-            for handle, array in one_by_one(sorted(resource_arrays(self.program).items())):
+            for handle in sorted(arrays := ResourceArrays(self.program)):
                 digest.update(handle.encode())
-                digest.update(_bytes(array))
+                digest.update(_bytes(arrays[handle]))
             self._what = digest.digest()
         return self._what
 

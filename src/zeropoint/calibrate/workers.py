@@ -5,7 +5,6 @@ They load the program from a file, so that its weights are memory-mapped and not
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from zeropoint.calibrate.states import Packed, take
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.files import load_program, save_program
-from zeropoint.ir.outputs import remove_leftovers, workspace
+from zeropoint.ir.outputs import remove_leftovers, temporary_folder, workspace
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.limits import Limits, limited, limits
@@ -101,7 +100,7 @@ def by_workers(
 @contextmanager
 def folder_for_workers(journal: Path | None) -> Generator[Path]:
     """A folder for the program: next to the journal, which all machines can read, else among temporary files."""
-    beside = Path(tempfile.gettempdir(), "zeropoint") if journal is None else journal
-    remove_leftovers(beside)
-    with workspace(beside) as folder:
-        yield folder.resolve()
+    if journal is not None:
+        remove_leftovers(journal.parent)
+    with temporary_folder() if journal is None else workspace(journal) as folder:
+        yield Path(folder).resolve()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -20,6 +19,7 @@ from zeropoint.export import ExportOptions, export_program
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.outputs import temporary_folder
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.regions import regions_of
@@ -127,7 +127,7 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
         problem = _other_kernel(result.propagated, row)
         if problem:
             return Finding(row, made.case, variant, runtime.name, problem=problem)
-        with tempfile.TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             path = Path(folder) / f"row{runtime.suffix}"
             options = ExportOptions(onnx_weights=_form(row)) if path.suffix == ".onnx" else ExportOptions()
             export_program(result.propagated, path, options)

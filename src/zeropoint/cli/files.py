@@ -38,7 +38,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, te
     """Reject an output that cannot be written or is one of the inputs, before any work is done.
 
     Empty `suffixes` allows any. With `text`, a pipe or a device is allowed, which needs no suffix and gets text. Also
-    removes leftovers of killed processes for this output.
+    removes what killed processes left in the output's folder.
     """
     if text and is_stream(path) and path.suffix in ("", *TEXT_SUFFIXES):
         if path in inputs and descriptor(path) is not None:
@@ -53,7 +53,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, te
             fail(f"{path}: found the input as the output, expected another name")
         if given is not None and path.exists() and given.suffix.lower() == ".onnx" and _holds_weights(path, given):
             fail(f"{path}: found a file with weights of {given} as the output, expected another name")
-    remove_leftovers(path)
+    remove_leftovers(path.parent)
 
 
 def _holds_weights(path: Path, model: Path) -> bool:

@@ -147,6 +147,7 @@ def quantize(
     """Calibrate MODEL on data and write it as an integer program."""
     from zeropoint.export import ExportOptions, check_target, export_program, format_suffix
     from zeropoint.ir.files import save_program
+    from zeropoint.observed_ranges import remove_journals
     from zeropoint.options import Options, check_options
     from zeropoint.quantization import check_used, require_integers
     from zeropoint.recipe import load_recipe
@@ -192,7 +193,8 @@ def quantize(
         return
     program = loaded(model, every[0], sources[0], dict(constants))
     check_loops(program)
-    result = _quantized(program, sources[0], sources[1], options, work_for(output, workers, resume))
+    work = work_for(output, workers, resume)
+    result = _quantized(program, sources[0], sources[1], options, work)
     check_used(result, options, observer=is_given("observer"))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
@@ -208,6 +210,7 @@ def quantize(
         chosen = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
         for path in save_program(chosen, output, inline_weights=inline_weights):
             say(f"wrote {path}")
+    remove_journals(work)
     for line in (_summary(result), *result.findings):
         say(line)
     held = (data, sources[0]) if validation is None else (validation, sources[1])
@@ -240,7 +243,7 @@ def _quantized(program: Any, data: Any, validation: Any, options: Any, work: Any
 
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
-    return quantize(program, given, options, validation=held, progress=progress(), work=work)
+    return quantize(program, given, options, validation=held, progress=progress(), work=work, keep_journals=True)
 
 
 def _summary(result: Any) -> str:

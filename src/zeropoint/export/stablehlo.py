@@ -21,7 +21,7 @@ from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import NAME
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, print_program
 
 OURS = "zeropoint."
 DIALECTS = frozenset({"builtin", "func", "stablehlo"})
@@ -36,7 +36,7 @@ def stablehlo_text(program: Program) -> str:
     program = program.clone()
     for op in program.module.walk():
         _plain(op)
-    arrays = resource_arrays(program)
+    arrays = ResourceArrays(program)
     return _HANDLE.sub(lambda found: dense_text(arrays[found[2]]), print_program(program))
 
 

@@ -45,11 +45,12 @@ def _metadata(path: Path) -> Mapping[str, Any]:
         return read_model(path.read_bytes()).metadata
     if path.suffix != ".onnx":
         return {}
-    import onnx  # needed only here
     from google.protobuf.message import DecodeError
 
+    from zeropoint.frontend.onnx.inline_data import model_of  # imports onnx, needed only here
+
     try:
-        properties = onnx.load_model_from_string(path.read_bytes()).metadata_props
+        properties = model_of(path).metadata_props
     except DecodeError:
         return {}
     return next((json_object(entry.value) for entry in properties if entry.key == KEY), dict[str, Any]())

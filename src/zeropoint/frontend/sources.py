@@ -36,7 +36,7 @@ def load_source(
 
 
 def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None, example: Any) -> Program:
-    shapes, constants = _checked_shapes(shapes), _checked_constants(constants)
+    shapes, constants = checked_shapes(shapes), checked_constants(constants)
     if is_jax(source):
         source = jax_text(source)
     if is_torch(source):
@@ -57,7 +57,7 @@ def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None
     raise ModelError(f"found {type(source).__name__}, expected {FORMS}")
 
 
-def _checked_shapes(shapes: object) -> Shapes:
+def checked_shapes(shapes: object) -> Shapes:
     """The shapes of inputs by name. Raises ModelError if they are anything else than sizes by name."""
     given = _by_name({} if shapes is None else shapes)
     found = {name: _sizes(sizes) for name, sizes in given.items()} if given is not None else {"": None}
@@ -79,7 +79,7 @@ def _by_name(found: object) -> dict[str, object] | None:
     return cast("dict[str, object]", given) if all(isinstance(name, str) for name in given) else None
 
 
-def _checked_constants(constants: object) -> ConstantInputs:
+def checked_constants(constants: object) -> ConstantInputs:
     """The constants by name, numbers as they are, all else as arrays. Raises ModelError if they are anything else."""
     given = _by_name({} if constants is None else constants)
     found = {} if given is None else {name: _constant(value) for name, value in given.items()}
@@ -103,6 +103,7 @@ def load_alike(
 
     A PyTorch module without an example is traced with zeros of these shapes. Raises ModelError as `load_source`.
     """
+    shapes = checked_shapes(shapes)
     if example is None and is_module(source):
         example = tuple(np.zeros(port.type.get_shape(), element_dtype(port.type.element_type)) for port in ports)
     try:

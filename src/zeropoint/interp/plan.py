@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -131,6 +132,10 @@ def _whole(value: Any) -> Any:
     return cast("Any", value) if isinstance(value, tuple) else np.asarray(value)
 
 
+MOST_COMPUTED = 256 << 20
+"""Bytes of constants that are kept although they are computed from smaller ones: reals of stored integers."""
+
+
 class PlanBuilder:
     """Builds a plan. Ops without semantics are collected in `refused`, so that one error names them all."""
 
@@ -152,6 +157,8 @@ class PlanBuilder:
         self.first_refused: TextPosition | None = None
         """The position in the text of the first of them, in the outermost builder."""
         self._open: list[Block] = []
+        self._kept = 0
+        self._computed: dict[SSAValue, ConstantOp] = {}
         self.probes: dict[str, list[Array]] = {} if outer is None else outer.probes
         self._outer = outer
         self._outer_values = values
@@ -170,7 +177,7 @@ class PlanBuilder:
         values: dict[SSAValue, int] = dict(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if op is not terminator:
-                values.update(zip(op.results, self._append(op, values), strict=True))
+                values.update(zip(op.results, self._append(op, values), strict=False))
         self._open.pop()
         return tuple(self._slot(value, values) for value in terminator.operands)
 
@@ -202,9 +209,19 @@ class PlanBuilder:
             root = root._outer
         root.first_refused = root.first_refused or text_position(op)
 
+    def _is_computed_again(self, op: ConstantOp) -> bool:
+        """Whether a constant is computed for each of its readers, because those that are kept take enough memory."""
+        size = self.program.weights.computed_bytes(op.value)
+        self._kept += size
+        return size > 0 and self._kept > MOST_COMPUTED
+
     def _slot(self, value: SSAValue, values: dict[SSAValue, int]) -> int:
         if value in values:
             return values[value]
+        if (op := self._computed.get(value)) is not None:
+            made = self._new()
+            self.steps.append(PlanStep(op, partial(elements, op, self.program.weights), (), (made,), None))
+            return made
         if self._outer is not None and self._outer_values is not None:
             outer = self._outer._slot(value, self._outer_values)
             constant = self._outer.slots[outer]
@@ -217,6 +234,9 @@ class PlanBuilder:
 
     def _append(self, op: Operation, values: dict[SSAValue, int]) -> Sequence[int]:
         try:
+            if isinstance(op, ConstantOp) and self._is_computed_again(op):
+                self._computed[op.output] = op
+                return []
             if isinstance(op, ConstantOp):
                 return [self._new(elements(op, self.program.weights))]
             if op.name == standard.CONSTANT:

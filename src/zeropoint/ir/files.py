@@ -29,7 +29,7 @@ from zeropoint.ir.outputs import Write, is_stream, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_of
-from zeropoint.ir.text import parse_program, print_program, resource_arrays
+from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.value_names import Names, handle_names
 from zeropoint.ir.weights import Weights
 
@@ -112,7 +112,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
     else:
         check_weights_file(path)
     writes: dict[Path, Write] = {}
-    held = {} if inline_weights else resource_arrays(program)
+    held: Mapping[str, Array] = {} if inline_weights else ResourceArrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
         names = handle_names(program.module.walk())
@@ -142,7 +142,7 @@ def save_programs(programs: Mapping[str, Program], folder: Path) -> list[Path]:
     for name, program in programs.items():
         narrow, pretty = _four_bit_handles(program), handle_names(program.module.walk())
         handles: dict[str, str] = {}
-        for handle, array in resource_arrays(program).items():
+        for handle, array in ResourceArrays(program).items():
             key = _content(array, narrow.get(handle))
             if key not in known:
                 known[key] = free.free(pretty.get(handle, handle))

@@ -1,8 +1,9 @@
 """Atomic file output: a file is written completely or not at all, also after an error, a signal or a full disk.
 
 Every file is written under a temporary name beside its own, flushed to disk, and renamed. The temporary name,
-`.NAME.HOST.PID.XXXX.tmp`, identifies its process. Leftovers of a killed process are removed when the same file is
-written again.
+`.NAME.HOST.PID.XXXX.tmp`, identifies its process. Leftovers of killed processes of this machine are removed by the next
+run that writes into the same folder, whatever it writes. Processes of other machines and of other containers cannot be
+seen from here, so HOST distinguishes them, and what they left stays.
 
 Two renames are not atomic: between them, a text would stand beside the weights of another program. So the file that is
 renamed last is moved away before the first rename. An error or Ctrl-C in between restores the old files. kill -9 within
@@ -13,6 +14,7 @@ A pipe, a terminal or a device such as `/dev/null` is written into: a rename wou
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -21,6 +23,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from zeropoint.errors import Error, check_name
@@ -28,6 +31,8 @@ from zeropoint.errors import Error, check_name
 Write = Callable[[Path], object]
 """Writes the file at the given path."""
 _SUFFIX = ".tmp"
+_MACHINE, _PROCESSES = Path("/etc/machine-id"), Path("/proc/self/ns/pid")
+"""The number of a machine, and a link that names the processes that this one can see."""
 
 
 class OutputError(Error, OSError):
@@ -102,7 +107,8 @@ def write_together(files: Mapping[Path, Write]) -> None:
         return
     for path in files:
         check_folder(path)
-        remove_leftovers(path)
+    for folder in {path.parent for path in files}:
+        remove_leftovers(folder)
     with _temporaries(list(files)) as temporaries:
         for (path, write), temporary in zip(files.items(), temporaries, strict=True):
             try:
@@ -117,7 +123,7 @@ def write_together(files: Mapping[Path, Write]) -> None:
 
 
 def _write_into(stream: Path, write: Write) -> None:
-    with tempfile.TemporaryDirectory(suffix=_SUFFIX) as folder:
+    with temporary_folder() as folder:
         made = Path(folder) / "output"
         write(made)
         number = descriptor(stream)
@@ -176,6 +182,12 @@ def workspace(path: Path) -> Generator[Path]:
         yield Path(folder)
 
 
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder among the system's temporary files, a context; leftovers of killed processes there are removed."""
+    remove_leftovers(Path(tempfile.gettempdir()))
+    return tempfile.TemporaryDirectory(prefix=_prefix(Path("zeropoint")), suffix=_SUFFIX)
+
+
 def _of(path: Path, error: OSError) -> OSError:
     """The error with the name of the final file instead of the temporary one."""
     return OSError(error.errno, error.strerror, str(path)) if error.errno is not None else error
@@ -198,8 +210,18 @@ def _temporaries(paths: list[Path]) -> Generator[list[Path]]:
             temporary.unlink(missing_ok=True)
 
 
+@cache
 def _host() -> str:
-    return re.sub(r"\W", "-", platform.node()) or "host"
+    """The name of this machine, and a hash of what else distinguishes it: its number and the container's processes.
+
+    Machines of one name may write into one folder, and a container numbers its processes anew.
+    """
+    found = [platform.node()]
+    for read in (lambda: _MACHINE.read_text(), lambda: os.readlink(_PROCESSES)):
+        with suppress(OSError):  # the system has none
+            found.append(read())
+    name = re.sub(r"\W", "-", found[0]) or "host"
+    return f"{name}-{hashlib.sha256(repr(found).encode()).hexdigest()[:8]}"
 
 
 def _prefix(path: Path) -> str:
@@ -226,17 +248,17 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove temporary files for `path` that dead processes of this machine left."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(_host())}\.(\d+)\.\w+{re.escape(_SUFFIX)}")
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files in a folder that dead processes of this machine left."""
+    pattern = re.compile(rf"\..+\.{re.escape(_host())}\.(\d+)\.\w+{re.escape(_SUFFIX)}")
     try:
-        names = [entry.name for entry in os.scandir(path.parent)]
+        names = [entry.name for entry in os.scandir(folder)]
     except OSError:  # writing reports the reason
         return
     for name in names:
         match = pattern.fullmatch(name)
         if match is not None and not _is_alive(int(match[1])):
-            left = path.parent / name
+            left = folder / name
             with suppress(OSError):  # another process was quicker, or we may not
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import cast
 
@@ -43,18 +43,28 @@ def resource_handles(module: ModuleOp) -> dict[str, tuple[int, ...]]:
     return handles
 
 
-def resource_arrays(program: Program) -> dict[str, Array]:
+class ResourceArrays(Mapping[str, Array]):
     """The arrays behind the handles that a program refers to, in order of first use, in the shape of that use.
 
+    Each is read when it is asked for, because some are computed, and all of these would be more than the program holds.
     Raises MissingWeights for a handle without an array.
     """
-    arrays: dict[str, Array] = {}
-    for handle, shape in resource_handles(program.module).items():
-        if handle not in program.weights:
-            raise program.weights.missing(handle)
-        array = program.weights[handle]
-        arrays[handle] = array.reshape(shape) if array.size == math.prod(shape) else array
-    return arrays
+
+    def __init__(self, program: Program):
+        self._weights, self._shapes = program.weights, resource_handles(program.module)
+        for handle in self._shapes:
+            if handle not in self._weights:
+                raise self._weights.missing(handle)
+
+    def __getitem__(self, handle: str) -> Array:
+        shape, array = self._shapes[handle], self._weights[handle]
+        return array.reshape(shape) if array.size == math.prod(shape) else array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
 
 
 def print_program(
@@ -74,7 +84,7 @@ def print_program(
     handles = names if isinstance(names, Mapping) else handle_names(program.module.walk()) if names else None
     ProgramPrinter(stream, locations=locations, generic=generic, handles=handles).print_op(program.module)
     stream.write("\n")
-    if inline_weights and (arrays := resource_arrays(program)):
+    if inline_weights and (arrays := ResourceArrays(program)):
         named = {(handles or {}).get(handle, handle): array for handle, array in arrays.items()}
         entries = ",\n".join(f'      {handle}: "{blob_text(array)}"' for handle, array in named.items())
         stream.write(f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{entries}\n    }}\n  }}\n#-}}\n")

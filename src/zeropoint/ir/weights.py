@@ -143,6 +143,14 @@ class Weights(Mapping[str, Array]):
         RECENT_PAGES.read(flat)
         return handle
 
+    def computed_bytes(self, attribute: Attribute) -> int:
+        """The bytes of the array of an elements attribute if it is computed at each look-up, otherwise 0."""
+        if not isinstance(attribute, DenseResourceAttr) or not callable(
+            self._arrays.get(attribute.resource_handle.data)
+        ):
+            return 0
+        return math.prod(attribute.type.get_shape()) * element_dtype(element_of(attribute.type)).itemsize
+
     def missing(self, handle: str) -> MissingWeights:
         """The error for a handle without an array."""
         where = "the .safetensors file beside it"

@@ -37,6 +37,13 @@ class Phase:
     kernel: tuple[int, ...]
 
     @property
+    def taps(self) -> slice:
+        """The same positions as a slice: they are evenly spaced."""
+        first, *rest = self.kernel
+        apart = rest[0] - first if rest else 1
+        return slice(first, first + apart * len(self.kernel), apart)
+
+    @property
     def elements(self) -> tuple[int, int]:
         """The first and the last element that is read, possibly outside the input; (0, 0) if none is."""
         if not self.kernel:

@@ -163,7 +163,7 @@ class Piece:
         if not self.taps:
             weights = np.zeros((1, 1, *self.whole.weights.shape[2:]), self.whole.weights.dtype)
             return replace(self.whole, weights=weights, strides=(1, 1), dilation=(1, 1))
-        weights = self.whole.weights[np.ix_(self.y.kernel, self.x.kernel)]
+        weights = self.whole.weights[self.y.taps, self.x.taps]  # a view: large weights are not copied for the program
         steps, pitches = (self.y.step, self.x.step), (self.y.pitch, self.x.pitch)
         return replace(self.whole, weights=weights, strides=steps, dilation=pitches)
 

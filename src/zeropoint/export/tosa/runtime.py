@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from zeropoint.errors import port_order, reading
 from zeropoint.export.errors import ExportError
 from zeropoint.export.tosa.builder import HEADER
+from zeropoint.ir.outputs import temporary_folder
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
@@ -89,7 +89,7 @@ class TosaFile:
     def __init__(self, path: Path):
         """Validates the file and serializes it. Raises ExportError if a tool rejects it, or if there are no tools."""
         optimizer, self._model = _required()
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = temporary_folder()
         with reading(path, ExportError):
             header = _header(path.read_text(encoding="utf-8"), path)
             self.inputs, self.outputs = (tuple(map(str, header[kind])) for kind in ("inputs", "outputs"))

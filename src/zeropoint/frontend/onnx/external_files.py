@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto
 
 from zeropoint.frontend.onnx.bodies import graphs_inside
+from zeropoint.frontend.onnx.inline_data import model_of
 
 
 def external_files(path: Path) -> set[str]:
     """The locations, relative to the model's folder, that the tensors of a model name; empty for a broken file."""
     try:
-        model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
+        model = model_of(path)
     except (OSError, DecodeError, UnicodeDecodeError, ValueError):
         return set()  # whoever loads the model says what is wrong
     return {entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"}

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, defs
 
@@ -26,6 +25,7 @@ from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.hard_sigmoids import restore_hard_sigmoids
+from zeropoint.frontend.onnx.inline_data import model_of
 from zeropoint.frontend.onnx.names import check_names
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
@@ -111,7 +111,7 @@ def _read(path: Path) -> ModelProto:
     size = path.stat().st_size
     try:
         with phase(f"read {path.name}"):
-            model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
+            model = model_of(path)
     except DecodeError as error:
         raise ModelError(
             f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"
