@@ -15,7 +15,7 @@ import numpy.typing as npt
 from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from zeropoint.numerics.fake_quantization import MOST_BITS, FakeQuantization
 from zeropoint.numerics.rounding import round_half_away
-from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.storage import StorageType, half_range
 
 RealRange = tuple[float, float]
 """The least and the greatest number."""
@@ -25,6 +25,15 @@ SCALE_TYPES = ("f32", "f64", "power_of_two")
 """The types in which runtimes store scales."""
 UNIT_SCALE = 1.0
 """The scale of an activation that is always zero. Any scale would do; 1 avoids extreme rescale factors."""
+
+
+def unit_scale(width: int) -> float:
+    """The scale of an activation of `width` bits that is always zero: its type holds -1 to 1, whatever the width.
+
+    Any scale would do for the value. But kernels that read it keep room for all that its type holds.
+    """
+    return UNIT_SCALE / half_range(width)
+
 
 _MAX_STEPS = 60
 _STEP_TOLERANCE = 1e-15

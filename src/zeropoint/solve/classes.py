@@ -17,13 +17,13 @@ import numpy as np
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.numerics.ranges import (
-    UNIT_SCALE,
     AffineParameters,
     asymmetric,
     held_scale,
     least_scale,
     minmax_nudged,
     symmetric,
+    unit_scale,
 )
 from zeropoint.solve.errors import MissingStatistics
 
@@ -104,12 +104,12 @@ class ScaleClass:
         if self.zero_point is None:
             chosen = RANGE_RULES[self.rule](minimum, maximum, storage.minimum, storage.maximum)
         elif self.zero_point == storage.type.middle:
-            chosen = symmetric(
-                minimum, maximum, storage.type, narrow=False, zero_range_scale=UNIT_SCALE, greatest=storage.maximum
-            )
+            chosen = symmetric(minimum, maximum, storage.type, narrow=False, greatest=storage.maximum)
         else:
             chosen = _around(self.zero_point, minimum, maximum, storage)
         scale, zero_point = float(chosen.scale), int(chosen.zero_point)
+        if minimum == maximum == 0:
+            scale = unit_scale(storage.type.width)
         # Rounded to f32 where the target stores scales so: integers follow from the scale that the runtime sees.
         held = held_scale(max(scale, self.least_scale), self.scale_type)
         return UniformQuantizedType.per_layer(storage, float(held), zero_point)
@@ -143,4 +143,6 @@ class ScaleClass:
 def _around(zero_point: int, minimum: float, maximum: float, storage: Storage) -> AffineParameters:
     """Parameters with a given zero point and the least scale that covers the range."""
     scale = least_scale(zero_point, minimum, maximum, storage.minimum, storage.maximum)
-    return AffineParameters(np.array(scale or UNIT_SCALE), np.array(zero_point), storage.minimum, storage.maximum)
+    return AffineParameters(
+        np.array(scale or unit_scale(storage.type.width)), np.array(zero_point), storage.minimum, storage.maximum
+    )

@@ -16,7 +16,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.dot_forms import PAIR_LIMIT, greatest_pairs
-from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, held_scale, symmetric
+from zeropoint.numerics.ranges import SCALE_FLOOR, asymmetric, held_scale, symmetric, unit_scale
 
 FEW_WEIGHTS = 8
 """Most nonzero weights of a channel that is searched for a common step."""
@@ -186,8 +186,9 @@ def constant_type(
     Asymmetric for `zero_point` None, which means that the kernel accepts any; otherwise symmetric.
     """
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    zero = unit_scale(storage.type.width)
     if zero_point is None:
-        chosen = asymmetric(low, high, storage.minimum, storage.maximum)
+        chosen = asymmetric(low, high, storage.minimum, storage.maximum, zero_range_scale=zero)
     else:
-        chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE, greatest=storage.maximum)
+        chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=zero, greatest=storage.maximum)
     return UniformQuantizedType.per_layer(storage, float(held_scale(chosen.scale, scale_type)), int(chosen.zero_point))
