@@ -370,6 +370,25 @@ def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
         zp.quantize(model, np.array([[1, 2], [10, 0]]), effort="none")
 
 
+@pytest.mark.parametrize(
+    ("shifted", "found", "expected"),
+    [
+        ("Add(ids, one)", 9, "found 9, expected indices from -11 to 8"),
+        ("Add(one, ids)", 9, "found 9, expected indices from -11 to 8"),
+        ("Sub(ids, one)", -10, "found -10, expected indices from -9 to 10"),
+    ],
+)
+def test_ids_plus_a_number_are_refused_past_the_embedding(shifted: str, found: int, expected: str) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)
+        {{ moved = {shifted}  rows = Gather(table, moved)  y = MatMul(rows, weight) }}"""
+    )
+    model.graph.initializer.extend([*embedding().graph.initializer, onnx.numpy_helper.from_array(np.array(1), "one")])
+    quantized = zp.quantize(model, np.array([[1, 2], [8, 0]]), effort="none")
+    with pytest.raises(zp.Error, match=expected):
+        quantized(np.array([1, found]))
+
+
 WEIGHT = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 

@@ -44,7 +44,7 @@ class ExactCalls:
     def __init__(self, ports: Sequence[Port]):
         self._forms: dict[str, tuple[tuple[int, ...], np.dtype[Any]] | None] = {
             port.name: (tuple(port.type.get_shape()), element_dtype(element_of(port.type)))
-            if port.index_size is None
+            if port.index_bounds is None
             else None
             for port in ports
         }
