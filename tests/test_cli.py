@@ -756,6 +756,8 @@ def test_opt_lists_its_passes() -> None:
         ("float.mlir -p fuse{target=3}", "pass 'fuse': found target = 3, expected a name"),
         ("float.mlir -p canonicalize-quant{fold_fake_quant=2}", "found fold_fake_quant = 2, expected true or false"),
         ("float.mlir -p fuse{", "found pipeline 'fuse{', expected 'a,b{option=value}'"),
+        ("float.mlir -p simplify,", "found pipeline 'simplify,' that ends in a comma, expected a pass after it"),
+        ("float.mlir -p fuse{target=cpu,litert}", "found 'target=cpu,litert' of pass 'fuse', expected one value"),
         ("float.mlir -p lower{profile=nearest}", "pass 'lower': found the numerics profile 'nearest'; expected one of"),
         ("float.mlir -p propagate{target=gpu}", "pass 'propagate': found target 'gpu', expected one of: cpu"),
         ("float.mlir -p fuse,propagate", "found no statistics for 'x', expected quant.stats after it"),
