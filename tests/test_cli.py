@@ -299,6 +299,15 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
         ("explain quantized.mlir --ranges --native", "found --native with --ranges"),
         ("explain quantized.mlir --target cpu", "found --target with a program that is quantized already"),
         ("export quantized.mlir -o out.tflite --onnx-format qdq", "found --onnx-format with out.tflite"),
+        ("run float.mlir --threads 2", "found --threads with no --input"),
+        ("compare model.onnx quantized.mlir --data data.npz --mask x", "found mask 'x' (--mask) that is 0 nowhere"),
+        ("report quantized.mlir -o out.html --no-trials", "found --no-trials with no --data"),
+        ("explain model.onnx --max-trips 5", "found max_trips (--max-trips) without a loop"),
+        ("opt float.mlir -p fuse --max-trips 5", "found max_trips (--max-trips) without a loop"),
+        ("opt float.mlir --mlir-print-ir-after-all", "found --mlir-print-ir-after-all with no --passes"),
+        ("opt float.mlir -o out.mlir --locations", "found --locations with --output out.mlir, which has them"),
+        ("opt float.mlir --verify-diagnostics --generic", "found --generic with --verify-diagnostics"),
+        ("quantize model.onnx --data data.npz -o out.mlir --correct empirical_bias,", "found correction ''"),
     ],
 )
 def test_an_option_that_changes_nothing_is_refused(command: str, message: str) -> None:

@@ -41,7 +41,7 @@ def test_quantize_with_integer_io_runs_the_listed_pass() -> None:
 
 
 def test_an_option_that_is_given_twice_is_refused() -> None:
-    with pytest.raises(PipelineError, match="found option 'target' twice in '{target=cpu target=litert}'"):
+    with pytest.raises(PipelineError, match=r"found option 'target' twice in '{target=cpu target=litert}'"):
         parse_passes("simplify,fuse{target=cpu target=litert}")
 
 

@@ -247,7 +247,7 @@ def test_an_observer_for_a_model_that_states_its_ranges_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"workers": 2}, r"found 2 workers \(--workers\) for a model that states all its ranges"),
+        ({"workers": 2}, r"found workers=2 \(--workers\) for a model that states all its ranges"),
         ({"journal": "journal"}, "found journal journal for a model that states all its ranges"),
         (
             {"ranges": "minmax-nudged"},

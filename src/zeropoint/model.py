@@ -160,7 +160,14 @@ class Model:
         not match the inputs, OptionError for another suffix, OSError.
         """
         from zeropoint.frontend.sources import load_alike
-        from zeropoint.measure import ReportSources, check_suffix, measured_report, stages_of, write_report
+        from zeropoint.measure import (
+            ReportSources,
+            check_masked,
+            check_suffix,
+            measured_report,
+            stages_of,
+            write_report,
+        )
 
         check_arguments(path=path, name=name, timing=timing, trials=trials, progress=progress)
         path = Path(path)
@@ -175,6 +182,7 @@ class Model:
             raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
+            check_masked(given, self.program, mask)
             source = replace(source, data=given, mask=mask)
             if isinstance(data, str | Path):
                 source = replace(source, data_name=Path(data).name)

@@ -204,11 +204,11 @@ def check_validation(options: Options) -> None:
         )
 
 
-def check_padding(options: Options, *, padded: bool) -> None:
+def check_padding(mask: str | None, *, padded: bool) -> None:
     """Raise OptionError for a mask that is 0 nowhere in the samples."""
-    if options.mask is not None and not padded:
+    if mask is not None and not padded:
         raise OptionError(
-            f"found mask '{options.mask}' (--mask) that is 0 nowhere in the data that is used, where it changes "
+            f"found mask '{mask}' (--mask) that is 0 nowhere in the data that is used, where it changes "
             f"nothing; leave it out"
         )
 

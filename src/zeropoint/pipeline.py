@@ -142,7 +142,7 @@ def quantize(
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
-    check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
+    check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again)

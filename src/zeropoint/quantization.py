@@ -113,7 +113,7 @@ def check_used(result: Quantization, options: Options, work: Work | None = None,
     work = Work() if work is None or options.is_searched else work
     given = (
         (observer or options.observer != DEFAULT_OBSERVER, f"observer {options.observer} (--observer)"),
-        (work.workers != 1, f"{work.workers} workers (--workers)"),
+        (work.workers != 1, f"workers={work.workers} (--workers)"),
         (work.journal is not None, f"journal {work.journal}"),
     )
     for is_given, what in given:

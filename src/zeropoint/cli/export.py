@@ -9,7 +9,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import refuse_idle
-from zeropoint.cli.limits import limit_options
+from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
 
@@ -43,5 +43,7 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, on
     refuse_idle(*((name, output.suffix != ".onnx", output.name) for name in ("onnx_format", "onnx_weights")))
     check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
-    for path in export_program(load_model(model), output, options, progress()):
+    program = load_model(model)
+    check_loops(program)
+    for path in export_program(program, output, options, progress()):
         say(f"wrote {path}")

@@ -88,6 +88,7 @@ def report(
     from zeropoint.measure import (
         SUFFIXES,
         ReportSources,
+        check_masked,
         measured_report,
         saved_stages,
         stages_of,
@@ -105,6 +106,7 @@ def report(
     )
     check_output(output, SUFFIXES, model, reference, data, text=True)
     made = exported_program(model)
+    refuse_idle(("reference", made is not None and data is None, "no --data"))
     program = load_model(model) if made is None else made.integer
     check_loops(program)
     source = ReportSources() if made is None else stages_of(made)
@@ -113,7 +115,9 @@ def report(
         source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))
     if data is not None:
         inputs = (source.reference or source.fused or program).inputs
-        source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name, mask=mask)
+        given = samples(data_source(data, preprocess), inputs)
+        check_masked(given, program, mask)
+        source = replace(source, data=given, data_name=data.name, mask=mask)
     document = measured_report(program, name or model.name, source, timing=timing, trials=trials, progress=progress())
     write_report(document, output)
     say(f"wrote {output}")
