@@ -1,13 +1,12 @@
 """Measures what a report shows: outputs and kernels against float, values, times, the effect of recipe rules."""
 
 from zeropoint.measure.files import SUFFIXES, check_suffix, write_model_explorer, write_report
-from zeropoint.measure.report import ReportError, ReportSources, check_masked, measured_report, saved_stages, stages_of
+from zeropoint.measure.report import ReportError, ReportSources, measured_report, saved_stages, stages_of
 
 __all__ = [
     "SUFFIXES",
     "ReportError",
     "ReportSources",
-    "check_masked",
     "check_suffix",
     "measured_report",
     "saved_stages",

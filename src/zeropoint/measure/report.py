@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from zeropoint.calibrate import Kept, Progress, silent
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.errors import Error
 from zeropoint.frontend import load_model
-from zeropoint.interp import check_mask, has_padding
+from zeropoint.interp import check_mask
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
 from zeropoint.ir.arguments import Sample, shape_text
 from zeropoint.ir.locations import describe
@@ -30,7 +30,6 @@ from zeropoint.measure.outputs import compare_outputs
 from zeropoint.measure.times import times
 from zeropoint.measure.trials import SAMPLES, Trials, worst_nodes
 from zeropoint.measure.values import calibrated_values, observed_values
-from zeropoint.options import check_padding
 from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import constant_bytes, is_edge
@@ -154,13 +153,6 @@ def measured_report(
     made = document(program, graph, found.header, found.parts())
     _LOG.info("describe %d nodes: %.2f s", len(graph.nodes), perf_counter() - start)
     return made
-
-
-def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> None:
-    """Raise OptionError for a mask that is no input, or 0 nowhere in data that can be read twice."""
-    check_mask(program, mask)
-    if mask is not None and isinstance(data, Sized):
-        check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))
 
 
 def _check_integers(program: Program, name: str) -> str:
