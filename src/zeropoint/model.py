@@ -30,7 +30,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
-from zeropoint.options import check_arguments, one_of
+from zeropoint.options import check_arguments, check_masked, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
@@ -162,7 +162,6 @@ class Model:
         from zeropoint.frontend.sources import load_alike
         from zeropoint.measure import (
             ReportSources,
-            check_masked,
             check_suffix,
             measured_report,
             stages_of,

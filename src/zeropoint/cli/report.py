@@ -88,13 +88,13 @@ def report(
     from zeropoint.measure import (
         SUFFIXES,
         ReportSources,
-        check_masked,
         measured_report,
         saved_stages,
         stages_of,
         write_model_explorer,
         write_report,
     )
+    from zeropoint.options import check_masked
 
     no_data, no_float = "no --data", "neither --reference nor --stages"
     refuse_idle(
