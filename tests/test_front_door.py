@@ -111,7 +111,7 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
             {},
             "found shape .* expected .*; it has another number of elements: resize, crop or pad it",
         ),
-        ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
+        ((IMAGES.astype(np.uint8),), {}, "found dtype uint8, expected float32"),
         (({"before": IMAGES, "after": IMAGES},), {}, "data: found 'before', 'after'; expected 'image'"),
         (({1: IMAGES},), {}, "data: found the key 1, expected strings; name each array after its input"),
         ((), {"image": {"image": IMAGES}}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
@@ -126,6 +126,21 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
 def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, message: str) -> None:
     with pytest.raises(zp.Error, match=message):
         integers(*arrays, **named)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 8), (8, 3)])
+def test_inputs_of_different_numbers_of_samples_are_refused_by_these(first: int, second: int) -> None:
+    two = zp.load(TEXT.replace("%x: tensor", "%b: tensor<1x4xf32>, %x: tensor").replace("add %x", "add %b"))
+    with pytest.raises(zp.Error, match=f"found samples: {first} of 'arg0', {second} of 'x'; expected as many for each"):
+        two(arg0=ROWS[:first], x=ROWS[:second])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_floats_of_other_widths_are_converted_as_those_of_calibration(integers: zp.Model, dtype: type) -> None:
+    given = np.random.default_rng(0).normal(size=IMAGES.shape).astype(dtype)
+    wanted = integers(given.astype(np.float32))["probabilities"]
+    np.testing.assert_array_equal(integers(given)["probabilities"], wanted)
+    np.testing.assert_array_equal(integers(image=given[0])["probabilities"], wanted[:1])
 
 
 @pytest.mark.parametrize("by_name", [False, True])

@@ -122,10 +122,15 @@ def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
         fix = f"convert it with .astype('{expected}')"
     else:
-        fits = dtype.name in _FLOAT_NAMES
+        fits = is_float(dtype)
         fix = "convert it, and scale it as the model expects"
     if not fits:
         raise DataError(f"{where}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a dtype are converted to the floats of an input."""
+    return dtype.name in _FLOAT_NAMES
 
 
 def is_exact(shape: Sequence[int], port: Port) -> bool:
