@@ -130,9 +130,11 @@ def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, m
 
 @pytest.mark.parametrize(("first", "second"), [(1, 8), (8, 3)])
 def test_inputs_of_different_numbers_of_samples_are_refused_by_these(first: int, second: int) -> None:
-    two = zp.load(TEXT.replace("%x: tensor", "%b: tensor<1x4xf32>, %x: tensor").replace("add %x", "add %b"))
-    with pytest.raises(zp.Error, match=f"found samples: {first} of 'arg0', {second} of 'x'; expected as many for each"):
-        two(arg0=ROWS[:first], x=ROWS[:second])
+    two = zp.load(
+        TEXT.replace("%x: tensor", '%b: tensor<1x4xf32> {zeropoint.name = "b"}, %x: tensor').replace("add %x", "add %b")
+    )
+    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected as many for each"):
+        two(b=ROWS[:first], x=ROWS[:second])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
