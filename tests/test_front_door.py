@@ -375,6 +375,24 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
         saved(ids=bad[1])
 
 
+def test_a_file_of_tosa_is_refused_with_what_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "model.tosa.mlir").touch()
+    with pytest.raises(
+        zp.Error, match=r"found TOSA, which zeropoint writes and does not read, .* `zeropoint compare` runs"
+    ):
+        zp.load(tmp_path / "model.tosa.mlir")
+
+
+def test_a_bias_is_explained_by_its_own_name() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1,4] x) => (float[1,3] y) { y = Gemm(x, weight, bias) }"""
+    )
+    constants = {"weight": WEIGHT, "bias": np.array([1, 2, 3], np.float32)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    quantized = zp.quantize(model, ROWS, effort="none")
+    assert str(quantized.explain("bias")) == str(quantized.explain("weight")) == str(quantized.explain("y"))
+
+
 def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)

@@ -144,6 +144,7 @@ class Model:
         reference: Any = None,
         data: Any = None,
         mask: str | None = None,
+        target: str | Path | None = None,
         timing: bool = True,
         trials: bool = True,
         progress: Progress | bool = False,
@@ -152,8 +153,9 @@ class Model:
 
         `name` is the title of the page; without one, the name of the file. With `data`, outputs and kernels are
         compared with the float model. It is `reference`, a Model or anything that `zp.load` accepts, or the one that
-        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `timing`
-        compiles the program and times its kernels. `trials` measures recipe rules for the kernels that add most noise.
+        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `target` is
+        the file of a target of your own, which a saved model names but does not load. `timing` compiles the program and
+        times its kernels. `trials` measures recipe rules for the kernels that add most noise.
         Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
@@ -168,13 +170,19 @@ class Model:
             write_report,
         )
 
-        check_arguments(path=path, name=name, timing=timing, trials=trials, progress=progress)
+        check_arguments(path=path, name=name, target=target, timing=timing, trials=trials, progress=progress)
         path = Path(path)
         check_suffix(path)
         floats = reference.program if isinstance(reference, Model) else None
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
         source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        if target is not None:
+            if floats is None or self.quantization is not None:
+                raise OptionError(
+                    "found a target where it changes nothing, expected it for a saved model with reference="
+                )
+            source = replace(source, table=str(target))
         if data is not None and self.quantization is None and floats is None:
             raise OptionError("found data without a float model, where it changes nothing, expected reference=, too")
         if mask is not None and data is None:
