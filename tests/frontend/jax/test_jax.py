@@ -65,7 +65,8 @@ EXPORTED = """module {
     %1 = call @_wrapped_jax_export_main(%0, %arg0) : (tensor<i32>, tensor<?x8xf32>) -> tensor<?x8xf32>
     return %1 : tensor<?x8xf32>
   }
-  func.func private @_wrapped_jax_export_main(%arg0: tensor<i32>, %arg1: tensor<?x8xf32> loc("image")) -> tensor<?x8xf32> {
+  func.func private @_wrapped_jax_export_main(%arg0: tensor<i32>, %arg1: tensor<?x8xf32> loc("image"))
+      -> tensor<?x8xf32> {
     return %arg1 : tensor<?x8xf32>
   }
 }"""
