@@ -93,9 +93,14 @@ _KEYS = ("key", "name", "idx")
 
 
 def _with_output_names(program: Program, names: list[str]) -> Program:
-    """The program with these names of its outputs, if there are as many. It is changed in place."""
+    """The program with these names of its outputs, if there are as many. It is changed in place.
+
+    An output that has the name of an input, which ONNX does not allow, keeps that of its op.
+    """
     if len(names) == len(program.outputs):
-        program.main.res_attrs = name_attributes(names)
+        taken = {port.name for port in program.inputs}
+        found = [port.name if name in taken else name for name, port in zip(names, program.outputs, strict=True)]
+        program.main.res_attrs = name_attributes(found)
     return program
 
 
