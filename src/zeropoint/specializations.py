@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,15 +16,18 @@ from zeropoint.calibrate.data import holds_items
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
 from zeropoint.calibrate.items import arrays_of, columns_of
 from zeropoint.errors import OptionError
+from zeropoint.forms import Data, Recipe
 from zeropoint.frontend import ModelError, load_model
-from zeropoint.ir.arguments import InputError
+from zeropoint.frontend.constants import Constant
+from zeropoint.ir.arguments import InputError, Sample
 from zeropoint.ir.files import save_programs
 from zeropoint.ir.outputs import OutputError, made_folder
-from zeropoint.ir.program import Port
+from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
-from zeropoint.options import check_arguments
+from zeropoint.options import Options, check_arguments, check_effort, one_of
 from zeropoint.progress import Progress, display, shown
+from zeropoint.quantization import Quantization, require_integers
 from zeropoint.report.tables import preformatted
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
@@ -182,20 +185,54 @@ class Specializations:
 
     @staticmethod
     def quantize(
-        model: Any, data: Any, shapes: Iterable[Mapping[str, tuple[int, ...]]], **options: Any
+        model: Any,
+        data: Data | None,
+        shapes: Iterable[Mapping[str, tuple[int, ...]]],
+        *,
+        target: str | Path = "cpu",
+        profile: str | None = None,
+        observer: str = "output",
+        io: str = "float",
+        ranges: str = "asymmetric",
+        recipe: Recipe | None = None,
+        effort: str = "balanced",
+        corrections: Sequence[str] | None = None,
+        validation: Data | None = None,
+        mask: str | None = None,
+        integer_only: bool = False,
+        constants: Mapping[str, Constant] | None = None,
+        progress: Progress | bool = False,
     ) -> Specializations:
         """Quantize a network for each of `shapes`, which `zp.load` takes, with one calibration.
 
         The data is run at the first shapes that it fits; all models get the ranges and corrections found there, and so
-        equal weights. `options` are those of `Options`. Raises as `zp.quantize`; OptionError for `least_sqnr` and
-        `budget`, which judge one program.
+        equal weights. Options are those of `zp.quantize`, without `least_sqnr` and `budget`, which judge one program.
+        Raises as `zp.quantize`.
         """
         from zeropoint.frontend.sources import load_source
-        from zeropoint.options import Options
         from zeropoint.pipeline import quantize
+        from zeropoint.recipe import recipe_of
         from zeropoint.specialize import quantize_shapes
 
-        made = quantize_shapes([load_source(model, given) for given in shapes], data, Options(**options), quantize)
+        check_arguments(target=target, profile=profile, observer=observer, ranges=ranges, effort=effort, mask=mask)
+        check_arguments(corrections=corrections, integer_only=integer_only, progress=progress)
+        one_of("io", io, ("float", "integer"))
+        check_effort(effort, corrections)
+        rules = None if recipe is None else recipe_of(recipe)
+        options = Options(
+            str(target), profile, observer, io == "integer", rules, ranges, None, effort, corrections, mask=mask
+        )
+
+        def calibrated(program: Program, given: Iterable[Sample] | None, chosen: Options) -> Quantization:
+            held = () if validation is None else samples(validation, program.inputs)
+            return quantize(program, given, chosen, validation=held, progress=display(progress))
+
+        programs = [load_source(model, given, constants) for given in shapes]
+        if not programs:
+            raise OptionError("found no shapes, expected one or more: [{'x': (1, 64)}, {'x': (1, 128)}]")
+        made = quantize_shapes(programs, data, options, calibrated)
+        for result in made if integer_only else ():
+            require_integers(result)
         return Specializations([Model(each.integer, each) for each in made])
 
     @staticmethod
