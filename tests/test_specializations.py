@@ -126,7 +126,7 @@ def test_quantize_takes_the_options_of_the_function_of_that_name() -> None:
     assert {str(port.type.element_type) for each in made.models for port in each.inputs} == {"i8"}
     with pytest.raises(zp.Error, match="found no shapes, expected one or more"):
         zp.Specializations.quantize(model, data, [])
-    with pytest.raises(zp.Error, match=r"found validation samples .* with effort 'none'"):
+    with pytest.raises(zp.Error, match="where they change nothing"):
         zp.Specializations.quantize(model, data, shapes, effort="none", validation=data)
 
 
