@@ -375,6 +375,11 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
         saved(ids=bad[1])
 
 
+def test_one_sample_as_data_is_told_to_be_one() -> None:
+    with pytest.raises(zp.Error, match=r"expected .* for n samples; it is one sample: give several, or a list of it"):
+        zp.quantize(DIGITS / "digits.onnx", IMAGES[0].reshape(1, 28, 28), effort="none")
+
+
 def test_a_file_of_tosa_is_refused_with_what_runs_it(tmp_path: Path) -> None:
     (tmp_path / "model.tosa.mlir").touch()
     with pytest.raises(
@@ -655,7 +660,8 @@ def test_a_shape_is_written_one_way(integers: zp.Model) -> None:
 
 def test_a_minimum_that_a_target_cannot_reach_names_one_with_wider_kernels() -> None:
     with pytest.raises(
-        zp.Error, match=r"0 wide kernels of the 0 .*; name a target with 16-bit kernels, such as litert"
+        zp.Error,
+        match=r"has none of the kernels in two widths, .*; name a target with 16-bit kernels, such as litert",
     ):
         zp.quantize(DIGITS / "digits.onnx", IMAGES[:4], effort="none", least_sqnr=90)
 

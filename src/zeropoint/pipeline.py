@@ -319,12 +319,20 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
         advice = f"{wider}{_more_corrections(options)}ask for less, or keep parts in float by a recipe"
         raise BitWidthError(
             f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} of the "
-            f"search, with {len(best.wide)} wide kernels{best.listed} of the {best.candidates} that target "
-            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {advice}"
+            f"search, with {_wide(best, options.target)}, expected {options.least_sqnr:g} dB; {advice}"
         ) from None
     assert made.spent is not None
     widths = Widths.of(made.spent, len(held), count, validation=validation)
     return replace(made, widths=widths, spent=None)
+
+
+def _wide(found: Widths, target: str) -> str:
+    """How many kernels are wide, of those that may be."""
+    if not found.candidates:
+        return f"target {target}, which has none of the kernels in two widths"
+    return (
+        f"{len(found.wide)} wide kernels{found.listed} of the {found.candidates} that target {target} has in two widths"
+    )
 
 
 def _more_corrections(options: Options) -> str:

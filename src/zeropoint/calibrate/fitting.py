@@ -180,9 +180,10 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
     if expected:
         batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
         forms.insert(0, shape_text([batch, *expected[1:]]))
+    alone = "it is one sample: give several, or a list of it" if is_one_sample(shape, port) else None
     raise DataError(
         f"{where}: input '{port.name}': found shape {shape_text(shape)}, expected {' or '.join(forms)} "
-        f"for n samples; {_fix(shape, expected, of_many=True)}"
+        f"for n samples; {alone or _fix(shape, expected, of_many=True)}"
     )
 
 
