@@ -396,6 +396,8 @@ def test_a_bias_is_explained_by_its_own_name() -> None:
     model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
     quantized = zp.quantize(model, ROWS, effort="none")
     assert str(quantized.explain("bias")) == str(quantized.explain("weight")) == str(quantized.explain("y"))
+    with pytest.raises(zp.Error, match=r"found no value 'bais' in the program, expected .* as 'bias'"):
+        quantized.explain("bais")
 
 
 def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
