@@ -253,13 +253,20 @@ def test_a_model_of_another_target_is_not_exported(integers: zp.Model, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_option_of_onnx_files_is_refused_for_others(tmp_path: Path) -> None:
+def test_an_option_of_files_of_one_format_is_refused_for_others(tmp_path: Path) -> None:
     model = zp.quantize(TEXT, ROWS, target="litert", effort="none")
     with pytest.raises(zp.Error, match=r"found onnx_format 'qoperator' .* net\.tflite, where it changes nothing"):
         model.export(tmp_path / "net.tflite", onnx_format="qoperator")
     with pytest.raises(zp.Error, match=r"found onnx_weights 'u8' .* net\.tflite, where it changes nothing"):
         model.export(tmp_path / "net.tflite", onnx_weights="u8")
+    with pytest.raises(zp.Error, match=r"found layout 'model' \(--layout\) with net\.onnx, where it changes nothing"):
+        model.export(tmp_path / "net.onnx", layout="model")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_target_to_explain_a_quantized_model_for_is_refused(integers: zp.Model) -> None:
+    with pytest.raises(zp.Error, match="found target 'litert' for a program that is quantized already"):
+        integers.explain(target="litert")
 
 
 def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:

@@ -355,16 +355,22 @@ class Model:
         options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
         return export_program(decided, Path(path), options, display(progress))
 
-    def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
+    def explain(self, value: str | None = None, *, target: str | Path | None = None) -> Explanation:
         """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.
 
-        For a float model: the kernels that `target` has for it, the ops that would stay float, and missing statistics.
+        For a float model: the kernels that `target`, by default `cpu`, has for it, the ops that would stay float, and
+        missing statistics.
         Raises ExplanationError for a name that is not in the model, TargetError for an unknown target.
         """
-        check_arguments(value=value)
+        check_arguments(value=value, target=target)
         program = self.program
+        if program.profile is not None and target is not None:
+            raise OptionError(
+                f"found target '{target}' for a program that is quantized already, where it changes nothing; leave it "
+                f"out"
+            )
         if program.profile is None:
-            program = _asking(program, named_target(target))
+            program = _asking(program, named_target("cpu" if target is None else str(target)))
         return explain(program, value)
 
     def __str__(self) -> str:

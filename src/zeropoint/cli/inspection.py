@@ -73,7 +73,7 @@ def explain(
     except ValueError as error:
         fail(str(error))
     refuse_idle(("target", program.profile is not None, "a program that is quantized already"))
-    found = Model(program).explain(value, target=target)
+    found = Model(program).explain(value, target=target if program.profile is None else None)
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:
