@@ -60,6 +60,15 @@ def test_the_site_lists_every_document() -> None:
     assert set(listed) == {path.name for path in (ROOT / "docs").glob("*.md")}
 
 
+@pytest.mark.parametrize("runtime", ["onnxruntime", "LiteRT", "OpenVINO", "NNCF"])
+def test_all_documents_state_one_version_of_a_runtime(runtime: str) -> None:
+    """bench/README.md is a record of measurements, each of its own version."""
+    stated = re.compile(rf"\b{runtime}\s+(\d+\.\d+)(?:\.\d+)?\b(?! /| ms| dB)")
+    documents = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
+    found = {version: path.name for path in documents for version in stated.findall(path.read_text())}
+    assert len(found) == 1, found
+
+
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 SOURCES = ROOT / "src" / "zeropoint"
 

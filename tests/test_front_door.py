@@ -111,7 +111,7 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
             {},
             "found shape .* expected .*; it has another number of elements: resize, crop or pad it",
         ),
-        ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
+        ((IMAGES.astype(np.uint8),), {}, "found dtype uint8, expected float32"),
         (({"before": IMAGES, "after": IMAGES},), {}, "data: found 'before', 'after'; expected 'image'"),
         (({1: IMAGES},), {}, "data: found the key 1, expected strings; name each array after its input"),
         ((), {"image": {"image": IMAGES}}, r"input image: found a dict, expected an array; .* model\(\*\*arrays\)"),
@@ -126,6 +126,23 @@ def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
 def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, message: str) -> None:
     with pytest.raises(zp.Error, match=message):
         integers(*arrays, **named)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 8), (8, 3)])
+def test_inputs_of_different_numbers_of_samples_are_refused_by_these(first: int, second: int) -> None:
+    two = zp.load(
+        TEXT.replace("%x: tensor", '%b: tensor<1x4xf32> {zeropoint.name = "b"}, %x: tensor').replace("add %x", "add %b")
+    )
+    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected as many for each"):
+        two(b=ROWS[:first], x=ROWS[:second])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_floats_of_other_widths_are_converted_as_those_of_calibration(integers: zp.Model, dtype: type) -> None:
+    given = np.random.default_rng(0).normal(size=IMAGES.shape).astype(dtype)
+    wanted = integers(given.astype(np.float32))["probabilities"]
+    np.testing.assert_array_equal(integers(given)["probabilities"], wanted)
+    np.testing.assert_array_equal(integers(image=given[0])["probabilities"], wanted[:1])
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -236,13 +253,20 @@ def test_a_model_of_another_target_is_not_exported(integers: zp.Model, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_option_of_onnx_files_is_refused_for_others(tmp_path: Path) -> None:
+def test_an_option_of_files_of_one_format_is_refused_for_others(tmp_path: Path) -> None:
     model = zp.quantize(TEXT, ROWS, target="litert", effort="none")
     with pytest.raises(zp.Error, match=r"found onnx_format 'qoperator' .* net\.tflite, where it changes nothing"):
         model.export(tmp_path / "net.tflite", onnx_format="qoperator")
     with pytest.raises(zp.Error, match=r"found onnx_weights 'u8' .* net\.tflite, where it changes nothing"):
         model.export(tmp_path / "net.tflite", onnx_weights="u8")
+    with pytest.raises(zp.Error, match=r"found layout 'model' \(--layout\) with net\.onnx, where it changes nothing"):
+        model.export(tmp_path / "net.onnx", layout="model")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_target_to_explain_a_quantized_model_for_is_refused(integers: zp.Model) -> None:
+    with pytest.raises(zp.Error, match="found target 'litert' for a program that is quantized already"):
+        integers.explain(target="litert")
 
 
 def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
@@ -358,6 +382,31 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
         saved(ids=bad[1])
 
 
+def test_one_sample_as_data_is_told_to_be_one() -> None:
+    with pytest.raises(zp.Error, match=r"expected .* for n samples; it is one sample: give several, or a list of it"):
+        zp.quantize(DIGITS / "digits.onnx", IMAGES[0].reshape(1, 28, 28), effort="none")
+
+
+def test_a_file_of_tosa_is_refused_with_what_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "model.tosa.mlir").touch()
+    with pytest.raises(
+        zp.Error, match=r"found TOSA, which zeropoint writes and does not read, .* `zeropoint compare` runs"
+    ):
+        zp.load(tmp_path / "model.tosa.mlir")
+
+
+def test_a_bias_is_explained_by_its_own_name() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1,4] x) => (float[1,3] y) { y = Gemm(x, weight, bias) }"""
+    )
+    constants = {"weight": WEIGHT, "bias": np.array([1, 2, 3], np.float32)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    quantized = zp.quantize(model, ROWS, effort="none")
+    assert str(quantized.explain("bias")) == str(quantized.explain("weight")) == str(quantized.explain("y"))
+    with pytest.raises(zp.Error, match=r"found no value 'bais' in the program, expected .* as 'bias'"):
+        quantized.explain("bais")
+
+
 def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)
@@ -368,6 +417,25 @@ def test_ids_past_the_rows_of_a_gather_nd_are_refused() -> None:
     )
     with pytest.raises(zp.Error, match="found 10, expected indices from -10 to 9"):
         zp.quantize(model, np.array([[1, 2], [10, 0]]), effort="none")
+
+
+@pytest.mark.parametrize(
+    ("shifted", "found", "expected"),
+    [
+        ("Add(ids, one)", 9, "found 9, expected indices from -11 to 8"),
+        ("Add(one, ids)", 9, "found 9, expected indices from -11 to 8"),
+        ("Sub(ids, one)", -10, "found -10, expected indices from -9 to 10"),
+    ],
+)
+def test_ids_plus_a_number_are_refused_past_the_embedding(shifted: str, found: int, expected: str) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)
+        {{ moved = {shifted}  rows = Gather(table, moved)  y = MatMul(rows, weight) }}"""
+    )
+    model.graph.initializer.extend([*embedding().graph.initializer, onnx.numpy_helper.from_array(np.array(1), "one")])
+    quantized = zp.quantize(model, np.array([[1, 2], [8, 0]]), effort="none")
+    with pytest.raises(zp.Error, match=expected):
+        quantized(np.array([1, found]))
 
 
 WEIGHT = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -601,7 +669,8 @@ def test_a_shape_is_written_one_way(integers: zp.Model) -> None:
 
 def test_a_minimum_that_a_target_cannot_reach_names_one_with_wider_kernels() -> None:
     with pytest.raises(
-        zp.Error, match=r"0 wide kernels of the 0 .*; name a target with 16-bit kernels, such as litert"
+        zp.Error,
+        match=r"has none of the kernels in two widths, .*; name a target with 16-bit kernels, such as litert",
     ):
         zp.quantize(DIGITS / "digits.onnx", IMAGES[:4], effort="none", least_sqnr=90)
 

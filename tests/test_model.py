@@ -80,7 +80,7 @@ def test_a_path_may_be_a_string_and_shapes_fix_dynamic_dimensions(folder: Path) 
     ("given", "message"),
     [
         ({"x": SAMPLES[0, :5]}, r"input x: found shape 5, expected 1x6 \(tensor<1x6xf32>\)"),
-        ({"x": SAMPLES[:1].astype(np.float64)}, "input x: found dtype float64, expected float32"),
+        ({"x": SAMPLES[:1].astype(np.int64)}, "input x: found dtype int64, expected float32"),
         ({"z": SAMPLES[:1]}, "found inputs z; expected x: tensor<1x6xf32>"),
         ({}, "found no inputs; expected x"),
     ],

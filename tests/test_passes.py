@@ -40,6 +40,11 @@ def test_quantize_with_integer_io_runs_the_listed_pass() -> None:
         parse_passes("integer-io{io=both}")[0](made)
 
 
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(PipelineError, match=r"found option 'target' twice in '{target=cpu target=litert}'"):
+        parse_passes("simplify,fuse{target=cpu target=litert}")
+
+
 def a_pass(program: Program, target: Target, deep: bool = False, profile: str | None = None) -> Program:
     seen.append((target, deep, profile))
     return program

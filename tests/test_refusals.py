@@ -244,6 +244,31 @@ def test_an_observer_for_a_model_that_states_its_ranges_is_refused() -> None:
         zp.sensitivity(PINNED, ROWS, observer="minmax")
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"workers": 2}, r"found workers=2 \(--workers\) for a model that states all its ranges"),
+        ({"journal": "journal"}, "found journal journal for a model that states all its ranges"),
+        (
+            {"ranges": "minmax-nudged"},
+            "found ranges 'minmax-nudged' for a model without a range that becomes another type by it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("data", [None, ROWS])
+def test_options_of_calibration_for_a_model_that_states_its_ranges_are_refused(
+    given: dict[str, Any], message: str, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(zp.Error, match=message):
+        zp.quantize(PINNED, data, **given)
+
+
+def test_a_correction_that_is_repeated_is_refused() -> None:
+    with pytest.raises(zp.Error, match="found correction 'closed_form' twice, where the second changes nothing"):
+        zp.quantize(TEXT, ROWS, corrections=["closed_form", "closed_form"])
+
+
 def test_the_refusal_of_an_observer_for_a_program_in_float_says_so() -> None:
     with pytest.raises(zp.Error, match="for a program of which nothing is quantized, where it changes nothing"):
         zp.quantize(IN_FLOAT, ROWS, observer="minmax", target="onnxruntime")

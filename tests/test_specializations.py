@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -112,6 +113,21 @@ def test_specializations_are_compared_over_samples_of_all_shapes(both: zp.Specia
     assert one == zp.compare(floats.models[1], both, data[1]) == zp.compare(network(9), both.models[1], data[1])
     with pytest.raises(zp.Error, match="found shapes for a comparison of specializations"):
         zp.compare(network(6), both, data, shapes={"x": (1, 6)})
+
+
+def test_quantize_takes_the_options_of_the_function_of_that_name() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1,N,6] x) => (float[1,N,3] y) { y = MatMul(x, w) }"""
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(rows(6, 3), "w"))
+    shapes, data = [{"x": (1, length, 6)} for length in (4, 9)], rows(32, 6).reshape(8, 4, 6)
+    recipe = [{"name": "y", "symmetric": True}]
+    made = zp.Specializations.quantize(model, data, shapes, io="integer", effort="none", recipe=recipe)
+    assert {str(port.type.element_type) for each in made.models for port in each.inputs} == {"i8"}
+    with pytest.raises(zp.Error, match="found no shapes, expected one or more"):
+        zp.Specializations.quantize(model, data, [])
+    with pytest.raises(zp.Error, match="where they change nothing"):
+        zp.Specializations.quantize(model, data, shapes, effort="none", validation=data)
 
 
 def test_models_that_are_not_of_one_network_are_refused(both: zp.Specializations) -> None:

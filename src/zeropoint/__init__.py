@@ -252,7 +252,7 @@ def quantize(
         work = Work(plain(workers), None if journal is None else Path(journal), resume)
         spread = None if work == Work() else work
         result = run(network.program, given, options, validation=held, progress=display(progress), work=spread)
-    check_used(result, options)
+    check_used(result, options, spread)
     for warning in result.warnings:
         logging.getLogger(__name__).warning("%s", warning)
     if save_stages is not None:

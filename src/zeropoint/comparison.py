@@ -15,10 +15,11 @@ from zeropoint.frontend import ConstantInputs
 from zeropoint.frontend.sources import load_alike, load_source
 from zeropoint.frontend.torch import is_module
 from zeropoint.fuse import fuse
-from zeropoint.interp import check_mask, masked
+from zeropoint.interp import check_mask, has_padding, masked
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model
+from zeropoint.options import check_padding
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
 from zeropoint.report.counts import Ops
 from zeropoint.report.layers import observed_layers
@@ -35,6 +36,8 @@ class _Sums:
     parts: dict[str, Accumulated] = field(default_factory=dict[str, Accumulated])
     layers: dict[str, Accumulated] = field(default_factory=dict[str, Accumulated])
     samples: int = 0
+    is_padded: bool = False
+    """Whether the mask is 0 somewhere."""
 
     def add(
         self,
@@ -76,6 +79,7 @@ class _Sums:
                 if found is not None and wanted.shape == found.shape:  # otherwise, two different values share a name
                     _named(self.layers, name).add(wanted, found)
             self.samples += rows
+            self.is_padded = self.is_padded or has_padding(sample, mask)
 
     def comparison(self, ops: Ops | None) -> Comparison:
         """The agreement of all values. Raises ComparisonError if there were no samples."""
@@ -104,7 +108,7 @@ def compare(
 
     `mask` names an input that is 0 at padding, which is left out (`zeropoint.interp.padding`).
     Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples; OptionError if
-    there is no such mask.
+    there is no such mask, or it is 0 nowhere.
     """
     return compare_all([(reference, model, given)], layers=layers, mask=mask, progress=progress)
 
@@ -125,6 +129,7 @@ def compare_all(
         sums.add(reference, model, given, layers=layers, mask=mask, progress=progress)
         if number == 0 and model.program.profile is not None:
             ops = Ops.of(model.program)
+    check_padding(mask, padded=sums.is_padded or not sums.samples)
     return sums.comparison(ops)
 
 

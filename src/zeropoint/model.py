@@ -31,7 +31,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
-from zeropoint.options import check_arguments, listed, one_of
+from zeropoint.options import check_arguments, check_masked, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
@@ -147,6 +147,7 @@ class Model:
         reference: Any = None,
         data: Any = None,
         mask: str | None = None,
+        target: str | Path | None = None,
         timing: bool = True,
         trials: bool = True,
         progress: Progress | bool = False,
@@ -155,29 +156,44 @@ class Model:
 
         `name` is the title of the page; without one, the name of the file. With `data`, outputs and kernels are
         compared with the float model. It is `reference`, a Model or anything that `zp.load` accepts, or the one that
-        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `timing`
-        compiles the program and times its kernels. `trials` measures recipe rules for the kernels that add most noise.
+        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `target` is
+        the file of a target of your own, which a saved model names but does not load. `timing` compiles the program and
+        times its kernels. `trials` measures recipe rules for the kernels that add most noise.
         Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
         """
         from zeropoint.frontend.sources import load_alike
-        from zeropoint.measure import ReportSources, check_suffix, measured_report, stages_of, write_report
+        from zeropoint.measure import (
+            ReportSources,
+            check_suffix,
+            measured_report,
+            stages_of,
+            write_report,
+        )
 
         check_arguments(path=path, name=name, mask=mask, timing=timing, trials=trials, progress=progress)
+        check_arguments(**({} if target is None else {"target": target}))
         path = Path(path)
         check_suffix(path)
         floats = reference.program if isinstance(reference, Model) else None
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
         source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        if target is not None:
+            if floats is None or self.quantization is not None:
+                raise OptionError(
+                    "found a target where it changes nothing, expected it for a saved model with reference="
+                )
+            source = replace(source, table=str(target))
         if data is not None and self.quantization is None and floats is None:
             raise OptionError("found data without a float model, where it changes nothing, expected reference=, too")
         if mask is not None and data is None:
             raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
+            check_masked(given, self.program, mask)
             source = replace(source, data=given, mask=mask)
             if isinstance(data, str | Path):
                 source = replace(source, data_name=Path(data).name)
@@ -353,16 +369,22 @@ class Model:
         options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
         return export_program(decided, Path(path), options, display(progress))
 
-    def explain(self, value: str | None = None, *, target: str | Path = "cpu") -> Explanation:
+    def explain(self, value: str | None = None, *, target: str | Path | None = None) -> Explanation:
         """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.
 
-        For a float model: the kernels that `target` has for it, the ops that would stay float, and missing statistics.
+        For a float model: the kernels that `target`, by default `cpu`, has for it, the ops that would stay float, and
+        missing statistics.
         Raises ExplanationError for a name that is not in the model, TargetError for an unknown target.
         """
-        check_arguments(value=value, target=target)
+        check_arguments(value=value, **({} if target is None else {"target": target}))
         program = self.program
+        if program.profile is not None and target is not None:
+            raise OptionError(
+                f"found target '{target}' for a program that is quantized already, where it changes nothing; leave it "
+                f"out"
+            )
         if program.profile is None:
-            program = _asking(program, named_target(str(target)))
+            program = _asking(program, named_target("cpu" if target is None else str(target)))
         return explain(program, value)
 
     def __str__(self) -> str:

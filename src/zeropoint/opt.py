@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ class PipelineError(Error, ValueError):
 
 _WHOLE = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
 """A pipeline in mlir-opt's syntax."""
+_QUOTED, _OPTIONS, _KEY = re.compile(r'"[^"]*"'), re.compile(r"\{([^}]*)\}"), re.compile(r"([\w-]+)(?==)")
 Shown = Callable[[str, Program], None]
 """Called after each pass with its name and the resulting program."""
 
@@ -51,8 +52,10 @@ def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Pr
     options.
     """
     whole = _WHOLE.fullmatch(pipeline)
+    text = pipeline if whole is None else whole[1]
+    _check_idle(text)
     try:
-        specs = list(parse_pipeline(_PATH.sub(r'="\1"', pipeline if whole is None else whole[1])))
+        specs = list(parse_pipeline(_PATH.sub(r'="\1"', text)))
     except ArgSpecParseError as error:
         raise PipelineError(
             f"found pipeline '{pipeline}', expected 'a,b{{option=value}}'; a path with a comma, '=' or braces needs "
@@ -61,15 +64,32 @@ def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Pr
     return [_bound(spec.name, spec.normalize_parameter_names().parameters, after) for spec in specs]
 
 
+def _check_idle(pipeline: str) -> None:
+    """Raise PipelineError for a comma without a pass after it, and an option that is given twice."""
+    if pipeline.rstrip().endswith(","):
+        raise PipelineError(f"found pipeline '{pipeline}' that ends in a comma, expected a pass after it")
+    for options in _OPTIONS.findall(_QUOTED.sub("", pipeline)):
+        names = _KEY.findall(options)
+        if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
+            raise PipelineError(f"found option '{twice}' twice in '{{{options}}}', expected it once")
+
+
+def _settings(name: str, given: Mapping[str, tuple[Any, ...]], known: Collection[str]) -> dict[str, Any]:
+    """The value of each option of a pass. Raises PipelineError for an unknown option, and one of several values."""
+    if unknown := set(given) - set(known):
+        has = f"one of: {', '.join(known)}" if known else "none"
+        raise PipelineError(f"found option '{min(unknown)}' of pass '{name}', expected {has}")
+    if several := next((key for key, values in given.items() if len(values) > 1), None):
+        listed = ",".join(map(str, given[several]))
+        raise PipelineError(f"found '{several}={listed}' of pass '{name}', expected one value")
+    return {key: values[0] if values else True for key, values in given.items()}
+
+
 def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None) -> Callable[[Program], Program]:
     if name not in PASSES:
         raise PipelineError(f"found pass '{name}', expected one of: {', '.join(PASSES)}")
     entry = PASSES[name]
-    unknown = set(given) - set(entry.options)
-    if unknown:
-        has = f"one of: {', '.join(entry.options)}" if entry.options else "none"
-        raise PipelineError(f"found option '{min(unknown)}' of pass '{name}', expected {has}")
-    settings = {key: values[0] if values else True for key, values in given.items()}
+    settings = _settings(name, given, entry.options)
 
     def run(program: Program) -> Program:
         try:

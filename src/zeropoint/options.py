@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from sys import float_info
@@ -13,7 +13,9 @@ from zeropoint.budget import Budget
 from zeropoint.calibrate import DEFAULT_OBSERVER, observer_factory
 from zeropoint.correct import DEFAULT_EFFORT, check_methods
 from zeropoint.errors import OptionError
+from zeropoint.interp import check_mask, has_padding
 from zeropoint.interp.trips import LOOPS
+from zeropoint.ir.arguments import Sample
 from zeropoint.ir.outputs import check_folder
 from zeropoint.ir.program import Program
 from zeropoint.numerics.arrays import plain
@@ -224,13 +226,20 @@ def check_validation(options: Options) -> None:
         )
 
 
-def check_padding(options: Options, *, padded: bool) -> None:
+def check_padding(mask: str | None, *, padded: bool) -> None:
     """Raise OptionError for a mask that is 0 nowhere in the samples."""
-    if options.mask is not None and not padded:
+    if mask is not None and not padded:
         raise OptionError(
-            f"found mask '{options.mask}' (--mask) that is 0 nowhere in the data that is used, where it changes "
+            f"found mask '{mask}' (--mask) that is 0 nowhere in the data that is used, where it changes "
             f"nothing; leave it out"
         )
+
+
+def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> None:
+    """Raise OptionError for a mask that is no input, or 0 nowhere in data that can be read twice."""
+    check_mask(program, mask)
+    if mask is not None and isinstance(data, Sized):
+        check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))
 
 
 def one_of(name: str, found: str, choices: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_results, check_scales
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
+from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.garbage_collection import seldom_collected
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
@@ -32,6 +33,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
+from zeropoint.ir.text import print_program
 from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
@@ -50,6 +52,7 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
+from zeropoint.solve import DEFAULT_RANGES
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 from zeropoint.workers import processors
@@ -136,10 +139,11 @@ def quantize(
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
     calibrated, report = observe_parts(calibrated, report, again, options, shown, engine, work)
+    _check_ranges(calibrated, options)
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
-    check_padding(options, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
+    check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again, work)
@@ -150,6 +154,21 @@ def quantize(
     if not keep_journals:
         remove_journals(work)
     return made
+
+
+def _check_ranges(calibrated: Program, options: Options) -> None:
+    """Raise OptionError for another rule of ranges that gives the types that the default rule gives."""
+    if options.ranges == DEFAULT_RANGES:
+        return
+    made = (
+        print_program(run_all(DECIDING_PASSES, calibrated, _settings(one)))
+        for one in (options, replace(options, ranges=DEFAULT_RANGES))
+    )
+    if next(made) == next(made):
+        raise OptionError(
+            f"found ranges '{options.ranges}' for a model without a range that becomes another type by it, where it "
+            f"changes nothing; leave it out"
+        )
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:
@@ -304,12 +323,20 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
         advice = f"{wider}{_more_corrections(options)}ask for less, or keep parts in float by a recipe"
         raise BitWidthError(
             f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} of the "
-            f"search, with {len(best.wide)} wide kernels{best.listed} of the {best.candidates} that target "
-            f"{options.target} has in two widths, expected {options.least_sqnr:g} dB; {advice}"
+            f"search, with {_wide(best, options.target)}, expected {options.least_sqnr:g} dB; {advice}"
         ) from None
     assert made.spent is not None
     widths = Widths.of(made.spent, len(held), count, validation=validation)
     return replace(made, widths=widths, spent=None)
+
+
+def _wide(found: Widths, target: str) -> str:
+    """How many kernels are wide, of those that may be."""
+    if not found.candidates:
+        return f"target {target}, which has none of the kernels in two widths"
+    return (
+        f"{len(found.wide)} wide kernels{found.listed} of the {found.candidates} that target {target} has in two widths"
+    )
 
 
 def _more_corrections(options: Options) -> str:
@@ -355,7 +382,7 @@ def sensitivity(
         check_widths(options.target)
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
-    check_used(made, options)
+    check_used(made, options, None if exact else work)
     if not kept.entries:
         deque(kept.watch(samples), maxlen=0)  # the model states all ranges: nothing has read the samples
     if not kept.entries:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.bit_widths import Widths
 from zeropoint.budget import Spent
-from zeropoint.calibrate import DEFAULT_OBSERVER, Report
+from zeropoint.calibrate import DEFAULT_OBSERVER, Report, Work
 from zeropoint.correct import Corrections
 from zeropoint.errors import Error, OptionError
 from zeropoint.ir.annotations import TARGET
@@ -103,18 +103,26 @@ def _remedy(program: Program, ops: Ops) -> str:
     return f"; target {_INTEGER} (--target {_INTEGER}) has {', '.join(found)} in integers" if found else ""
 
 
-def check_used(result: Quantization, options: Options, *, observer: bool = False) -> None:
-    """Raise OptionError for an observer that has no effect: nothing is quantized, or the model states all ranges.
+def check_used(result: Quantization, options: Options, work: Work | None = None, *, observer: bool = False) -> None:
+    """Raise OptionError for options of calibration if no value was observed: an observer, workers or a journal.
 
-    `observer` says that the user gave one, even if it is the default.
+    `observer` says that the user gave one, even if it is the default. A search has use for workers and a journal.
     """
-    if not result.calibration.observations and (observer or options.observer != DEFAULT_OBSERVER):
-        counts = Ops.of(result.integer).counts
-        what = (
-            "a model that states all its ranges"
-            if counts.integer or counts.edges
-            else "a program of which nothing is quantized"
-        )
-        raise OptionError(
-            f"found observer {options.observer} (--observer) for {what}, where it changes nothing; leave it out"
-        )
+    if result.calibration.observations:
+        return
+    work = Work() if work is None or options.is_searched else work
+    given = (
+        (observer or options.observer != DEFAULT_OBSERVER, f"observer {options.observer} (--observer)"),
+        (work.workers != 1, f"workers={work.workers} (--workers)"),
+        (work.journal is not None, f"journal {work.journal}"),
+    )
+    for is_given, what in given:
+        if is_given:
+            raise OptionError(f"found {what} for {_unobserved(result)}, where it changes nothing; leave it out")
+
+
+def _unobserved(result: Quantization) -> str:
+    """What a model is of which no value was observed."""
+    counts = Ops.of(result.integer).counts
+    is_quantized = counts.integer or counts.edges
+    return "a model that states all its ranges" if is_quantized else "a program of which nothing is quantized"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from zeropoint.budget import Budget
 from zeropoint.calibrate import DataError, samples
 from zeropoint.calibrate.batches import batch_of
 from zeropoint.calibrate.calls import data_of
@@ -18,17 +16,18 @@ from zeropoint.calibrate.data import NO_SAMPLES, Stream, holds_items
 from zeropoint.calibrate.fitting import is_exact, is_one_sample
 from zeropoint.calibrate.items import arrays_of, columns_of
 from zeropoint.errors import OptionError, check_name
+from zeropoint.forms import Data, Recipe
 from zeropoint.frontend import ModelError, Shapes, load_model
-from zeropoint.ir.arguments import InputError
+from zeropoint.frontend.constants import Constant
+from zeropoint.ir.arguments import InputError, Sample
 from zeropoint.ir.files import save_programs
 from zeropoint.ir.outputs import OutputError, made_folder
-from zeropoint.ir.program import Port
+from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
 from zeropoint.model import Model, models_of
-from zeropoint.numerics.arrays import plain
-from zeropoint.options import Options, check_arguments, listed
+from zeropoint.options import Options, check_arguments, check_effort, listed, one_of
 from zeropoint.progress import Progress, display, shown
-from zeropoint.recipe import RecipeRules, recipe_of
+from zeropoint.quantization import Quantization, require_integers
 from zeropoint.report.tables import preformatted
 
 FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
@@ -187,23 +186,54 @@ class Specializations:
 
     @staticmethod
     def quantize(
-        model: Any, data: Any, shapes: Iterable[Mapping[str, tuple[int, ...]]], **options: Any
+        model: Any,
+        data: Data | None,
+        shapes: Iterable[Mapping[str, tuple[int, ...]]],
+        *,
+        target: str | Path = "cpu",
+        profile: str | None = None,
+        observer: str = "output",
+        io: str = "float",
+        ranges: str = "asymmetric",
+        recipe: Recipe | None = None,
+        effort: str = "balanced",
+        corrections: Sequence[str] | None = None,
+        validation: Data | None = None,
+        mask: str | None = None,
+        integer_only: bool = False,
+        constants: Mapping[str, Constant] | None = None,
+        progress: Progress | bool = False,
     ) -> Specializations:
         """Quantize a network for each of `shapes`, which `zp.load` takes, with one calibration.
 
         The data is run at the first shapes that it fits; all models get the ranges and corrections found there, and so
-        equal weights. `options` are those of `Options`, where `recipe` may be all that `zp.quantize` takes. Raises as
-        `zp.quantize`; OptionError for `least_sqnr` and `budget`, which judge one program.
+        equal weights. Options are those of `zp.quantize`, without `least_sqnr` and `budget`, which judge one program.
+        Raises as `zp.quantize`.
         """
         from zeropoint.frontend.sources import load_source
         from zeropoint.pipeline import quantize
+        from zeropoint.recipe import recipe_of
         from zeropoint.specialize import quantize_shapes
+
+        check_arguments(target=target, profile=profile, observer=observer, ranges=ranges, effort=effort, mask=mask)
+        check_arguments(corrections=corrections, integer_only=integer_only, progress=progress)
+        one_of("io", io, ("float", "integer"))
+        check_effort(effort, corrections)
+        rules = None if recipe is None else recipe_of(recipe)
+        options = Options(
+            str(target), profile, observer, io == "integer", rules, ranges, None, effort, corrections, mask=mask
+        )
+
+        def calibrated(program: Program, given: Iterable[Sample] | None, chosen: Options) -> Quantization:
+            held = () if validation is None else samples(validation, program.inputs)
+            return quantize(program, given, chosen, validation=held, progress=display(progress))
 
         if not (each := listed(shapes)):
             raise OptionError(f"found shapes={shapes!r:.200}, expected a list of them: [{{'x': (1, 64)}}, ...]")
-        made = quantize_shapes(
-            [load_source(model, cast("Shapes", given)) for given in each], data, _options(options), quantize
-        )
+        programs = [load_source(model, cast("Shapes", given), constants) for given in each]
+        made = quantize_shapes(programs, data, options, calibrated)
+        for result in made if integer_only else ():
+            require_integers(result)
         return Specializations([Model(each.integer, each) for each in made])
 
     @staticmethod
@@ -220,20 +250,6 @@ class Specializations:
 
     def __repr__(self) -> str:
         return f"Specializations({'; '.join(_show(shapes_of(model)) for model in self.models)})"
-
-
-def _options(given: Mapping[str, Any]) -> Options:
-    """The options of `Specializations.quantize`. Raises OptionError and RecipeError."""
-    known = [field.name for field in fields(Options)]
-    if other := min(given.keys() - set(known), default=None):
-        raise OptionError(f"found option '{other}', expected one of: {', '.join(known)}")
-    recipe = given.get("recipe")
-    rules = recipe if isinstance(recipe, RecipeRules | None) else recipe_of(recipe)
-    check_arguments(**{name: value for name, value in given.items() if name not in ("recipe", "budget")})
-    check_arguments(budget=None if isinstance(given.get("budget"), Budget) else given.get("budget"))
-    changed: dict[str, Any] = {name: plain(given[name]) for name in ("corrections", "least_sqnr") if name in given}
-    changed |= {"recipe": rules, "target": str(given.get("target", Options.target))}
-    return Options(**{**given, **changed})
 
 
 def _joined(name: str, parts: list[Array]) -> Array:

@@ -29,7 +29,7 @@ from zeropoint.passes import (
     QUANTIZING_PASSES,
     run_all,
 )
-from zeropoint.quantization import Quantization
+from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.targets import target as named_target
 
@@ -59,6 +59,7 @@ def quantize_shapes(
         options = replace(options, corrections=methods)
     base, given = _fitting(programs, data)
     made = quantize(programs[base], given, options)
+    check_used(made, options)
     return [made if at == base else specialized(made, program, options) for at, program in enumerate(programs)]
 
 

@@ -314,6 +314,17 @@ func.func @main(%t: tensor<2x3xf32> {zeropoint.name = "t"}) -> (tensor<4x3xf32> 
 }"""
 
 
+def test_an_output_with_the_name_of_an_input_is_refused() -> None:
+    text = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "x"}) {
+      %0 = stablehlo.add %x, %x : tensor<1x4xf32>
+      return %0 : tensor<1x4xf32>
+    }"""
+    samples = [{"x": np.ones((1, 4), np.float32)}]
+    made = quantize(parse_program(text), samples, Options(target="onnxruntime", effort="none"))
+    with pytest.raises(ExportError, match="found 'x' as an input and as an output, expected names of their own"):
+        onnx_model(made.propagated)
+
+
 def test_constant_indices_out_of_range_are_clamped() -> None:
     program = parse_program(CONSTANT_INDICES)
     table = np.arange(6, dtype=np.float32).reshape(2, 3)

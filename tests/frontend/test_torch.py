@@ -57,6 +57,26 @@ def test_an_exported_program_is_a_model_and_keeps_the_names_of_its_parameters() 
     np.testing.assert_allclose(output, expected(module, IMAGE), atol=1e-4)
 
 
+class Named(torch.nn.Module):
+    """A dict of outputs, one of them None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> dict[str, Any]:
+        found = self.head(x)
+        return {"logits": found, "loss": None, "hidden": [found.relu()]}
+
+
+def test_outputs_in_a_dict_have_its_keys_as_names() -> None:
+    example = torch.zeros(1, 4)
+    for model in (zp.load(Named(), example=example), zp.load(torch.export.export(Named().eval(), (example,)))):
+        assert [port.name for port in model.outputs] == ["logits", "hidden.0"]
+    integers = zp.quantize(Named(), IMAGE[:, 0, 0, :4], example=example, effort="none")
+    assert list(integers(IMAGE[0, 0, 0, :4])) == ["logits", "hidden.0"]
+
+
 def test_a_module_is_quantized_from_a_data_loader() -> None:
     module = network().eval()
     dataset = torch.utils.data.TensorDataset(torch.from_numpy(IMAGE), torch.zeros(16))

@@ -10,10 +10,8 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ import pytest
 
 import zeropoint as zp
 from fuzz.survey import CASES, SEED
-from zeropoint.options import Options
 
 TEXT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
   %0 = stablehlo.tanh %x : tensor<1x4xf32>
@@ -65,7 +62,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     """The functions by name, each with arguments that it accepts."""
     floats, made = zp.load(TEXT), zp.quantize(TEXT, ROWS, effort="none")
     several, native = zp.Specializations([made]), made.native()
-    specialize = partial(zp.Specializations.quantize, TEXT, ROWS, [{"x": (1, 4)}])
     found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "load": (zp.load, {"model": TEXT}),
         "quantize": (zp.quantize, {"model": TEXT, "data": ROWS, "effort": "none"}),
@@ -76,7 +72,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Specializations": (zp.Specializations, {"models": [made]}),
         "Specializations.load": (zp.Specializations.load, {"folder": "folder"}),
         "Specializations.quantize": (zp.Specializations.quantize, {"model": TEXT, "data": ROWS, "shapes": [{}]}),
-        **{f"Specializations.quantize {field.name}": (specialize, {field.name: None}) for field in fields(Options)},
         "natives": (zp.Model.natives, {"models": [made]}),
         "iterate": (lambda samples, progress=False: [*made.iterate(samples, progress=progress)], {"samples": ROWS}),
         "profile": (lambda x, rounds=1: made.profile(x, rounds=rounds), {"x": ROWS}),

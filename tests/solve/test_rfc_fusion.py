@@ -253,8 +253,7 @@ def test_a_kernel_that_another_target_takes_apart_asks_for_the_statistics_that_i
     second = propagate(state_ranges(asked, collect(asked, samples)), table)
     assert not violations(second, table)
     # What stood between the ports of the one kernel is new; the ports have the parameters that they had.
-    assert kernels(second)[0] == "hard_sigmoid"  # which this target has not: it stays float, and says so
-    assert FLOAT_REASON in regions_of(second)[0].attributes
+    assert kernels(second)[0] == "hard_sigmoid"
     assert real_range(output(second)) == real_range(output(first))
 
 

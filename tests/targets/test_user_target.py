@@ -105,6 +105,28 @@ def test_the_target_that_a_program_names_is_not_loaded(tmp_path: Path, command: 
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_report_of_a_saved_program_takes_the_table_of_its_target(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('name = "mine"\nextends = "cpu"\n')
+    (tmp_path / "other.toml").write_text('name = "other"\nextends = "cpu"\n')
+    net = Network([(1, 4)])
+    program = net.finish([net.insert(AddOp(net.values[0], net.values[0]))])
+    sample = {"x0": np.ones((1, 4), np.float32)}
+    made = quantize(program, [sample], Options(target=str(tmp_path / "mine.toml"), effort="none"))
+    save_program(made.integer, tmp_path / "model.mlir")
+    save_program(program, tmp_path / "float.mlir")
+    command = ["report", str(tmp_path / "model.mlir"), "-o", str(tmp_path / "o.json"), "--no-timing"]
+    command += ["--reference", str(tmp_path / "float.mlir")]
+    said = {
+        name: CliRunner().invoke(main, [*command, *(["--target", str(tmp_path / name)] if name else [])])
+        for name in ("", "other.toml", "mine.toml")
+    }
+    assert "found target 'mine' in a file, expected one of: cpu, " in said[""].stderr
+    assert (
+        "other.toml: found target 'other', expected 'mine', which the program was made for" in said["other.toml"].stderr
+    )
+    assert said["mine.toml"].exit_code == 0, said["mine.toml"].output
+
+
 def test_the_target_that_an_exported_file_names_is_not_loaded(tmp_path: Path) -> None:
     net = Network([(1, 4)])
     options = Options(target="onnxruntime", effort="none")

@@ -54,10 +54,10 @@ class Spent:
         widths[NIBBLE] += len(self.narrow)
         ordered = sorted(widths, key=lambda width: width == FLOAT)
         counts = " and ".join(f"{widths[width]} {width}" for width in ordered if widths[width])
-        return (
-            f"budget {self.budget}: {self.after} with {counts or 'no'} kernels, {self.before} without; "
-            f"{len(self.tried)} programs measured"
-        )
+        tried = f"{len(self.tried)} program{'s' if len(self.tried) != 1 else ''} measured"
+        if not counts:
+            return f"budget {self.budget}: {self.after}, with the kernels that are used without it; {tried}"
+        return f"budget {self.budget}: {self.after} with {counts} kernels, {self.before} without; {tried}"
 
 
 class Missed(BudgetError):

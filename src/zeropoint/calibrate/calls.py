@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from zeropoint.calibrate.columns import as_array
-from zeropoint.calibrate.fitting import is_one_sample, misplaced_channels
+from zeropoint.calibrate.fitting import is_float, is_one_sample, misplaced_channels
 from zeropoint.calibrate.images import Images
 from zeropoint.calibrate.items import is_array, is_numbers
 from zeropoint.ir.arguments import InputError, signature
@@ -44,7 +44,7 @@ class ExactCalls:
     def __init__(self, ports: Sequence[Port]):
         self._forms: dict[str, tuple[tuple[int, ...], np.dtype[Any]] | None] = {
             port.name: (tuple(port.type.get_shape()), element_dtype(element_of(port.type)))
-            if port.index_size is None
+            if port.index_bounds is None
             else None
             for port in ports
         }
@@ -81,7 +81,18 @@ def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Seque
         array = given[port.name] = _of_numbers(value, given[port.name], port)
         if reason := _emptiness(array, port) or port.misfit(array) or misplaced_channels(array.shape, port):
             raise InputError(f"input {port.name}: {reason}")
+    counts = {port.name: _count(given[port.name], port) for port in ports if port.name in given}
+    if len(set(counts.values())) > 1 and None not in counts.values():
+        found = ", ".join(f"{count} of '{name}'" for name, count in counts.items())
+        raise InputError(f"found samples: {found}; expected as many for each input")
     return given
+
+
+def _count(array: Array, port: Port) -> int | None:
+    """The number of samples in an array; None for another shape."""
+    if is_one_sample(array.shape, port):
+        return 1
+    return array.shape[0] if is_one_sample(array.shape[1:], port) else None
 
 
 def _array(name: str, value: Any) -> Array:
@@ -99,15 +110,19 @@ def _array(name: str, value: Any) -> Array:
 
 
 def _of_numbers(value: Any, array: Array, port: Port) -> Array:
-    """The array of a number or of nested lists in the dtype of its input, if that holds it: Python's numbers have none.
+    """The array in the dtype of its input, if that holds it: floats of any width as floats, integers as integers.
 
-    Arrays are returned as they are: a dtype that differs may be a mistake.
+    Python's numbers have no dtype: integers are taken as floats, too. For arrays that may be a mistake, such as pixels
+    that were not scaled; they are returned as they are.
     """
     wanted = element_dtype(element_of(port.type))
-    if is_array(value) or array.dtype == wanted:
+    if array.dtype == wanted:
         return array
     is_real = wanted.kind not in "biu"
-    fits = array.dtype.kind in "iuf" if is_real else array.dtype.kind in "iub"
+    if is_array(value):
+        fits = is_float(array.dtype) if is_real else wanted.kind != "b" and array.dtype.kind in "iu"
+    else:
+        fits = array.dtype.kind in "iuf" if is_real else array.dtype.kind in "iub"
     with np.errstate(over="ignore"):
         found = array.astype(wanted) if fits else array
     return found if is_real or np.array_equal(found, array) else array

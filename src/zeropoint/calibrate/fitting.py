@@ -122,10 +122,15 @@ def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
         fix = f"convert it with .astype('{expected}')"
     else:
-        fits = dtype.name in _FLOAT_NAMES
+        fits = is_float(dtype)
         fix = "convert it, and scale it as the model expects"
     if not fits:
         raise DataError(f"{where}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a dtype are converted to the floats of an input."""
+    return dtype.name in _FLOAT_NAMES
 
 
 def is_exact(shape: Sequence[int], port: Port) -> bool:
@@ -175,9 +180,10 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
     if expected:
         batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
         forms.insert(0, shape_text([batch, *expected[1:]]))
+    alone = "it is one sample: give several, or a list of it" if is_one_sample(shape, port) else None
     raise DataError(
         f"{where}: input '{port.name}': found shape {shape_text(shape)}, expected {' or '.join(forms)} "
-        f"for n samples; {_fix(shape, expected, of_many=True)}"
+        f"for n samples; {alone or _fix(shape, expected, of_many=True)}"
     )
 
 

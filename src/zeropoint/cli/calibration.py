@@ -8,6 +8,7 @@ import click
 
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import reports_errors
@@ -66,6 +67,7 @@ def calibrate(
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
+    refuse_idle(("target", bool(stats_keys(program)), "a program that asks for statistics"))
     if not stats_keys(program):
         program = run_all((*FLOAT_PASSES, *ASKING_PASSES), program, {"target": target})
     if not stats_keys(program):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.limits import limit_options
+from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
 
@@ -35,5 +35,6 @@ def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple
 
     check_output(output, (".o", ".so"), model)
     made = Specializations.load(model) if model.is_dir() else Model(load_model(model))
+    check_loops(*(one.program for one in (made.models if isinstance(made, Specializations) else [made])))
     for path in made.compile(output, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress()):
         say(f"wrote {path}")

@@ -77,7 +77,7 @@ def run(
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
         ("split_input_file", inputs is not None, "--input"),
-        *((name, inputs is None, "no --input") for name in ("shapes", "constants", "preprocess")),
+        *((name, inputs is None, "no --input") for name in ("shapes", "constants", "preprocess", "threads")),
     )
     if inputs is not None and output is not None:
         _run_samples(model, (inputs, preprocess), output, (dict(shapes), dict(constants)), engine, threads)
@@ -105,6 +105,7 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
         try:
             given = None if arguments is None else parse_values(arguments)
             program = legalize_chlo(parse_program(part, name, weights))
+            check_loops(program)
         except ValueError as error:
             fail(str(error))
         try:
@@ -226,6 +227,9 @@ def compare(
         click.echo(result.json() if as_json else folded(result.table()))
         return
     runtime = runtime_of(model, layers)
+    refuse_idle(
+        *((name, runtime is not None, f"{model.name}, which its runtime runs") for name in ("engine", "threads"))
+    )
     if runtime is None:
         second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
         first = Model(load_alike(reference, second.inputs, dict(shapes), dict(constants)))

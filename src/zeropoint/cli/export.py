@@ -9,7 +9,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import refuse_idle
-from zeropoint.cli.limits import limit_options
+from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.verbosity import progress, say
 
@@ -37,11 +37,13 @@ from zeropoint.cli.verbosity import progress, say
 @reports_errors
 def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, onnx_weights: str) -> None:
     """Write MODEL, the output of `quantize --emit kernels`, as a file for another runtime."""
-    from zeropoint.export import FORMATS, ExportOptions, export_program
+    from zeropoint.export import EFFECTIVE, FORMATS, ExportOptions, export_program, format_suffix
     from zeropoint.frontend import load_model
 
-    refuse_idle(*((name, output.suffix != ".onnx", output.name) for name in ("onnx_format", "onnx_weights")))
+    refuse_idle(*((name, format_suffix(output) not in formats, output.name) for name, formats in EFFECTIVE.items()))
     check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
-    for path in export_program(load_model(model), output, options, progress()):
+    program = load_model(model)
+    check_loops(program)
+    for path in export_program(program, output, options, progress()):
         say(f"wrote {path}")

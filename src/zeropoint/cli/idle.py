@@ -19,7 +19,8 @@ def refuse_idle(*options: tuple[str, bool, str]) -> None:
     Each entry is (parameter name, whether it has no effect, the other option or input that causes this).
     """
     context = click.get_current_context()
-    spelled = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+    spelled = {parameter.name: parameter for parameter in context.command.params}
     for name, idle, beside in options:
         if idle and is_given(name):
-            fail(f"found {spelled[name]} with {beside}, where it changes nothing; leave out one of them")
+            found = spelled[name].opts if context.params.get(name) is not False else spelled[name].secondary_opts
+            fail(f"found {found[-1]} with {beside}, where it changes nothing; leave out one of them")

@@ -9,7 +9,7 @@ import click
 
 from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.idle import refuse_idle
-from zeropoint.cli.limits import limit_options
+from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 
@@ -59,8 +59,10 @@ def explain(
         return
     from zeropoint.frontend import load_model
 
+    program = load_model(model, dict(shapes), dict(constants))
+    check_loops(program)
     if native:
-        _explain_native(load_model(model, dict(shapes), dict(constants)), value, as_json)
+        _explain_native(program, value, as_json)
         return
     from zeropoint.model import Model
     from zeropoint.report.tables import folded
@@ -70,9 +72,8 @@ def explain(
         named_target(target)
     except ValueError as error:
         fail(str(error))
-    loaded = Model(load_model(model, dict(shapes), dict(constants)))
-    refuse_idle(("target", loaded.program.profile is not None, "a program that is quantized already"))
-    found = loaded.explain(value, target=target)
+    refuse_idle(("target", program.profile is not None, "a program that is quantized already"))
+    found = Model(program).explain(value, target=target if program.profile is None else None)
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:
@@ -102,7 +103,9 @@ def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
     from zeropoint.report.explain import range_details, range_table, reaches
     from zeropoint.report.tables import folded
 
-    found = reaches(load_model(model), value)
+    program = load_model(model)
+    check_loops(program)
+    found = reaches(program, value)
     if as_json:
         click.echo(json.dumps([reach.record() for reach in found], indent=2))
     else:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
-from zeropoint.cli.idle import refuse_idle
-from zeropoint.cli.limits import limit_options
+from zeropoint.cli.idle import is_given, refuse_idle
+from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 
@@ -84,11 +84,17 @@ def opt(
     refuse_idle(
         *((name, not is_text, file.name) for name in ("split_input_file", "verify_diagnostics")),
         ("allow_unregistered_dialect", not is_text, file.name),
+        ("after_all", not passes, "no --passes"),
+        ("locations", output is not None, f"--output {output}, which has them"),
+        *((name, verify_diagnostics, "--verify-diagnostics") for name in ("output", "generic", "locations")),
+        ("inline_weights", verify_diagnostics, "--verify-diagnostics"),
         *((name, is_text, file.name) for name in ("shapes", "constants")),
     )
     if output is not None:
         check_output(output, (), file, text=True)
     chain = optimizer.parse_passes(passes, _show if after_all else None)
+    if chain and is_given("max_trips"):
+        chain.insert(0, _with_loops)
     if not is_text:
         from zeropoint.frontend import load_model
 
@@ -103,6 +109,12 @@ def opt(
             raise SystemExit(1 if problems else 0)
         programs = list(optimizer.optimized(text, chain, reading, weights_of(file)))
     _write(programs, output, generic=generic, locations=locations, inline_weights=inline_weights)
+
+
+def _with_loops(program: Any) -> Any:
+    """The program. Rejects `--max-trips` for one without loops."""
+    check_loops(program)
+    return program
 
 
 def _show(name: str, program: Any) -> None:

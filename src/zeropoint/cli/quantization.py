@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def quantize(
         recipe,
         least_sqnr=least_sqnr,
         effort=effort,
-        corrections=None if corrections is None else [name for name in corrections.split(",") if name],
+        corrections=None if corrections is None else corrections.split(","),
         budget=_budget(limits),
         mask=mask,
     )
@@ -195,7 +196,7 @@ def quantize(
     check_loops(program)
     work = work_for(output, workers, resume)
     result = _quantized(program, sources[0], sources[1], options, work)
-    check_used(result, options, observer=is_given("observer"))
+    check_used(result, options, replace(work, journal=None), observer=is_given("observer"))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     for path in result.save_stages(save_stages) if save_stages is not None else ():

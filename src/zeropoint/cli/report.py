@@ -53,6 +53,12 @@ TRIALS = click.option(
     metavar="DIR",
     help="The folder of quantize --save-stages: weight scales, and recipe rules to try.",
 )
+@click.option(
+    "--target",
+    default=None,
+    metavar="TABLE",
+    help="The target of MODEL if it is a file of your own: .toml or .py (its Python code is run).",
+)
 @MODEL_EXPLORER
 @TIMING
 @TRIALS
@@ -69,6 +75,7 @@ def report(
     preprocess: str | None,
     mask: str | None,
     stages: Path | None,
+    target: str | None,
     model_explorer: Path | None,
     timing: bool,
     trials: bool,
@@ -94,6 +101,7 @@ def report(
         write_model_explorer,
         write_report,
     )
+    from zeropoint.options import check_masked
 
     no_data, no_float = "no --data", "neither --reference nor --stages"
     refuse_idle(
@@ -101,19 +109,25 @@ def report(
         ("mask", data is None, no_data),
         *((key, reference is None, "no --reference") for key in ("shapes", "constants")),
         ("data", reference is None and stages is None, no_float),
+        ("target", reference is None and (stages is None or data is None), no_float if stages is None else no_data),
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
     )
     check_output(output, SUFFIXES, model, reference, data, text=True)
     made = exported_program(model)
+    refuse_idle(("reference", made is not None and data is None, "no --data"))
     program = load_model(model) if made is None else made.integer
     check_loops(program)
     source = ReportSources() if made is None else stages_of(made)
     source = source if stages is None else saved_stages(stages)
+    if target is not None:
+        source = replace(source, table=target)
     if reference is not None:
         source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))
     if data is not None:
         inputs = (source.reference or source.fused or program).inputs
-        source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name, mask=mask)
+        given = samples(data_source(data, preprocess), inputs)
+        check_masked(given, program, mask)
+        source = replace(source, data=given, data_name=data.name, mask=mask)
     document = measured_report(program, name or model.name, source, timing=timing, trials=trials, progress=progress())
     write_report(document, output)
     say(f"wrote {output}")

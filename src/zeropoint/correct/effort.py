@@ -204,9 +204,11 @@ def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]
     """The methods of an effort, or the given `methods`. Raises OptionError for unknown names."""
     if effort not in PRESETS:
         raise OptionError(f"found effort '{effort}', expected one of: {', '.join(PRESETS)}")
-    for method in methods or ():
+    for number, method in enumerate(methods or ()):
         if method not in NAMES:
             raise OptionError(f"found correction '{method}', expected one of: {', '.join(NAMES)}")
+        if methods is not None and method in methods[:number]:
+            raise OptionError(f"found correction '{method}' twice, where the second changes nothing; leave it out")
     return PRESETS[effort] if methods is None else tuple(methods)
 
 

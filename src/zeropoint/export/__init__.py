@@ -125,6 +125,12 @@ FORMATS: Mapping[str, Format] = {
     ".tosa.mlir": Format("TOSA", ("tosa",), _tosa),
 }
 """Formats by file suffix."""
+EFFECTIVE: Mapping[str, tuple[str, ...]] = {
+    "layout": (".tflite", ".tosa.mlir"),
+    "onnx_format": (".onnx",),
+    "onnx_weights": (".onnx",),
+}
+"""By option, the formats that it changes."""
 
 
 def format_suffix(path: Path) -> str | None:
@@ -156,13 +162,18 @@ def export_program(
 
 
 def _check_effective(options: ExportOptions, path: Path) -> None:
-    """Raise ExportError for an option of .onnx files, other than its default, if the file is none."""
-    for name in ("onnx_format", "onnx_weights"):
-        given = getattr(options, name)
-        if path.suffix != ".onnx" and given != getattr(ExportOptions, name):
+    """Raise ExportError for an option, other than its default, that files of this format do not have."""
+    layout = "channels-last" if options.channels_last else "model"
+    given = (
+        ("layout", layout, "channels-last"),
+        ("onnx_format", options.onnx_format, ExportOptions.onnx_format),
+        ("onnx_weights", options.onnx_weights, ExportOptions.onnx_weights),
+    )
+    for name, found, default in given:
+        if found != default and format_suffix(path) not in EFFECTIVE[name]:
             option = name.replace("_", "-")
             raise ExportError(
-                f"found {name} '{given}' (--{option}) with {path.name}, where it changes nothing; leave out one of them"
+                f"found {name} '{found}' (--{option}) with {path.name}, where it changes nothing; leave out one of them"
             )
 
 

@@ -74,6 +74,11 @@ def load_model(path: Path | str, shapes: Shapes | None = None, constants: Consta
     check_regular(path, ModelError)
     if not path.is_file():
         raise ModelError(f"{path}: {'found a directory' if path.is_dir() else 'no such file'}, expected a model file")
+    if path.name.lower().endswith(".tosa.mlir"):
+        raise ModelError(
+            f"{path}: found TOSA, which zeropoint writes and does not read, expected another model file; the "
+            f"command `zeropoint compare` runs it in TOSA's reference model"
+        )
     loader = FORMATS.get(path.suffix.lower())
     if loader is None:
         raise ModelError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")

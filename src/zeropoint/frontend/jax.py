@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, NameLoc, StringAttr
@@ -22,6 +23,7 @@ from xdsl.ir import BlockArgument
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.annotations import NAME
+from zeropoint.ir.calls import CallOp, referenced_function
 from zeropoint.ir.program import Program
 
 _KEY = re.compile(r"\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]|\.?([^.\[\]]+)")
@@ -77,11 +79,25 @@ def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]
 
 
 def _argument_name(argument: BlockArgument) -> str | None:
-    """The name in the argument's location, else its own, `%image`; None for a numbered one, such as `%arg0`."""
-    if isinstance(argument.location, NameLoc):
-        return _dotted(argument.location.desc.data)
+    """The name in the argument's location, else its own, `%image`; None for a numbered one, such as `%arg0`.
+
+    A function that JAX exported with symbolic shapes is wrapped: `@main` checks the shapes and calls the function,
+    whose arguments have the names.
+    """
+    for one in (argument, *_arguments_of_calls(argument)):
+        if isinstance(one.location, NameLoc):
+            return _dotted(one.location.desc.data)
     name = argument.name_hint
     return None if name is None or _NUMBERED.fullmatch(name) else name
+
+
+def _arguments_of_calls(argument: BlockArgument) -> Iterator[BlockArgument]:
+    """The arguments of functions that an argument is passed to as it is."""
+    for use in argument.uses:
+        if isinstance(use.operation, CallOp):
+            called = referenced_function(use.operation, use.operation.callee.root_reference.data)
+            if called is not None and called.body.blocks:
+                yield called.body.blocks[0].args[use.index]
 
 
 def _dotted(path: str) -> str:

@@ -79,7 +79,8 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, tup
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={_shape_text(size)}" for known, size in inputs.items())
-            raise ModelError(f"{source}: found shape {_shape_text(shape)} for '{name}', expected {expected}")
+            fix = "; export the model with this shape" if DYNAMIC_INDEX in inputs.get(name, ()) else ""
+            raise ModelError(f"{source}: found shape {_shape_text(shape)} for '{name}', expected {expected}{fix}")
 
 
 def _inputs(program: Program) -> dict[str, tuple[int, ...]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
-from zeropoint.ir.program import Program
+from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import phase
 
@@ -40,7 +40,8 @@ def load_torch(
     """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs no example.
 
     `example` is a tensor or array, a tuple of them, or a dict of keyword arguments. The module is exported in eval
-    mode, with the shapes of the example. Raises ModelError if it cannot be exported or contains something unsupported.
+    mode, with the shapes of the example. Outputs in a dict have its keys as names. Raises ModelError if the model
+    cannot be exported or contains something unsupported.
     """
     torch: Any = importlib.import_module("torch")  # not a dependency: it is installed if the user has a module
     from zeropoint.frontend.onnx import load_onnx_model
@@ -65,7 +66,42 @@ def load_torch(
         if training:
             model.train()
     assert made is not None
-    return load_onnx_model(made.model_proto, shapes, constants)
+    program = load_onnx_model(made.model_proto, shapes, constants)
+    return _with_output_names(program, _keys(made.exported_program))
+
+
+def _keys(exported: Any) -> list[str]:
+    """The names of outputs by their place in a returned dict or dataclass, `scores` or `scores.0`; none for others."""
+    if exported is None or exported.call_spec.out_spec is None:
+        return []
+    trees: Any = importlib.import_module("torch.utils._pytree")
+    specs = [spec for spec in exported.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
+    tree = trees.tree_unflatten(list(range(len(specs))), exported.call_spec.out_spec)
+    found: list[str] = []
+    for path, number in trees.tree_flatten_with_path(tree)[0]:
+        parts = [next(getattr(key, name) for name in _KEYS if hasattr(key, name)) for key in path]
+        if not parts or isinstance(parts[0], int):
+            return []
+        # The exporter leaves out a None.
+        if getattr(specs[number].arg, "value", "") is not None:
+            found.append(".".join(map(str, parts)))
+    return found
+
+
+_KEYS = ("key", "name", "idx")
+"""The attributes that hold the key of a dict, a field, a position in a tuple."""
+
+
+def _with_output_names(program: Program, names: list[str]) -> Program:
+    """The program with these names of its outputs, if there are as many. It is changed in place.
+
+    An output that has the name of an input, which ONNX does not allow, keeps that of its op.
+    """
+    if len(names) == len(program.outputs):
+        taken = {port.name for port in program.inputs}
+        found = [port.name if name in taken else name for name, port in zip(names, program.outputs, strict=True)]
+        program.main.res_attrs = name_attributes(found)
+    return program
 
 
 def _arguments(example: Any, tensor: Callable[[Array], Any]) -> tuple[tuple[Any, ...], dict[str, Any] | None]:

@@ -18,9 +18,9 @@ from zeropoint.numerics.profile import profile as named_profile
 
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
-INDEX_SIZE = "zeropoint.index_size"
-"""On an integer argument of `@main` that holds indices, such as token ids: the size n of the indexed dimension.
-Valid values are -n to n - 1. The original model fails for others, but StableHLO's `gather` clamps them."""
+INDEX_BOUNDS = "zeropoint.index_bounds"
+"""On an integer argument of `@main` that holds indices, such as token ids: the least and the greatest valid value.
+The original model fails for others, but StableHLO's `gather` clamps them."""
 MASK = "zeropoint.mask"
 """On a float argument of `@main` that is only added to the operands of softmaxes: -inf in it is valid, and hides a
 score."""

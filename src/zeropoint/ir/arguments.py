@@ -70,6 +70,8 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
         )
     if value.dtype != dtype:
         fix = f"convert it with .astype('{dtype}')"
+        if value.dtype.kind in "iu" and dtype.kind not in "biu":
+            fix = f"{fix}, and scale it as the model expects"
         if value.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < STORED_BELOW:
             fix = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
         raise InputError(f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); {fix}")

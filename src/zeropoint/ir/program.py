@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, ModuleOp, StringAttr, TensorType, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.errors import Error
-from zeropoint.ir.annotations import INDEX_SIZE, MASK, NAME, PROFILE
+from zeropoint.ir.annotations import INDEX_BOUNDS, MASK, NAME, PROFILE
 from zeropoint.ir.cloning import cloned
 from zeropoint.ir.locations import text_position
 from zeropoint.ir.tensors import Array, UnheldType, tensor_of
@@ -25,22 +25,24 @@ class NoEntry(Error, ValueError):
 class Port:
     """An input or output of a program.
 
-    `index_size` is n if the values are indices into a dimension of size n; they range from -n to n - 1. An input that
-    `is_mask` may hold -inf.
+    `index_bounds` are the least and the greatest valid value of an input of indices. An input that `is_mask` may hold
+    -inf.
     """
 
     name: str
     type: TensorType[Attribute]
-    index_size: int | None = None
+    index_bounds: tuple[int, int] | None = None
     is_mask: bool = False
 
     def misfit(self, array: Array) -> str | None:
         """The reason why an array's values are out of range for this index input; None if they are valid."""
-        size = self.index_size
-        if size is None or not array.size or (array.min() >= -size and array.max() < size):
+        if self.index_bounds is None or not array.size:
             return None
-        wrong = array[(array < -size) | (array >= size)].ravel()
-        return f"found {wrong[0]}, expected indices from {-size} to {size - 1}, of the {size} rows that it picks from"
+        low, high = self.index_bounds
+        wrong = array[(array < low) | (array > high)]
+        if not wrong.size:
+            return None
+        return f"found {wrong[0]}, expected indices from {low} to {high}; the model has no rows for others"
 
 
 def _ranked(value: SSAValue, port: str, function: FuncOp) -> TensorType[Attribute]:
@@ -62,22 +64,25 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix:
     return names
 
 
-def name_attributes(names: list[str], index_sizes: Mapping[int, int] | None = None) -> ArrayAttr[DictionaryAttr]:
-    """Argument or result attributes with the given names; `index_sizes` maps argument numbers to index sizes."""
+def name_attributes(
+    names: list[str], index_bounds: Mapping[int, tuple[int, int]] | None = None
+) -> ArrayAttr[DictionaryAttr]:
+    """Argument or result attributes with the given names; `index_bounds` has those of arguments, by number."""
     found: list[DictionaryAttr] = []
     for number, name in enumerate(names):
-        size = (index_sizes or {}).get(number)
-        further = {} if size is None else {INDEX_SIZE: IntegerAttr(size, i64)}
+        bounds = (index_bounds or {}).get(number)
+        further = {} if bounds is None else {INDEX_BOUNDS: DenseArrayBase.from_list(i64, bounds)}
         found.append(DictionaryAttr({NAME: StringAttr(name), **further}))
     return ArrayAttr(found)
 
 
-def _index_sizes(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[int | None]:
-    """The index size of each argument; None for arguments that hold no indices."""
+def _index_bounds(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[tuple[int, int] | None]:
+    """The bounds of each argument's indices; None for arguments that hold none."""
     if attributes is None:
         return [None] * count
-    found = [attribute.data.get(INDEX_SIZE) for attribute in attributes]
-    return [size.value.data if isinstance(size, IntegerAttr) else None for size in found]
+    found = [attribute.data.get(INDEX_BOUNDS) for attribute in attributes]
+    read = [tuple(map(int, one.iter_values())) if isinstance(one, DenseArrayBase) else () for one in found]
+    return [(one[0], one[1]) if len(one) == 2 else None for one in read]
 
 
 @dataclass(frozen=True)
@@ -128,10 +133,10 @@ class Program:
         """The inputs, in order. Raises UnheldType if one is not a ranked tensor."""
         function = self.main
         names = port_names(function.arg_attrs, len(self.entry.args), "arg")
-        sizes = _index_sizes(function.arg_attrs, len(names))
+        bounds = _index_bounds(function.arg_attrs, len(names))
         masks = [False] * len(names) if function.arg_attrs is None else [MASK in e.data for e in function.arg_attrs]
         types = [_ranked(arg, f"input '{name}'", function) for arg, name in zip(self.entry.args, names, strict=True)]
-        return [Port(*port) for port in zip(names, types, sizes, masks, strict=True)]
+        return [Port(*port) for port in zip(names, types, bounds, masks, strict=True)]
 
     @property
     def outputs(self) -> list[Port]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
@@ -50,7 +51,8 @@ class MergeSums(RewritePattern):
         if total.size and (total.max() > INT32_MAX or total.min() < INT32_MIN):
             return
         builder = Builder(InsertPoint.before(op))
-        constant = builder.insert(constant_op(total.astype(np.int32), self.weights, location=op.location))
+        # The second one is the bias, which keeps its name in the model.
+        constant = builder.insert(constant_op(total.astype(np.int32), self.weights, location=second[2]))
         broadcast = builder.insert(BroadcastInDimOp(constant.output, op.result.type, first[1]))
         merged = AddOp(inner.lhs, broadcast.result)
         broadcast.location = merged.location = op.location
@@ -58,14 +60,16 @@ class MergeSums(RewritePattern):
         carry(op, merged, FACTS)
         rewriter.replace(op, merged)
 
-    def _term(self, value: SSAValue) -> tuple[Array, tuple[int, ...]] | None:
+    def _term(self, value: SSAValue) -> tuple[Array, tuple[int, ...], LocationAttr] | None:
+        """The array of a constant, the axis that it is broadcast along, and its location; None for other values."""
         broadcast = value.owner
-        if not isinstance(broadcast, BroadcastInDimOp):
+        if not isinstance(broadcast, BroadcastInDimOp) or not isinstance(broadcast.operand.owner, Operation):
             return None
         array = constant_array(broadcast.operand, self.weights)
         if array is None or array.dtype != np.int32:
             return None
-        return array, tuple(int(i) for i in broadcast.broadcast_dimensions.get_values())
+        axes = tuple(int(i) for i in broadcast.broadcast_dimensions.get_values())
+        return array, axes, broadcast.operand.owner.location
 
 
 def merge_sums(program: Program) -> Program:

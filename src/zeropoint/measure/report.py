@@ -66,7 +66,8 @@ class ReportSources:
     `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
     quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics
     key. `data` has the samples of the comparison; `data_name` and `calibration` describe the samples. `mask` names an
-    input that is 0 at padding, which the comparison leaves out.
+    input that is 0 at padding, which the comparison leaves out. `table` is the file of the program's target, if that is
+    not built in.
     """
 
     reference: Program | None = None
@@ -80,6 +81,7 @@ class ReportSources:
     data: Iterable[Sample] | None = None
     data_name: str = GIVEN
     mask: str | None = None
+    table: str | None = None
 
 
 def stages_of(
@@ -182,7 +184,7 @@ def _with_fused(program: Program, source: ReportSources) -> ReportSources:
         _check_ports("inputs", source.reference.inputs, program.inputs)
         _check_ports("outputs", source.reference.outputs, program.outputs)
         if source.fused is None:
-            fused = run_all(FLOAT_PASSES, source.reference, {"target": named_in_file(_target(program))})
+            fused = run_all(FLOAT_PASSES, source.reference, {"target": named_in_file(_target(program), source.table)})
             return replace(source, fused=fused)
     return source if source.fused is None or source.reference is not None else replace(source, reference=source.fused)
 
@@ -285,7 +287,10 @@ class _Measured:
             self.missing["worst"] = "runs of the network under other rules; they were left out (--no-trials)"
             return
         samples = self.kept.in_order[:SAMPLES]
-        settings = source.settings or {"target": named_in_file(_target(self.program)), "profile": self.program.profile}
+        settings = source.settings
+        if not settings:
+            name = named_in_file(_target(self.program), source.table)
+            settings = {"target": name, "profile": self.program.profile}
         tried = Trials(source.calibrated, settings, samples, source.distributions, source.mask)
         worst = tried.run(worst_nodes(self.graph, self.found.noise), self.progress)
         self.found = replace(self.found, worst=worst, worst_samples=len(samples))

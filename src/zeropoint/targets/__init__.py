@@ -98,14 +98,24 @@ def target(name: str) -> Target:
         raise TargetError(f"{name}: {error.strerror}, expected a file with a kernel table") from error
 
 
-def named_in_file(name: str) -> str:
-    """The name of a built-in target, which a model or an exported file states.
+def named_in_file(name: str, table: str | None = None) -> str:
+    """The target that a model or an exported file states, by its name or by the `table` that the user named for it.
 
-    Only the user may name a file with a table, because its Python is executed. Raises TargetError.
+    Only the user may name a file with a table, because its Python is executed. Raises TargetError for a target that is
+    not built in, without a table or with that of another one; for one that is, with a table.
     """
+    if table is not None:
+        if name in TARGETS:
+            raise TargetError(
+                f"found the table {table} (--target) for a program of built-in target {name}, where it changes "
+                f"nothing; leave it out"
+            )
+        if (found := target(table).name) != name:
+            raise TargetError(f"{table}: found target '{found}', expected '{name}', which the program was made for")
+        return table
     if name not in TARGETS:
         raise TargetError(
             f"found target '{name}' in a file, expected one of: {', '.join(TARGETS)}; a table of your own is read only "
-            "where you name it, as in quantize --target TABLE --report PAGE.html"
+            "where you name it: --target TABLE"
         )
     return name

@@ -59,6 +59,25 @@ def test_the_public_load_takes_them_with_names_for_their_inputs():
     _assert_equal(tuple(model(**inputs).values()), _values("mlp", "out"))
 
 
+EXPORTED = """module {
+  func.func public @main(%arg0: tensor<?x8xf32> loc(unknown)) -> tensor<?x8xf32> {
+    %0 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x8xf32>) -> tensor<i32>
+    %1 = call @_wrapped_jax_export_main(%0, %arg0) : (tensor<i32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+    return %1 : tensor<?x8xf32>
+  }
+  func.func private @_wrapped_jax_export_main(%arg0: tensor<i32>, %arg1: tensor<?x8xf32> loc("image"))
+      -> tensor<?x8xf32> {
+    return %arg1 : tensor<?x8xf32>
+  }
+}"""
+
+
+def test_a_function_exported_with_symbolic_shapes_has_the_names_of_its_parameters():
+    assert [port.name for port in zeropoint.load(EXPORTED).inputs] == ["image"]
+    with pytest.raises(zeropoint.Error, match=r"expected image=\?x8; export the model with this shape"):
+        zeropoint.load(EXPORTED, shapes={"image": (1, 8)})
+
+
 def _regenerated() -> dict[str, tuple[Program, list[Array], list[Array]]]:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = pytest.importorskip("jax", reason="jax is not installed (pip install zeropoint[jax])")

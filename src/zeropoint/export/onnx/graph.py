@@ -101,7 +101,9 @@ class GraphBuilder:
         """Give a tensor the name of an output, through an `Identity` if it must keep another name."""
         tensor = self.renamed.get(tensor, tensor)
         kept = {value.name for value in (*self.inputs, *self.outputs)} | self.constants.keys()
-        if tensor in kept:
+        if tensor in kept and tensor == name:
+            pass  # an input that is returned
+        elif tensor in kept:
             self.node("Identity", [tensor], [name], name)
         elif tensor != name:
             self.renamed[tensor] = name

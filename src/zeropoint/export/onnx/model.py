@@ -6,10 +6,13 @@ one operator that it represents; its ports have the parameters assigned by propa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnx import ModelProto
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
+from zeropoint.export.errors import ExportError
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.onnx import contractions, rows
@@ -19,7 +22,7 @@ from zeropoint.export.onnx.graph import GraphBuilder
 from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.weight_forms import chosen_form
 from zeropoint.ir.annotations import TARGET
-from zeropoint.ir.program import Program
+from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -42,6 +45,17 @@ KERNELS = KernelRules(
 )
 
 
+def _check_names(inputs: Iterable[tuple[Port, SSAValue]], outputs: Iterable[tuple[Port, SSAValue]]) -> None:
+    """Raise ExportError for an output that has the name of an input and is another value."""
+    named = {port.name: value for port, value in inputs}
+    for port, value in outputs:
+        if named.get(port.name, value) is not value:
+            raise ExportError(
+                f"found '{port.name}' as an input and as an output, expected names of their own, which ONNX needs; "
+                f"rename one in the model"
+            )
+
+
 def onnx_model(
     program: Program,
     *,
@@ -61,6 +75,7 @@ def onnx_model(
     ports = list(zip(program.inputs, program.entry.args, strict=True))
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
+    _check_names(ports, zip(program.outputs, terminator.operands, strict=True))
     for output in program.outputs:
         emit.builder.taken[output.name] = 1
     for port, argument in ports:

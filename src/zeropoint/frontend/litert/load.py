@@ -121,7 +121,7 @@ class _Importer:
             "main",
             types,
             Region(self._block),
-            arg_attrs=name_attributes(names[0], self._build.input_sizes(self._block)),
+            arg_attrs=name_attributes(names[0], self._build.input_bounds(self._block)),
             res_attrs=name_attributes(names[1]),
         )
         return Program(ModuleOp([function]), self._weights)

@@ -32,8 +32,8 @@ class Builder:
     `values` maps names to the graph's tensors, `readers` to its constants; a constant becomes an op at its first use.
     Every inserted op has `location`, the name of the current node. `convert_node` converts a node of a nested graph.
     `integers` are tensors that ops other than dequantization read. `clipped` are tensors that a Clip bounds before
-    dequantization, with the bounds. `index_sizes` are the index sizes of the entry's arguments. `unused_rows` are the
-    tensors that end in unused rows, with the dimension of the rows.
+    dequantization, with the bounds. `index_bounds` are the least and greatest values of the entry's arguments that hold
+    indices. `unused_rows` are the tensors that end in unused rows, with the dimension of the rows.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -42,7 +42,7 @@ class Builder:
         self.values: dict[str, SSAValue] = {}
         self.integers: set[str] = set()
         self.clipped: Mapping[str, tuple[int, int]] = {}
-        self.index_sizes: dict[SSAValue, int] = {}
+        self.index_bounds: dict[SSAValue, tuple[int, int]] = {}
         self.unused_rows: dict[str, int] = {}
         self.location: LocationAttr = UnknownLoc()
         self.convert_node: Callable[[NodeProto], None] | None = None
@@ -50,9 +50,9 @@ class Builder:
         self._count = 0
         self._arrays: dict[str, Array] = {}
 
-    def input_sizes(self, entry: Block) -> dict[int, int]:
-        """The index sizes of the entry's arguments, by number."""
-        return {number: self.index_sizes[one] for number, one in enumerate(entry.args) if one in self.index_sizes}
+    def input_bounds(self, entry: Block) -> dict[int, tuple[int, int]]:
+        """The bounds of the entry's arguments that hold indices, by number."""
+        return {number: self.index_bounds[one] for number, one in enumerate(entry.args) if one in self.index_bounds}
 
     def array(self, name: str) -> Array | None:
         """The constant of that name in the model's dtype, or None if the tensor is computed."""

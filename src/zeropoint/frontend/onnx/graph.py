@@ -308,7 +308,7 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
             results.append(build.value(name))
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
-    names = name_attributes([value.name for value in inputs], build.input_sizes(block))
+    names = name_attributes([value.name for value in inputs], build.input_bounds(block))
     module = _module(block, names, outputs)
     state_tensor_names(module, {tensor: node for tensor, node in importer.nodes.items() if tensor not in outputs})
     return Program(module, weights)

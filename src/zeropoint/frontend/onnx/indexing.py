@@ -12,6 +12,7 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
+from zeropoint.ir.constants import splat_value
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -22,6 +23,7 @@ from zeropoint.ir.stablehlo import (
     GatherOp,
     ReshapeOp,
     SelectOp,
+    SubtractOp,
     TransposeOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
@@ -97,12 +99,27 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
 
 
 def bound_input(indices: SSAValue, size: int, build: Builder) -> None:
-    """If indices into a dimension of a size are an input, moved or converted: declare the input's index size."""
-    origin = indices
-    while isinstance(origin.owner, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
-        origin = origin.owner.operands[0]
+    """If indices into a dimension of a size are an input, moved, converted or plus a number: declare its bounds."""
+    origin, moved = indices, 0
+    while (step := _step_back(origin, build)) is not None:
+        origin, number = step
+        moved += number
     if isinstance(origin, BlockArgument):
-        build.index_sizes[origin] = min(size, build.index_sizes.get(origin, size))
+        least, greatest = build.index_bounds.get(origin, (-size - moved, size - 1 - moved))
+        build.index_bounds[origin] = max(least, -size - moved), min(greatest, size - 1 - moved)
+
+
+def _step_back(value: SSAValue, build: Builder) -> tuple[SSAValue, int] | None:
+    """The operand that a value is the elements of, plus a number: that operand and the number. None for other ops."""
+    op = value.owner
+    if isinstance(op, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
+        return op.operands[0], 0
+    if not isinstance(op, AddOp | SubtractOp):
+        return None
+    numbers = [splat_value(operand, build.weights) for operand in op.operands]
+    if numbers[1] is not None:
+        return op.operands[0], int(numbers[1] if isinstance(op, AddOp) else -numbers[1])
+    return (op.operands[1], int(numbers[0])) if isinstance(op, AddOp) and numbers[0] is not None else None
 
 
 def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:

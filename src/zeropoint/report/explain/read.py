@@ -355,8 +355,15 @@ def explain(program: Program, value: str | None = None) -> Explanation:
     if not part and (others := stands_for(program, value)):
         part = found.of(*others)
     if not part:
-        raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, found.names())}")
+        names = [*found.names(), *_constant_names(program)]
+        raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, names)}")
     return part
+
+
+def _constant_names(program: Program) -> list[str]:
+    """The names of weights and biases."""
+    constants = (op for op in program.entry.walk() if isinstance(op, ConstantOp))
+    return list(dict.fromkeys(name for op in constants for name in model_names(op)))
 
 
 def _nearby(name: str, names: list[str]) -> str:
