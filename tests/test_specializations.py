@@ -124,7 +124,7 @@ def test_quantize_takes_the_options_of_the_function_of_that_name() -> None:
     recipe = [{"name": "y", "symmetric": True}]
     made = zp.Specializations.quantize(model, data, shapes, io="integer", effort="none", recipe=recipe)
     assert {str(port.type.element_type) for each in made.models for port in each.inputs} == {"i8"}
-    with pytest.raises(zp.Error, match="found shapes=.., expected a list of them"):
+    with pytest.raises(zp.Error, match=r"found shapes=.., expected a list of them"):
         zp.Specializations.quantize(model, data, [])
     with pytest.raises(zp.Error, match="where they change nothing"):
         zp.Specializations.quantize(model, data, shapes, effort="none", validation=data)

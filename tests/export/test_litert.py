@@ -248,22 +248,27 @@ def between_casts(content: bytes) -> list[str]:
 
 @pytest.mark.parametrize("op", ["add", "subtract"])
 @pytest.mark.parametrize(("apart", "inner"), [(1.0, []), (2.0**-17, ["DEQUANTIZE", "QUANTIZE"])])
-def test_sums_that_nearly_cancel_are_floats_if_the_runtime_refuses_their_scales(
+def test_sums_are_floats_if_the_runtime_refuses_the_scales_that_a_model_pins(
     op: str, apart: float, inner: list[str]
 ) -> None:
-    """Both operands have a scale of more than 2^14 times that of the result, with which LiteRT ends the process."""
-    random, name = np.random.default_rng(0), "ADD" if op == "add" else "SUB"
-    samples = []
-    for _ in range(4):
-        a, moved = (random.uniform(-1, 1, (3, 4)).astype(np.float32) for _ in range(2))
-        samples.append({"a": a, "b": (-a if op == "add" else a) + moved * np.float32(apart)})
-    program = parse_program(QUOTIENT.replace("divide", op))
-    result = quantize(program, samples, Options(target="litert-16x8"))
+    """Operands of a scale of more than 2^14 times that of the result end LiteRT's process."""
+    name, floats = "ADD" if op == "add" else "SUB", "tensor<3x4xf32>"
+    lines = [f"func.func @main(%a: {floats}, %b: {floats}) -> {floats} {{"]
+    for value, made, scale in (("%a", "%c", 2.0**-15), ("%b", "%d", 2.0**-15), ("%s", "%r", 2.0**-15 * apart)):
+        if value == "%s":
+            lines.append(f"%s = stablehlo.{op} %c, %d : {floats}")
+        stored = f"tensor<3x4x!quant.uniform<i16:f32, {scale!r}>>"
+        lines.append(f"{made}q = quant.qcast {value} : {floats} to {stored}")
+        lines.append(f"{made} = quant.dcast {made}q : {stored} to {floats}")
+    program = parse_program("\n".join([*lines, f"return %r : {floats}", "}"]))
+    result = quantize(program, None, Options(target="litert-16x8"))
     content = litert_model(result.propagated)
     assert between_casts(content) == [*inner[:1], name, *inner[1:]]
-    for sample in samples:
-        (found,) = evaluate(content, sample["a"], sample["b"])
-        np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])
+    random = np.random.default_rng(0)
+    a, moved = (random.uniform(-0.5, 0.5, (3, 4)).astype(np.float32) for _ in range(2))
+    given = [a, (-a if op == "add" else a) + moved * np.float32(apart)]
+    (found,) = evaluate(content, *given)
+    np.testing.assert_array_equal(found, *Interpreter(result.integer).run_values(given))
 
 
 EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {
@@ -324,6 +329,20 @@ func.func @main(%t: tensor<2x3x4xf32>, %i: tensor<5x2xi64>) -> tensor<5x4xf32> {
     given = [np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[1, -4], [0, 1], [7, 2], [1, 1], [-1, 3]])]
     (found,) = evaluate(litert_model(program), *given)
     np.testing.assert_array_equal(found, *Interpreter(program).run_values(given))
+
+
+def test_an_input_that_the_model_transposes_keeps_its_order() -> None:
+    """The exported LSTM took time before batch."""
+    program = parse_program("""
+func.func @main(%x: tensor<1x5x3xf32>) -> tensor<5x1x3xf32> {
+  %0 = stablehlo.transpose %x, dims = [1, 0, 2] : (tensor<1x5x3xf32>) -> tensor<5x1x3xf32>
+  %1 = stablehlo.tanh %0 : tensor<5x1x3xf32>
+  return %1 : tensor<5x1x3xf32>
+}""")
+    content = litert_model(program)
+    x = np.arange(15, dtype=np.float32).reshape(1, 5, 3) / 8
+    (found,) = evaluate(content, x)
+    np.testing.assert_allclose(found, *Interpreter(program).run_values([x]), rtol=1e-6)
 
 
 def test_a_float_op_that_litert_lacks_is_named() -> None:

@@ -80,12 +80,15 @@ class _Pass:
         default_factory=dict[tuple[SSAValue, DimensionOrder], SSAValue]
     )
     back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    made: set[Operation] = field(default_factory=set[Operation])
+    """The transposes of this pass, not of the model."""
 
     def transposed(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
         """A transpose of a value; a region if its quantization parameters are known."""
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
+        self.made.add(made)
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 
     def forward(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
@@ -253,13 +256,14 @@ def _with_orders(
     )
 
 
-def _reorder_arguments(program: Program) -> None:
-    """Reorder arguments whose only uses are transposes by one and the same permutation."""
+def _reorder_arguments(program: Program, run: _Pass) -> None:
+    """Reorder arguments whose only uses are transposes of this pass by one and the same permutation."""
     function, block = program.main, program.entry
     orders: list[DimensionOrder | None] = []
     for argument in block.args:
         users = [use.operation for use in argument.uses]
-        found = {_order_of(user) for user in users}
+        # The order of an input whose transpose the model has is its own: batch and time of an LSTM.
+        found = {_order_of(user) if user in run.made else None for user in users}
         # Readers that disagree keep the model's order, and their transposes.
         order = found.pop() if len(found) == 1 else None
         orders.append(order)
@@ -314,7 +318,7 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
             run.settle(op)
     remove_dead_ops(program.entry)
     if ports:
-        _reorder_arguments(program)
+        _reorder_arguments(program, run)
     return program
 
 
