@@ -78,14 +78,11 @@ TRANSPOSED_CONVOLUTIONS = [
     case("upper", "ConvTranspose", X, TRANSPOSED, strides=[2, 2], auto_pad="SAME_UPPER", opsets=ONE),
     case("lower", "ConvTranspose", X, TRANSPOSED, strides=[2, 2], auto_pad="SAME_LOWER", opsets=ONE),
     case("1d", "ConvTranspose", X1, {"w": random(4, 2, 3)}, strides=[2], opsets=ONE),
-    *(  # one element more than the kernel reaches: at the end in both modes, as in onnxruntime
-        case(
-            f"one-past-{mode.lower()}",
-            *("ConvTranspose", {"x": (2, 4, 2)}, {"w": random(4, 3, 2)}),
-            **{"strides": [3], "output_shape": [6], "auto_pad": mode},
-            opsets=ONE,
-        )
-        for mode in ("SAME_UPPER", "SAME_LOWER")
+    case(  # one element more than the kernel reaches: at the end; for SAME_UPPER onnxruntime and the reference differ
+        "one-past-same_lower",
+        *("ConvTranspose", {"x": (2, 4, 2)}, {"w": random(4, 3, 2)}),
+        **{"strides": [3], "output_shape": [6], "auto_pad": "SAME_LOWER"},
+        opsets=ONE,
     ),
     case("computed-kernel", "ConvTranspose", X | {"w": (4, 3, 2, 2)}, strides=[2, 2], opsets=ONE),
 ]
