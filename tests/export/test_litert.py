@@ -238,12 +238,17 @@ def test_quotients_are_integers_if_the_runtime_can_divide_by_their_scales(least:
         np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])
 
 
-def between_casts(content: bytes) -> list[str]:
-    """The operators after the casts of two inputs and before that of the output, each once."""
+def operators(content: bytes) -> list[str]:
+    """The names of the operators, in their order."""
     graph, model = schema().Model.GetRootAs(content).Subgraphs(0), schema().Model.GetRootAs(content)
     names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
     codes = [model.OperatorCodes(graph.Operators(i).OpcodeIndex()) for i in range(graph.OperatorsLength())]
-    return list(dict.fromkeys(names[code.BuiltinCode()] for code in codes[2:-1]))
+    return [names[code.BuiltinCode()] for code in codes]
+
+
+def between_casts(content: bytes) -> list[str]:
+    """The operators after the casts of two inputs and before that of the output, each once."""
+    return list(dict.fromkeys(operators(content)[2:-1]))
 
 
 @pytest.mark.parametrize("op", ["add", "subtract"])
@@ -343,6 +348,66 @@ func.func @main(%x: tensor<1x5x3xf32>) -> tensor<5x1x3xf32> {
     x = np.arange(15, dtype=np.float32).reshape(1, 5, 3) / 8
     (found,) = evaluate(content, x)
     np.testing.assert_allclose(found, *Interpreter(program).run_values([x]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ports", [True, False])
+def test_a_model_s_own_transpose_to_channels_last_is_no_operator(ports: bool) -> None:
+    """SSD's heads and ConvNeXt have one behind a convolution."""
+    random = np.random.default_rng(0)
+    weights = ", ".join(str(w) for w in random.normal(0, 1, 12).round(3))
+    program = parse_program(f"""func.func @main(%x: tensor<1x3x5x6xf32>) -> tensor<1x5x6x4xf32> {{
+      %f = stablehlo.constant dense<[{weights}]> : tensor<12xf32>
+      %w = stablehlo.reshape %f : (tensor<12xf32>) -> tensor<4x3x1x1xf32>
+      %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x3x5x6xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x5x6xf32>
+      %t = stablehlo.transpose %c, dims = [0, 2, 3, 1] : (tensor<1x4x5x6xf32>) -> tensor<1x5x6x4xf32>
+      %y = stablehlo.logistic %t : tensor<1x5x6x4xf32>
+      return %y : tensor<1x5x6x4xf32>
+    }}""")
+    samples = [{"arg0": random.normal(0, 1, (1, 3, 5, 6)).astype(np.float32)} for _ in range(4)]
+    result = quantize(program, samples, Options(target="litert"))
+    content = litert_model(result.propagated, channels_last=ports)
+    assert operators(content)[-3:] == ["CONV_2D", "LOGISTIC", "DEQUANTIZE"]
+    predict = Interpreter(result.quantized)
+    for sample in samples:
+        x = sample["arg0"]
+        (found,) = evaluate(content, x.transpose(0, 2, 3, 1) if ports else x)
+        (expected,) = predict(sample).values()
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", ["litert", "litert-16x8"])
+@pytest.mark.parametrize("over", [1, 2, 3])
+def test_a_softmax_over_another_dimension_is_transposed(target: str, over: int) -> None:
+    """YOLO's boxes are means over a softmax in the middle."""
+    shape = (1, 2, 5, 3)
+    full, rest = ("x".join(map(str, s)) for s in (shape, [n for d, n in enumerate(shape) if d != over]))
+    kept = [d for d in range(4) if d != over]
+    program = parse_program(f"""func.func @main(%x: tensor<{full}xf32>) -> tensor<{full}xf32> {{
+      %n = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %m = stablehlo.reduce(%x init: %n) applies stablehlo.maximum across dimensions = [{over}]
+        : (tensor<{full}xf32>, tensor<f32>) -> tensor<{rest}xf32>
+      %b = stablehlo.broadcast_in_dim %m, dims = {kept} : (tensor<{rest}xf32>) -> tensor<{full}xf32>
+      %d = stablehlo.subtract %x, %b : tensor<{full}xf32>
+      %e = stablehlo.exponential %d : tensor<{full}xf32>
+      %s = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [{over}]
+        : (tensor<{full}xf32>, tensor<f32>) -> tensor<{rest}xf32>
+      %c = stablehlo.broadcast_in_dim %s, dims = {kept} : (tensor<{rest}xf32>) -> tensor<{full}xf32>
+      %y = stablehlo.divide %e, %c : tensor<{full}xf32>
+      return %y : tensor<{full}xf32>
+    }}""")
+    random = np.random.default_rng(0)
+    samples = [{"arg0": random.normal(0, 2, shape).astype(np.float32)} for _ in range(4)]
+    result = quantize(program, samples, Options(target=target))
+    content = litert_model(result.propagated)
+    assert operators(content)[1:-1] == (["SOFTMAX"] if over == 3 else ["TRANSPOSE", "SOFTMAX", "TRANSPOSE"])
+    predict = Interpreter(result.quantized)
+    for sample in samples:
+        (found,) = evaluate(content, sample["arg0"])
+        (expected,) = predict(sample).values()
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_float_op_that_litert_lacks_is_named() -> None:

@@ -191,9 +191,10 @@ def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
 def interpolated(function: RealFunction, seen: PointDistribution, segments: int) -> RealFunction:
     """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
 
-    Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. Results are
-    bounded by those of the observed points and ends, for which the kernel's result has its type. The difference of two
-    points has as many bits as the result, and wraps around if it needs more.
+    Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. The
+    type of results is symmetric, and holds those of the observed points and ends: log(1 + x) of positive numbers is
+    stored from -max to max, and log(0) becomes -max. The difference of two points has as many bits as the result, and
+    wraps around if it needs more.
     """
     greatest = max(abs(seen.minimum), abs(seen.maximum))
     ends = np.linspace(-greatest, greatest, segments + 1)
@@ -205,8 +206,8 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
     if not known.size or not numbers.size or not greatest:
         return function
     following = numbers[np.minimum(np.searchsorted(numbers, np.arange(ends.size)), numbers.size - 1)]
-    values = np.clip(found[following], known.min(), known.max())
-    period = 2.0 * float(np.abs(known).max()) or 1.0
+    bound = float(np.abs(known).max())
+    values, period = np.clip(found[following], -bound, bound), 2.0 * bound or 1.0
     rises = _wrapped(np.diff(values), period)
 
     def computed(points: Array) -> Array:

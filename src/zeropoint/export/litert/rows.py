@@ -186,14 +186,23 @@ def gelu(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def softmax(op_name: str, options: OperatorOptions) -> LitertConverter:
-    """SOFTMAX or LOG_SOFTMAX over the last dimension."""
+    """SOFTMAX or LOG_SOFTMAX, which are over the last dimension: TRANSPOSE before and after it for another one."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceOp)
-        rank = len(shape_of(op.inputs[0]))
-        if array_values(op.dimensions) != (rank - 1,):
-            raise ExportError("found a softmax over another dimension than the last, expected the last", kernel.region)
-        emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
+        shape, over = shape_of(op.inputs[0]), array_values(op.dimensions)
+        if len(over) != 1:
+            raise ExportError(f"found a softmax over {len(over)} dimensions, expected one", kernel.region)
+        source, result = _source(kernel, emit), _result(kernel, emit)
+        order = [*(d for d in range(len(shape)) if d not in over), *over]
+        if order == sorted(order):
+            emit.operator(op_name, [source], [result], options, 2)
+            return
+        source = emit.transposed(source, order, kernel.specs[0])
+        made = emit.temporary(emit.name(kernel.region.outputs[0]), [shape[d] for d in order], kernel.output_spec)
+        emit.operator(op_name, [source], [made], options, 2)
+        back = emit.integers([order.index(d) for d in range(len(shape))], "permutation")
+        emit.operator("TRANSPOSE", [made, back], [result], ("TransposeOptions", {}), 4)
 
     return convert
 
