@@ -127,7 +127,9 @@ def test_a_file_that_changed_in_place_is_refused_at_the_next_read(change: Any, t
     os.utime(path, (1, 1))  # a file system may count time in steps
     weights = Weights({"late": map_file(path)[2 * MIB : 3 * MIB]})
     change(path)
-    with pytest.raises(ChangedFile, match=r"weights\.data: found .* written after it was loaded, expected .*; load it again"):
+    with pytest.raises(
+        ChangedFile, match=r"weights\.data: found .* written after it was loaded, expected .*; load it again"
+    ):
         weights["late"]
 
 
