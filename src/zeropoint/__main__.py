@@ -36,7 +36,9 @@ def _run() -> None:
 
     _heed(_leave)
     from zeropoint.cli import main
+    from zeropoint.cli.lost_pages import report_lost_pages
 
+    report_lost_pages()
     sys.unraisablehook = _unraisable
     _heed(signal.default_int_handler)
     main(prog_name="zeropoint")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from zeropoint.budget.journal import SearchJournal
 from zeropoint.interp import Interpreter
-from zeropoint.ir.mapped import RecentPages, mapping
+from zeropoint.ir.mapped import ChangedFile, RecentPages, map_file, mapping
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.weights import Weights
 
@@ -113,3 +116,52 @@ def test_arrays_in_memory_and_mappings_that_may_be_written_are_not_given_back(tm
     assert mapping(np.memmap(path, np.uint8, mode="c")[3:]) is None
     read = np.memmap(path, np.uint8, mode="r")
     assert mapping(read[8:].view(np.int32).reshape(-1)) is read
+
+
+@pytest.mark.parametrize("change", [lambda path: os.truncate(path, MIB), lambda path: path.write_bytes(bytes(8 * MIB))])
+def test_a_file_that_changed_in_place_is_refused_at_the_next_read(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "weights.data"
+    path.write_bytes(np.arange(8 * MIB, dtype=np.uint8).tobytes())
+    weights = Weights({"early": map_file(path)[:8], "late": map_file(path)[2 * MIB : 3 * MIB]})
+    assert weights["early"].tolist() == [*range(8)]
+    os.utime(path, (1, 1))  # a file system may count time in steps
+    weights = Weights({"late": map_file(path)[2 * MIB : 3 * MIB]})
+    change(path)
+    with pytest.raises(
+        ChangedFile, match=r"weights\.data: found .* written after it was loaded, expected .*; load it again"
+    ):
+        weights["late"]
+
+
+def test_a_file_that_another_one_replaces_or_that_is_gone_is_read_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "weights.data"
+    path.write_bytes(bytes(range(100)))
+    weights = Weights({"all": map_file(path)})
+    (tmp_path / "new").write_bytes(b"x")
+    (tmp_path / "new").replace(path)
+    assert weights["all"].tolist() == [*range(100)]
+    path.unlink()
+    assert weights["all"].tolist() == [*range(100)]
+
+
+LOST = """
+import os, sys
+from pathlib import Path
+from zeropoint.cli.lost_pages import report_lost_pages
+from zeropoint.ir.mapped import map_file
+report_lost_pages()
+weights = map_file(Path("weights.data"))
+os.truncate("weights.data", 5000)
+weights.sum()
+"""
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="the system lists no mappings")
+def test_a_file_that_is_cut_while_it_is_read_ends_the_command_with_a_line(tmp_path: Path) -> None:
+    (tmp_path / "weights.data").write_bytes(bytes(8 * MIB))
+    done = subprocess.run([sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"zeropoint: {tmp_path.resolve()}/weights.data: found a file that was cut to 5000 bytes while it was read, "
+        f"expected it to stay as it is; run again with the whole file\n"
+    )

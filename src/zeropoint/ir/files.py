@@ -24,7 +24,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, Signedness
 
 from zeropoint.errors import Error, UnreadableFile, check_name, check_regular, reading
-from zeropoint.ir.mapped import one_by_one
+from zeropoint.ir.mapped import map_file, one_by_one
 from zeropoint.ir.outputs import Write, is_stream, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
@@ -273,7 +273,7 @@ def load_weights(path: Path) -> Weights:
 
 def _mapped_weights(path: Path) -> Weights:
     try:
-        mapped = np.memmap(path, np.uint8, mode="r")
+        mapped = map_file(path)
         header, start = _header(mapped)
         metadata = json.loads(header.pop("__metadata__", {}).get(_METADATA, "{}"))
         arrays = {name: _mapped_array(mapped, start, entry) for name, entry in header.items()}

@@ -3,19 +3,26 @@
 A pass reads each weight once, but the pages of a mapped file stay in the process's memory until the system needs them.
 So of the arrays that were read, only the last `RECENT` bytes stay. Giving pages back is always safe: later reads of the
 array read them again from the file, which the system usually still has in its cache.
+
+A mapping follows a file that is written where it is, by `cp` or an exporter: weights would be those of two models, and
+a read past the new end is a signal that ends the process. So each read of weights looks first whether the file is still
+the one that was mapped. One that was replaced by a rename is: the mapping keeps the old file.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 
 RECENT = 64 << 20
@@ -23,6 +30,37 @@ RECENT = 64 << 20
 
 
 _Map = np.memmap[Any, np.dtype[Any]]
+
+
+class ChangedFile(Error):
+    """A file was written where it is after it was mapped."""
+
+
+class MappedFile(_Map):
+    """The bytes of a file, which knows whether the file was changed since."""
+
+    before: os.stat_result
+
+    def check(self) -> None:
+        """Raise ChangedFile if the file was changed in its place; one that was removed or replaced is as it was."""
+        try:
+            now = os.stat(str(self.filename))
+        except OSError:
+            return
+        same = (now.st_dev, now.st_ino) == (self.before.st_dev, self.before.st_ino)
+        if same and (now.st_size, now.st_mtime_ns) != (self.before.st_size, self.before.st_mtime_ns):
+            raise ChangedFile(
+                f"{self.filename}: found {now.st_size} bytes that were written after it was loaded, expected the "
+                f"{self.before.st_size} that were; load it again"
+            )
+
+
+def map_file(path: Path) -> MappedFile:
+    """The bytes of a file, read-only. Raises OSError, and ValueError for an empty file."""
+    before = path.stat()
+    mapped = cast("MappedFile", MappedFile(path, np.uint8, mode="r"))
+    mapped.before = before
+    return mapped
 
 
 def mapping(array: Array) -> _Map | None:
@@ -48,10 +86,15 @@ class RecentPages:
         self._files: dict[int, weakref.ref[_Map]] = {}
 
     def read(self, array: Array) -> None:
-        """Note that an array is about to be read, or was. Has no effect on an array that is not mapped."""
+        """Note that an array is about to be read, or was. Has no effect on an array that is not mapped.
+
+        Raises ChangedFile.
+        """
         whole = mapping(array)
         if whole is None or not array.nbytes:
             return
+        if isinstance(whole, MappedFile):
+            whole.check()
         first = _address(whole)
         key = first, _address(array) - first
         with self._lock:

@@ -237,6 +237,21 @@ def test_an_equation_that_is_none_is_refused(equation: str, tmp_path: Path) -> N
     assert "expected letters, commas, '...' and '->'" in refusal(proto, tmp_path)
 
 
+@pytest.mark.parametrize("p", [0, -1])
+@pytest.mark.parametrize("op_type", ["LpPool", "GlobalLpPool"])
+def test_a_norm_of_a_power_below_one_is_refused(op_type: str, p: int, tmp_path: Path) -> None:
+    window = {"kernel_shape": [2]} if op_type == "LpPool" else {}
+    text = refusal(one_op(op_type, {"x": (1, 1, 4)}, p=p, **window), tmp_path)
+    assert text.endswith(f"({op_type}): found p {p}, expected 1 or more")
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+def test_a_recurrent_node_without_a_state_is_refused(op_type: str, tmp_path: Path) -> None:
+    weights = {"w": np.zeros((1, 0, 2), np.float32), "r": np.zeros((1, 0, 0), np.float32)}
+    text = refusal(one_op(op_type, {"x": (3, 1, 2)}, weights, hidden_size=0), tmp_path)
+    assert text.endswith(f"({op_type}): found hidden_size 0, expected 1 or more")
+
+
 def test_identities_in_a_circle_are_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("Identity", ["b"], ["a"]), helper.make_node("Identity", ["a"], ["b"])]
     proto = model([*nodes, helper.make_node("Add", ["x", "a"], ["y"])], [tensor("x", (4,))], [tensor("y", (4,))])

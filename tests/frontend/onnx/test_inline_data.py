@@ -16,7 +16,7 @@ from fuzz.damage import damaged
 from zeropoint.frontend import load_model
 from zeropoint.frontend.onnx import inline_data
 from zeropoint.frontend.onnx.inline_data import large_model
-from zeropoint.ir.mapped import mapping
+from zeropoint.ir.mapped import ChangedFile, mapping
 from zeropoint.ir.text import print_program
 
 
@@ -51,6 +51,15 @@ def restored(model: ModelProto, path: Path) -> ModelProto:
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
     return model
+
+
+def test_a_file_that_is_exported_again_in_its_place_is_refused_when_its_weights_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(one_op("Gemm", {"x": (2, 16)}, {"w": random(16, 8), "b": random(8)}), path)
+    found = load_model(path)
+    onnx.save(one_op("Gemm", {"x": (2, 16)}, {"w": random(16, 9), "b": random(9)}), path)
+    with pytest.raises(ChangedFile, match=r"model\.onnx: found .* written after it was loaded"):
+        next(iter(found.weights.values()))
 
 
 def test_large_weights_of_a_file_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

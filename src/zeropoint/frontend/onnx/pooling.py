@@ -146,11 +146,17 @@ def global_lp_pool(node: OnnxNode, build: Builder) -> SSAValue:
 
 def _power(value: SSAValue, node: OnnxNode, build: Builder) -> SSAValue:
     size = build.apply(AbsOp, value)
-    return build.apply(PowerOp, size, build.splat(float(node.integer("p", 2)), size))
+    return build.apply(PowerOp, size, build.splat(float(_exponent(node)), size))
 
 
 def _root(value: SSAValue, node: OnnxNode, build: Builder) -> SSAValue:
-    return build.apply(PowerOp, value, build.splat(1 / node.integer("p", 2), value))
+    return build.apply(PowerOp, value, build.splat(1 / _exponent(node), value))
+
+
+def _exponent(node: OnnxNode) -> int:
+    if (p := node.integer("p", 2)) < 1:
+        raise NodeError(f"found p {p}, expected 1 or more")
+    return p
 
 
 def average_pool(node: OnnxNode, build: Builder) -> SSAValue:

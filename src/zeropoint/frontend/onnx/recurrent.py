@@ -177,6 +177,8 @@ def recurrent(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     hidden = recurrence[2]
     if node.integer("hidden_size", hidden) != hidden:
         raise NodeError(f"found hidden_size {node.integer('hidden_size', hidden)}, expected {hidden} as R has it")
+    if not hidden:
+        raise NodeError("found hidden_size 0, expected 1 or more")
     if not steps:
         raise NodeError("found a sequence of 0 steps, expected 1 or more")
     direction = node.choice("direction", "forward", ("forward", "reverse", "bidirectional"))

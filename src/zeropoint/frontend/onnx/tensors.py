@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness, f32
 from xdsl.ir import Attribute
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.mapped import map_file
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype
 
 WIDE_AND_NARROW_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
@@ -124,7 +125,7 @@ def _external(tensor: TensorProto, folder: Path) -> Array:
 @lru_cache(maxsize=4)
 def _mapped(path: Path, *_: int) -> Array:
     """The bytes of a file, mapped once, because the number of mappings per process is limited (some ten thousand)."""
-    return np.memmap(path, np.uint8, mode="r")
+    return map_file(path)
 
 
 def check_external(tensor: TensorProto, folder: Path) -> None:
