@@ -4,8 +4,9 @@
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
 becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger.
-The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value. A
-function of a broadcast constant is the broadcast of a constant, and so is a repeated number that is moved.
+The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value, and
+those that are combined with a constant of the same size: the weights of a weight normalization, g * v / |v|. A function
+of a broadcast constant is the broadcast of a constant, and so is a repeated number that is moved.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import broadcast_array, constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BinaryOp,
     BroadcastInDimOp,
     ConstantOp,
     ConvertOp,
     ConvolutionOp,
     DivideOp,
     DotGeneralOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
+    ReduceOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,
@@ -41,16 +46,20 @@ from zeropoint.ir.stablehlo import (
     UnaryOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.functions import UNARY
 from zeropoint.simplify.statements import rewrite
 
-FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
+FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | None]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
     BroadcastInDimOp: lambda op, operands: _broadcast(op, operands[0]),
     DivideOp: lambda _, operands: operands[0] / operands[1],
+    MaximumOp: lambda _, operands: np.maximum(*operands),
+    MinimumOp: lambda _, operands: np.minimum(*operands),
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
+    ReduceOp: lambda op, operands: _reduced(op, operands),
     ReverseOp: lambda op, operands: _reversed(op, operands[0]),
     SliceOp: lambda op, operands: _sliced(op, operands[0]),
     ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
@@ -75,6 +84,21 @@ def _broadcast(op: Operation, array: Array) -> Array:
     shape = shape_of(op.result)
     sizes = dict(zip(op.broadcast_dimensions.get_values(), array.shape, strict=True))
     return np.broadcast_to(array.reshape([sizes.get(axis, 1) for axis in range(len(shape))]), shape)
+
+
+def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:
+    """A sum, maximum or minimum along dimensions; None for other bodies. Sums are rounded once."""
+    assert isinstance(op, ReduceOp)
+    combined = body_op(op.body)
+    rule = None if combined is None or len(operands) != 2 else REDUCED.get(combined)
+    array, start = operands[0], operands[-1]
+    if rule is None or not array.size:
+        return None
+    found = rule.reduce(array.astype(np.float64), tuple(array_values(op.dimensions)))
+    return rule(found, np.float64(start)).astype(array.dtype)
+
+
+REDUCED: dict[type[Operation], np.ufunc] = {AddOp: np.add, MaximumOp: np.maximum, MinimumOp: np.minimum}
 
 
 def _stays(op: Operation) -> bool:
@@ -127,10 +151,13 @@ class FoldConstant(RewritePattern):
         if folder is None or _stays(op):
             return
         arrays = [constant_array(operand, self.weights) for operand in op.operands]
+        if isinstance(op, BinaryOp) and any(array is not None for array in arrays):
+            arrays = [broadcast_array(operand, self.weights) for operand in op.operands]
         known = tuple(array for array in arrays if array is not None)
-        if len(known) != len(arrays) or known[0].dtype.kind != "f":
+        found = folder(op, known) if len(known) == len(arrays) and known[0].dtype.kind == "f" else None
+        if found is None:
             return
-        folded = constant_op(folder(op, known), self.weights, location=op.location)
+        folded = constant_op(found, self.weights, location=op.location)
         if isinstance(op, TransposeOp | ReverseOp):
             _carry_pinned(op, folded)
         rewriter.replace(op, folded)
