@@ -62,6 +62,7 @@ from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.bound_terms import bound_terms
 from zeropoint.solve.derive_ranges import derive_ranges
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
+from zeropoint.solve.keep_compared import keep_compared
 from zeropoint.solve.keep_tested import keep_tested
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.scale_parts import scale_parts
@@ -241,6 +242,7 @@ FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
 """From the float model to regions. A recipe applies to their result."""
 ASKING_PASSES = (
     Pass(keep_tested, "keep values float that the model tests for NaN or infinities"),
+    Pass(keep_compared, "keep values float that the model compares for equality"),
     Pass(_instrument, "insert requests for statistics where ranges are needed"),
 )
 """Request statistics, before calibration."""
