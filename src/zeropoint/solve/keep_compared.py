@@ -12,7 +12,7 @@ itself (`keep_tested.py`). Values that the model pins to a type are compared as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
@@ -53,8 +53,11 @@ def keep_compared(program: Program) -> Program:
 
 def _is_equality(op: Operation, weights: Weights) -> bool:
     """Whether an op, or the body of a region, compares two different computed floats for equality."""
-    given = dict(zip(op.body.block.args, op.inputs, strict=True)) if isinstance(op, QuantizeRegionOp) else {}
-    for each in op.body.block.ops if isinstance(op, QuantizeRegionOp) else (op,):
+    given: dict[SSAValue, SSAValue] = {}
+    inner: Sequence[Operation] = [op]
+    if isinstance(op, QuantizeRegionOp):
+        given, inner = dict(zip(op.body.block.args, op.inputs, strict=True)), list(op.body.block.ops)
+    for each in inner:
         if not isinstance(each, CompareOp) or each.comparison_direction.data not in EQUALITY:
             continue
         lhs, rhs = (given.get(value, value) for value in (each.lhs, each.rhs))
