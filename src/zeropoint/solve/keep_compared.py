@@ -1,4 +1,4 @@
-"""Keep values float that the model compares for equality, back to the contraction or the kernel that they come from.
+"""Keep values float that the model compares for equality with what it computes of them, back to the contraction.
 
 ```mlir
 %h = "quant.region"(%c) ({ logistic })          a heatmap
@@ -6,8 +6,9 @@
 %e = "quant.region"(%m, %h) ({ compare EQ })    its peaks
 ```
 Rounding makes different values equal, so that neighbours of a peak are peaks, too. So the comparison and the kernels of
-one value before it stay float. A comparison with a constant is not such a one, and neither is one of a value with
-itself (`keep_tested.py`). Values that the model pins to a type are compared as it says.
+one value before it stay float. Values of different contractions are hardly ever equal, and are compared as integers. A
+comparison of a value with itself asks for NaN (`keep_tested.py`). Values that the model pins to a type are compared as
+it says.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS
-from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.quant.statements import unstated
 from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.ir.weights import Weights
 from zeropoint.solve.keep_float import keep_float
 
 WHY = "the model compares values for equality here, and rounding makes different values equal"
@@ -37,7 +36,7 @@ def keep_compared(program: Program) -> Program:
     Kernels of which a recipe demands something are left to it.
     """
     ops = list(program.entry.ops)
-    found = {kept for op in ops if _is_equality(op, program.weights) for kept in (op, *_before(op))}
+    found = {kept for op in ops if _is_equality(op) for kept in (op, *_before(op))}
     places = [n for n, op in enumerate(ops) if op in found and isinstance(op, QuantizeRegionOp)]
     places = [n for n in places if DEMANDS not in ops[n].attributes]
     if not places:
@@ -51,35 +50,42 @@ def keep_compared(program: Program) -> Program:
     return program
 
 
-def _is_equality(op: Operation, weights: Weights) -> bool:
-    """Whether an op, or the body of a region, compares two different computed floats for equality."""
-    given: dict[SSAValue, SSAValue] = {}
+def _is_equality(op: Operation) -> bool:
+    """Whether an op, or the body of a region, compares two floats for equality that are computed of one value."""
+    given: dict[SSAValue, SSAValue] = {value: value for value in op.operands}
     inner: Sequence[Operation] = [op]
     if isinstance(op, QuantizeRegionOp):
         given, inner = dict(zip(op.body.block.args, op.inputs, strict=True)), list(op.body.block.ops)
     for each in inner:
         if not isinstance(each, CompareOp) or each.comparison_direction.data not in EQUALITY:
             continue
-        lhs, rhs = (given.get(value, value) for value in (each.lhs, each.rhs))
-        constant = any(broadcast_array(value, weights, given) is not None for value in (each.lhs, each.rhs))
-        pinned = any(isinstance(unstated(value).owner, DequantizeCastOp) for value in (lhs, rhs))
-        if lhs is not rhs and not constant and not pinned and isinstance(element_of(each.lhs), AnyFloat):
+        lhs, rhs = given.get(each.lhs), given.get(each.rhs)
+        if lhs is None or rhs is None or lhs is rhs or not isinstance(element_of(lhs), AnyFloat):
+            continue
+        if not {*_chain(lhs)}.isdisjoint(_chain(rhs)):
             return True
     return False
 
 
+def _chain(value: SSAValue) -> Iterator[SSAValue]:
+    """A value, and those that it is computed of by kernels of one value that are no contractions."""
+    while True:
+        yield (value := unstated(value))
+        maker = value.owner
+        computed = list(_computed(maker)) if isinstance(maker, QuantizeRegionOp) else []
+        if len(computed) != 1 or not isinstance(maker, QuantizeRegionOp) or _is_contraction(maker):
+            return
+        value = computed[0]
+
+
 def _before(op: Operation) -> Iterator[Operation]:
     """The regions before an op that compute of one value, and are no contractions."""
-    pending, seen = list(op.operands), set[Operation]()
-    while pending:
-        maker = unstated(pending.pop()).owner
-        if maker in seen or not isinstance(maker, QuantizeRegionOp):
-            continue
-        seen.add(maker)
-        computed = list(_computed(maker))
-        if len(computed) == 1 and not any(isinstance(e, ConvolutionOp | DotGeneralOp) for e in maker.body.block.ops):
-            yield maker
-            pending += computed
+    for operand in op.operands:
+        yield from (value.owner for value in [*_chain(operand)][:-1] if isinstance(value.owner, Operation))
+
+
+def _is_contraction(region: QuantizeRegionOp) -> bool:
+    return any(isinstance(each, ConvolutionOp | DotGeneralOp) for each in region.body.block.ops)
 
 
 def _computed(region: QuantizeRegionOp) -> Iterator[SSAValue]:
