@@ -268,8 +268,9 @@ class _Functions:
             np.append(seen.points, ends), [(weight, np.append(points, moved)) for weight, points in rounded]
         )
         # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
-        # that. Rare large values may be all that the operand keeps.
-        whole = seen.with_tails(storage)
+        # that. Rare large values may be all that the operand keeps. A normalization has them in the rows of the others:
+        # what rounding to their steps loses is lost by the operand, as in MiniLM's feed-forward layers.
+        whole = seen if reader.variances is not None else seen.with_tails(storage)
         own = loss(lambda points: points, whole.points, whole.rounded_noise(storage, carried))
         return (
             left
