@@ -18,13 +18,12 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.quant.statements import unstated
 from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.solve.keep_float import keep_float
+from zeropoint.solve.keep_float import with_float
 
 WHY = "the model compares values for equality here, and rounding makes different values equal"
 EQUALITY = (ComparisonDirection.EQ, ComparisonDirection.NE)
@@ -36,18 +35,7 @@ def keep_compared(program: Program) -> Program:
     Kernels of which a recipe demands something are left to it.
     """
     ops = list(program.entry.ops)
-    found = {kept for op in ops if _is_equality(op) for kept in (op, *_before(op))}
-    places = [n for n, op in enumerate(ops) if op in found and isinstance(op, QuantizeRegionOp)]
-    places = [n for n in places if DEMANDS not in ops[n].attributes]
-    if not places:
-        return program
-    program = program.for_change()
-    ops = list(program.entry.ops)
-    for place in places:
-        region = ops[place]
-        assert isinstance(region, QuantizeRegionOp)
-        keep_float(region, WHY)
-    return program
+    return with_float(program, {kept for op in ops if _is_equality(op) for kept in (op, *_before(op))}, WHY)
 
 
 def _is_equality(op: Operation) -> bool:

@@ -1,11 +1,14 @@
-"""Demand that a region stays float, with a reason."""
+"""Demand that regions stay float, with a reason."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from collections.abc import Collection
 
-from zeropoint.ir.annotations import FLOAT_REASON
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp
 from zeropoint.ir.tensors import element_of
 
@@ -15,6 +18,24 @@ def keep_float(region: QuantizeRegionOp, why: str) -> None:
     region.attributes[FLOAT_REASON] = StringAttr(why)
     region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
     region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])
+
+
+def with_float(program: Program, ops: Collection[Operation], why: str) -> Program:
+    """A copy in which those of `ops` that are regions stay float, with a reason; the program itself if there are none.
+
+    Kernels of which a recipe demands something are left to it.
+    """
+    kept = {op for op in ops if isinstance(op, QuantizeRegionOp) and DEMANDS not in op.attributes}
+    places = [place for place, op in enumerate(program.entry.ops) if op in kept]
+    if not places:
+        return program
+    program = program.for_change()
+    changed = list(program.entry.ops)
+    for place in places:
+        region = changed[place]
+        assert isinstance(region, QuantizeRegionOp)
+        keep_float(region, why)
+    return program
 
 
 def _float_spec(value: SSAValue) -> Attribute:

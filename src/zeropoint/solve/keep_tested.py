@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import broadcast_array, is_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -49,7 +49,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.keep_float import keep_float
+from zeropoint.solve.keep_float import with_float
 from zeropoint.targets.logical_kernels import NORMALIZATIONS
 
 WHY = "the model asks for NaN or infinite numbers here, and integers are always finite"
@@ -248,14 +248,4 @@ def keep_tested(program: Program) -> Program:
     ops = [op for op in program.entry.ops if not isinstance(op, ReturnOp)]
     for op in ops:
         walk.visit(op)
-    kept = {op for op in walk.kept(ops) if isinstance(op, QuantizeRegionOp) and DEMANDS not in op.attributes}
-    if not kept:
-        return program
-    places = [number for number, op in enumerate(ops) if op in kept]
-    program = program.for_change()
-    ops = list(program.entry.ops)
-    for place in places:
-        region = ops[place]
-        assert isinstance(region, QuantizeRegionOp)
-        keep_float(region, WHY)
-    return program
+    return with_float(program, walk.kept(ops), WHY)
