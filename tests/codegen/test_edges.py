@@ -7,6 +7,7 @@ import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.quantize import saturating
+from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -16,22 +17,29 @@ INSTRUCTION_SETS = pytest.mark.parametrize("isa", HERE, ids=[row.name for row in
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 2.0**23, -(2.0**23)]
 
 
-def there_and_back(shape: tuple[int, ...], scale: float, zero_point: int, storage: str = "i8") -> Program:
-    """Quantized and dequantized; beside a convolution, which says that channels are dimension 1."""
-    real = f"tensor<{'x'.join(map(str, shape))}xf32>"
+def there_and_back(
+    shape: tuple[int, ...], scale: float, zero_point: int, storage: str = "i8", to: tuple[int, ...] | None = None
+) -> Program:
+    """Quantized, dequantized and reshaped; beside a convolution, which says that channels are dimension 1."""
+    real, result = (f"tensor<{'x'.join(map(str, sizes))}xf32>" for sizes in (shape, to or shape))
     stored = real.replace("xf32>", f"x!quant.uniform<{storage}:f32, {_literal(scale)}:{zero_point}>>")
     return parse_program(f"""
 module attributes {{zeropoint.profile = "fixed16"}} {{
-func.func @main(%x: {real}, %w: tensor<1x1x1x1xf32>) -> ({real}, tensor<1x1x1x1xf32>) {{
+func.func @main(%x: {real}, %w: tensor<1x1x1x1xf32>) -> ({result}, tensor<1x1x1x1xf32>) {{
   %q = stablehlo.uniform_quantize %x : ({real}) -> {stored}
   %y = stablehlo.uniform_dequantize %q : ({stored}) -> {real}
   %c = stablehlo.convolution(%w, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
     window = {{stride = [1, 1], pad = [[0, 0], [0, 0]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
     : (tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>) -> tensor<1x1x1x1xf32>
-  return %y, %c : {real}, tensor<1x1x1x1xf32>
+  {"%z = stablehlo.reshape %y : " + f"({real}) -> {result}" if to else ""}
+  return {"%z" if to else "%y"}, %c : {result}, tensor<1x1x1x1xf32>
 }}
 }}
 """)
+
+
+def kernels(program: Program, isa: InstructionSet | None = None) -> list[str]:
+    return [type(step.kernel).__name__ for step in NativeProgram(program, isa=isa).graph.steps]
 
 
 def _literal(scale: float) -> str:
@@ -100,7 +108,7 @@ def test_every_step_between_two_stored_integers_is_where_the_interpreter_has_it(
 def test_images_have_kernels_of_their_own_and_no_loop_nest() -> None:
     for shape in SHAPES:
         if len(shape) == 4 and shape[1] > 4 and shape[2] * shape[3] >= 16:
-            kinds = [type(step.kernel).__name__ for step in NativeProgram(there_and_back(shape, 0.5, 0)).graph.steps]
+            kinds = kernels(there_and_back(shape, 0.5, 0))
             assert kinds[:2] == ["QuantizePlanes", "DequantizePlanes"]
 
 
@@ -133,3 +141,17 @@ def test_a_reciprocal_scale_is_multiplied_by_per_layer_and_per_channel(isa) -> N
     halves = (np.arange(-1000, 1001) * np.float32(0.03)).astype(np.float32)
     halves[:3] = np.inf, -np.inf, np.nan
     assert_native_is_exact(program, [{"x": np.stack([halves, halves])}], isa)
+
+
+@INSTRUCTION_SETS
+@pytest.mark.parametrize(
+    ("shape", "to"),
+    [((1, 18, 1, 100), (1, 18, 100)), ((2, 17, 9, 23), (2, 3519)), ((1, 64, 4, 16), (64, 64, 1))],
+    ids=str,
+)
+def test_floats_are_expressed_in_the_shape_in_which_they_are_returned(isa, shape, to) -> None:
+    program = there_and_back(shape, 0.037, -11, to=to)
+    kinds = [kernels(made, isa) for made in (program, there_and_back(shape, 0.037, -11))]
+    assert "DequantizePlanes" in kinds[0]
+    assert kinds[0] == kinds[1]
+    assert_native_is_exact(program, [values(shape, 0.037)], isa, threads=(1, 3))

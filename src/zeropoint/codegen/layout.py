@@ -48,6 +48,9 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded, afford
 
+IN_RESHAPES = frozenset({"nest", "rows", "dequantize"})
+"""Kernels that write into any view."""
+
 
 def layout(program: Program) -> Program:
     """A copy of a grouped program with memrefs as the operands of its kernels.
@@ -279,10 +282,10 @@ class _Layout:
         self.memory.insert(made, op)
 
     def _in_reshape(self, op: KernelOp, value: SSAValue) -> View:
-        """The buffer that a kernel writes a value to: for a nest or rows, directly into its reshape if that is the only
-        user."""
+        """The buffer that a kernel writes a value to; one whose only user is a reshape is written in the new shape, by
+        kernels that can."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
-        if isinstance(user, ReshapeOp) and op.kind.data in ("nest", "rows"):
+        if isinstance(user, ReshapeOp) and op.kind.data in IN_RESHAPES:
             whole = self.allocation.destination(op, user.result)
             into = reshaped(whole, shape_of(value))
             if into is not None:

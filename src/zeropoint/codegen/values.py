@@ -16,7 +16,7 @@ from zeropoint.ir.dequantized import dequantized_constant
 from zeropoint.ir.native import memory_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.stablehlo import ConvolutionOp, ReshapeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, tensor_of
 
 ISA = "native.isa"
@@ -109,6 +109,12 @@ class Values:
         if len(uses) != 1 or not isinstance(uses[0].operation, ReturnOp):
             return None
         return dense(value, Space.OUTPUT, uses[0].index)
+
+    def is_only_returned(self, value: SSAValue) -> bool:
+        """Whether nothing but the caller reads a value, as it is or in another shape."""
+        user = next(iter(value.uses)).operation if value.has_one_use() else None
+        shaped = user.result if isinstance(user, ReshapeOp) else value
+        return self.output(shaped) is not None
 
 
 def dense(value: SSAValue, space: Space, index: int = 0) -> View:

@@ -46,7 +46,7 @@ def match_express(values: Values, op: UniformDequantizeOp) -> Match | Declined:
     type_ = element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel or not _bytes(op.operand):
         return Declined("found scales by channel, or elements other than i8")
-    if values.output(op.result) is None or element_dtype(element_of(op.result)) != np.float32:
+    if not values.is_only_returned(op.result) or element_dtype(element_of(op.result)) != np.float32:
         return Declined("found floats that a kernel reads, expected f32 that is only returned", True)
     if not values.has(op.operand):
         return Declined("found integers that are not computed yet, expected computed ones", True)
