@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
@@ -82,3 +83,21 @@ def test_a_program_whose_values_are_named_by_numbers_can_be_cloned_and_printed()
     text = "func.func @main(%_5: tensor<2xf32>) -> tensor<2xf32> {\n  %_363 = stablehlo.add %_5, %_5 : tensor<2xf32>\n"
     program = parse_program(text + "  func.return %_363 : tensor<2xf32>\n}")
     assert print_program(program.clone()) == print_program(program)
+
+
+@pytest.mark.parametrize(
+    ("type_", "plain"),
+    [
+        ("tensor<2x3xf32>", ((2, 3), "float32")),
+        ("tensor<i8>", ((), "int8")),
+        ("tensor<4xui16>", ((4,), "uint16")),
+        ("tensor<2xbf16>", ((2,), "bfloat16")),
+        ("tensor<4xi1>", None),
+        ("tensor<4xi4>", None),
+        ("tensor<?x3xf32>", None),
+        ("tensor<4x!quant.uniform<i8<-127:127>:f32, 0.5>>", None),
+    ],
+)
+def test_a_port_of_one_shape_that_takes_all_values_is_plain(type_, plain) -> None:
+    (port,) = parse_program(f"func.func @main(%x: {type_}) -> {type_} {{ return %x : {type_} }}").inputs
+    assert port.plain == (None if plain is None else (plain[0], np.dtype(plain[1])))

@@ -37,10 +37,14 @@ def checked_arguments(values: Sequence[Array], ports: Sequence[Port]) -> list[Ar
     """The arrays, checked against the inputs. Raises InputError if the number, a shape or a dtype differs."""
     if len(values) != len(ports):
         raise InputError(f"found {len(values)} arrays, expected {len(ports)}: {signature(ports)}")
-    return [
-        checked_argument(np.asarray(value), port.type, f"input {port.name}")
-        for value, port in zip(values, ports, strict=True)
-    ]
+    return [_checked(np.asarray(value), port) for value, port in zip(values, ports, strict=True)]
+
+
+def _checked(value: Array, port: Port) -> Array:
+    # Reading a type takes as long as a small network: those of most inputs are read once.
+    if port.plain == (value.shape, value.dtype):
+        return value
+    return checked_argument(value, port.type, f"input {port.name}")
 
 
 def checked_argument(value: Array, found: Attribute, name: str) -> Array:

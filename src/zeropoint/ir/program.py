@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, ModuleOp, StringAttr, TensorType, i64
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -13,7 +27,7 @@ from zeropoint.errors import Error
 from zeropoint.ir.annotations import INDEX_BOUNDS, MASK, NAME, PROFILE
 from zeropoint.ir.cloning import cloned
 from zeropoint.ir.locations import text_position
-from zeropoint.ir.tensors import Array, UnheldType, tensor_of
+from zeropoint.ir.tensors import Array, UnheldType, element_dtype, element_of, shape_of, tensor_of
 from zeropoint.ir.weights import Weights
 
 
@@ -33,6 +47,14 @@ class Port:
     type: TensorType[Attribute]
     index_bounds: tuple[int, int] | None = None
     is_mask: bool = False
+
+    @cached_property
+    def plain(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """The only shape and dtype of arrays for this port; None if it takes several shapes, or not all values."""
+        element, shape = element_of(self.type), shape_of(self.type)
+        dtype = element_dtype(element)
+        whole = isinstance(element, IntegerType) and element.bitwidth == 8 * dtype.itemsize
+        return (shape, dtype) if (whole or isinstance(element, AnyFloat)) and DYNAMIC_INDEX not in shape else None
 
     def misfit(self, array: Array) -> str | None:
         """The reason why an array's values are out of range for this index input; None if they are valid."""
