@@ -19,10 +19,8 @@ from functools import cached_property
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
 from zeropoint.codegen.kernels.elements import (
-    Gather,
     Number,
     PairSum,
-    Read,
     Reduce,
     Requantize,
     Scalar,
@@ -30,6 +28,7 @@ from zeropoint.codegen.kernels.elements import (
     width_inside,
 )
 from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
+from zeropoint.codegen.kernels.sweeps import Sweeps
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
@@ -71,16 +70,18 @@ class Rows:
     @cached_property
     def sweeps(self) -> Sweeps:
         """The assignment of scalars to sweeps."""
-        return Sweeps(self)
+        return Sweeps(self.sizes, self.reads, self.body)
 
     def lanes(self, isa: InstructionSet) -> int:
         """Number of elements computed at once: several registers of the widest type, side by side.
 
-        A single register would be bound by latency, except for requantization, which has many instructions.
+        A single register would be bound by latency, except for requantization, which has many instructions. Integers
+        that are read again, as in layer normalization, have long chains of instructions, and few registers to hold.
         """
         wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
-        together = 1 if any(isinstance(i.what, Requantize) for i in wide) else isa.registers // 8
+        together = 4 if not self.sweeps.kept else isa.registers // 8
+        together = 1 if any(isinstance(i.what, Requantize) for i in wide) else together
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
             # A vector then has an element of each of the 16 parts of the specified schedule.
@@ -104,100 +105,9 @@ def _is_ordered(i: Scalar) -> bool:
     return isinstance(i.what, Reduce) and is_ordered(i.what.op, i.type)
 
 
-def _is_read(body: Scalars, n: int) -> bool:
-    """Whether a scalar is read, or an integer that is widened as it is read, which is one instruction too."""
-    i = body[n]
-    if i.name == "convert" and i.type in ("i16", "i32"):
-        n = i.arguments[0]
-        return isinstance(body[n].what, Read) and body[n].type in ("i8", "i16")
-    return isinstance(i.what, Read)
-
-
 def _of(i: Scalar) -> Reduce:
     assert isinstance(i.what, Reduce)
     return i.what
-
-
-class Sweeps:
-    """The scalars of a body by the sweep that computes them.
-
-    `wide` says for each scalar whether it differs between elements; `known` is the number of successive reductions
-    after which it can be computed. `needed` lists the scalars that each sweep computes, `kept` those that a later sweep
-    also needs. Scalars that are the same in all rows are computed ahead: `before` lists them, `ahead` those that rows
-    need, `numbers_before` the ones that they read and that do not differ between elements either.
-    """
-
-    def __init__(self, rows: Rows):
-        body, last = rows.body, len(rows.sizes) - 1
-        self.wide: list[bool] = []
-        self.known: list[int] = []
-        for i in body:
-            reduces = isinstance(i.what, Reduce)
-            if isinstance(i.what, Read | Gather):
-                operands = (i.what.operand,) if isinstance(i.what, Read) else i.what.operands
-                self.wide.append(any(rows.reads[n].strides[last] for n in operands))
-            else:
-                self.wide.append(not reduces and any(self.wide[n] for n in i.arguments))
-            self.known.append(max((self.known[n] for n in i.arguments), default=0) + reduces)
-        self.ahead = self._ahead(rows)
-        self.before = self._closure(body, self.ahead)[0] if self.ahead else []
-        self.numbers_before = self._numbers(body, self.before)
-        self.needed: list[list[int]] = []
-        self.kept: set[int] = set()
-        computed: set[int] = set()
-        for sweep in range(self.known[-1] + 1):
-            wanted = {body[n].arguments[0] for n in self.reductions(body, sweep)}
-            wanted |= {len(body) - 1} if sweep == self.known[-1] else set()
-            found, kept = self._closure(body, wanted - self.ahead, self.ahead, computed)
-            self.needed.append(found)
-            self.kept |= kept
-            computed |= set(found)
-
-    def reductions(self, body: Scalars, sweep: int) -> list[int]:
-        """The reductions at the end of a sweep."""
-        return [n for n, i in enumerate(body) if isinstance(i.what, Reduce) and self.known[n] == sweep + 1]
-
-    def _ahead(self, rows: Rows) -> set[int]:
-        """The scalars that rows need and that are the same in all rows, except those that are only read."""
-        body, still = rows.body, list[bool]()
-        for i in body:
-            moves = isinstance(i.what, Read) and any(rows.reads[i.what.operand].strides[:-1])
-            still.append(not isinstance(i.what, Reduce | Gather) and not moves and all(still[n] for n in i.arguments))
-        # With one row there is nothing to share.
-        if math.prod(rows.sizes[:-1]) == 1:
-            return set()
-        used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
-        return {n for n in used if still[n] and self.wide[n] and not isinstance(body[n].what, Read)}
-
-    def _numbers(self, body: Scalars, wide: Sequence[int]) -> list[int]:
-        """The row-constant scalars that the `wide` ones are computed from; in order."""
-        found, waiting = set[int](), [k for n in wide for k in body[n].arguments if not self.wide[k]]
-        while waiting:
-            n = waiting.pop()
-            if n not in found:
-                found.add(n)
-                waiting += body[n].arguments
-        return sorted(found)
-
-    def _closure(
-        self, body: Scalars, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
-    ) -> tuple[list[int], set[int]]:
-        """The scalars needed to compute the wanted ones, in order, and the earlier ones that must be kept for them.
-
-        Scalars that are only read are read again instead of kept.
-        """
-        found, kept, waiting = set[int](), set[int](), sorted(wanted)
-        while waiting:
-            n = waiting.pop()
-            if not self.wide[n] or n in found or n in there:
-                continue
-            # To read again costs no more than to read what was kept.
-            if n in computed and not _is_read(body, n):
-                kept.add(n)
-                continue
-            found.add(n)
-            waiting += body[n].arguments
-        return sorted(found), kept
 
 
 class _Row:
@@ -222,21 +132,33 @@ class _Emitter:
         self.elements = Elements(f, isa, rows.reads)
         self.along, self.length, self.lanes = len(rows.sizes) - 1, rows.sizes[-1], rows.lanes(isa)
         self.vectors = self.length // self.lanes
-        self.held = self.vectors <= HELD
+        self.pipelined = not self.sweeps.kept
+        self.held = self.vectors <= HELD and not self.pipelined
 
     def kernel(self) -> None:
         f = self.f
         ahead = self._buffers(self.sweeps.ahead)
-        buffers = [{**ahead, **self._buffers(() if self.held else self.sweeps.kept)} for _ in range(TOGETHER)]
         if ahead:
             self._ahead(_Row(self.sources, self.out, ahead))
 
+        if self.pipelined:
+            self._pipelined(ahead)
+        else:
+            self._together(ahead)
+        f.ret()
+
+    def _row(self, index: Value, buffers: dict[int, Value]) -> _Row:
+        strides = [access.strides for access in (*self.rows.reads, self.rows.write)]
+        *sources, out = row_addresses(self.f, index, self.rows.sizes[:-1], strides, [*self.sources, self.out])
+        return _Row(sources, out, buffers)
+
+    def _together(self, ahead: dict[int, Value]) -> None:
+        """Sweep by sweep, of `TOGETHER` rows each."""
+        f = self.f
+        buffers = [{**ahead, **self._buffers(() if self.held else self.sweeps.kept)} for _ in range(TOGETHER)]
+
         def task(index: Value, together: int) -> None:
-            rows, strides = list[_Row](), [access.strides for access in (*self.rows.reads, self.rows.write)]
-            for n in range(together):
-                pointers = [*self.sources, self.out]
-                *sources, out = row_addresses(f, f.add(index, n), self.rows.sizes[:-1], strides, pointers)
-                rows.append(_Row(sources, out, buffers[n]))
+            rows = [self._row(f.add(index, n), buffers[n]) for n in range(together)]
             for sweep in range(len(self.sweeps.needed)):
                 for row in rows:
                     self._sweep(sweep, row)
@@ -245,7 +167,45 @@ class _Emitter:
         whole = f.binary("sub", self.end, f.binary("urem", f.binary("sub", self.end, self.begin), i64(TOGETHER)))
         f.loop(self.begin, whole, TOGETHER, lambda index, _: task(index, TOGETHER))
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
-        f.ret()
+
+    def _pipelined(self, ahead: dict[int, Value]) -> None:
+        """Each row's last sweep after the other sweeps of the next row, and before the numbers of that row.
+
+        The numbers of a row, such as the root of its variance, are a chain of a hundred scalar instructions. Here they
+        are between elements that do not wait for them: those of the row before, and the first sweep of the row after.
+        """
+        f, last = self.f, len(self.sweeps.needed) - 1
+        numbers = self.sweeps.numbers_in(self.rows.body, last)
+
+        def reduced(index: Value) -> _Row:
+            row = self._row(index, ahead)
+            for sweep in range(last):
+                self._sweep(sweep, row)
+            for n, i in enumerate(self.rows.body):
+                if isinstance(i.what, Reduce):
+                    row.numbers[n] = f.pinned(row.numbers[n])
+            return row
+
+        def numbered(row: _Row) -> list[Value]:
+            self._compute_numbers(last, row)
+            return [row.numbers[n] for n in numbers]
+
+        def written(index: Value, values: Sequence[Value]) -> None:
+            row = self._row(index, ahead)
+            row.numbers.update(zip(numbers, values, strict=True))
+            self._over_row(last, (), row)
+
+        def both(index: Value, values: list[Value]) -> list[Value]:
+            following = reduced(f.add(index, 1))
+            written(index, values)
+            return numbered(following)
+
+        def rows(begin: Value, _: list[Value]) -> None:
+            end = f.add(self.end, -1)
+            written(end, f.loop(begin, end, 1, both, numbered(reduced(begin))))
+
+        # Once, unless there are no rows.
+        f.loop(self.begin, f.minimum(f.add(self.begin, 1), self.end), 1, rows)
 
     def _buffers(self, scalars: Collection[int]) -> dict[int, Value]:
         return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
@@ -273,13 +233,17 @@ class _Emitter:
     def _sweep(self, sweep: int, row: _Row) -> None:
         """Compute the row numbers that are known now, then all elements, then the reductions."""
         body = self.rows.body
-        for n, i in enumerate(body):
-            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
-                row.numbers[n] = self._number(n, row)
+        self._compute_numbers(sweep, row)
         reductions = self.sweeps.reductions(body, sweep)
         totals = self._over_row(sweep, [body[n] for n in reductions], row)
         for n, total in zip(reductions, totals, strict=True):
             row.numbers[n] = self._total(body[n], total)
+
+    def _compute_numbers(self, sweep: int, row: _Row) -> None:
+        """Compute the numbers of a row that are known before a sweep, and not before the one before."""
+        for n, i in enumerate(self.rows.body):
+            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
+                row.numbers[n] = self._number(n, row)
 
     def _number(self, n: int, row: _Row) -> Value:
         """A scalar that is the same for all elements of a row, as a vector of one."""

@@ -274,6 +274,13 @@ class Function:
         """
         return self.call("ptr", "llvm.launder.invariant.group.p0", pointer)
 
+    def pinned(self, value: Value) -> Value:
+        """The same vector of one; if it is an i32 or i64, LLVM computes it here, not behind a later loop."""
+        if element(value.type) not in ("i32", "i64"):
+            return value
+        scalar = self.lane(value, 0)
+        return self.broadcast(self.let(scalar.type, f'call {scalar.type} asm sideeffect "", "=r,0"({scalar})'), 1)
+
     def prefetch(self, pointer: Value, offset: Value | int = 0) -> None:
         """Prefetch a cache line into L2; any address is allowed."""
         self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
