@@ -80,7 +80,7 @@ class Rows:
         """
         wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
-        together = 4 if not self.sweeps.kept else isa.registers // 8
+        together = isa.registers // (8 if self.sweeps.kept else 4)
         together = 1 if any(isinstance(i.what, Requantize) for i in wide) else together
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
