@@ -19,9 +19,8 @@ Source: the lowering of quantized contractions; the RFC on quantization transfor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
@@ -33,13 +32,6 @@ from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import (
     InterpolateOp,
     QuotientOp,
-    RealAddEwOp,
-    RealDivEwOp,
-    RealMatMulBiasOp,
-    RealMatMulOp,
-    RealMulEwOp,
-    RealSubEwOp,
-    RealUnaryEwOp,
     RequantizeOp,
     TableOp,
     WeightedSumOp,
@@ -50,46 +42,16 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     AddOp,
+    AllGatherOp,
     AllReduceOp,
-    Atan2Op,
-    BatchNormGradOp,
-    BatchNormInferenceOp,
-    BatchNormTrainingOp,
-    BitcastConvertOp,
-    BroadcastInDimOp,
-    ClampOp,
-    CompareOp,
-    ConcatenateOp,
-    ConstantOp,
-    ConvolutionOp,
-    DivideOp,
-    DotGeneralOp,
-    DynamicSliceOp,
-    DynamicUpdateSliceOp,
-    GatherOp,
-    MaximumOp,
-    MinimumOp,
-    MultiplyOp,
-    PadOp,
-    PowerOp,
-    ReduceOp,
+    AllToAllOp,
     ReduceScatterOp,
-    ReduceWindowOp,
-    RemainderOp,
-    ReshapeOp,
     ReturnOp,
-    ReverseOp,
-    SelectAndScatterOp,
-    SelectOp,
-    SliceOp,
     SubtractOp,
-    TransposeOp,
     UnaryOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.lower.arithmetic import lower_requantize, lower_sum
-from zeropoint.lower.bodies import lower_by_body
 from zeropoint.lower.bytes import is_narrow, store_in_bytes
 from zeropoint.lower.casts import as_stablehlo, lower_quantize, state_cast_profiles, stored_bits
 from zeropoint.lower.constants import fold_quantized_constants
@@ -101,92 +63,20 @@ from zeropoint.lower.context import (
     quantized_element,
     stored_element,
 )
-from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.control import is_control, lower_control
-from zeropoint.lower.float_islands import lower_binary_function
-from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
 from zeropoint.lower.normalization import (
-    lower_gradient,
-    lower_inference,
-    lower_training,
     note_reason,
 )
-from zeropoint.lower.products import lower_product, lower_quotient
 from zeropoint.lower.proof import prove, quantized_part
-from zeropoint.lower.real_math import (
-    lower_real_comparison,
-    lower_real_function,
-    lower_real_product,
-    lower_real_quotient,
-    lower_real_sum,
-)
-from zeropoint.lower.real_matmul import lower_real_matmul
-from zeropoint.lower.reductions import lower_reduction
+from zeropoint.lower.rules import LOWERINGS, PREDICATES, SEVERAL
 from zeropoint.lower.tables import lower_function
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.quant_passes.legalize_real_math import legalize_real_math
 from zeropoint.ranges import ranges_of
 
-LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
-    AddOp: lower_sum,
-    AllReduceOp: lower_reduction,
-    Atan2Op: lower_binary_function,
-    BatchNormInferenceOp: lower_inference,
-    BitcastConvertOp: lower_bits,
-    BroadcastInDimOp: lower_movement,
-    ClampOp: lower_movement,
-    ConcatenateOp: lower_movement,
-    ConstantOp: lower_constant,
-    ConvolutionOp: lower_contraction,
-    DivideOp: lower_quotient,
-    DotGeneralOp: lower_contraction,
-    DynamicSliceOp: lower_movement,
-    DynamicUpdateSliceOp: lower_movement,
-    GatherOp: lower_movement,
-    MaximumOp: lower_movement,
-    MinimumOp: lower_movement,
-    MultiplyOp: lower_product,
-    PadOp: lower_movement,
-    PowerOp: lower_binary_function,
-    RealAddEwOp: lower_real_sum,
-    RealDivEwOp: lower_real_quotient,
-    RealMatMulBiasOp: lower_real_matmul,
-    RealMatMulOp: lower_real_matmul,
-    RealMulEwOp: lower_real_product,
-    RealSubEwOp: lower_real_sum,
-    RealUnaryEwOp: lower_real_function,
-    ReduceOp: lower_reduction,
-    ReduceScatterOp: lower_reduction,
-    ReduceWindowOp: lower_reduction,
-    RemainderOp: lower_binary_function,
-    ReshapeOp: lower_movement,
-    ReverseOp: lower_movement,
-    SelectAndScatterOp: lower_reduction,
-    SelectOp: lower_movement,
-    SliceOp: lower_movement,
-    SubtractOp: lower_sum,
-    TransposeOp: lower_movement,
-    UniformQuantizeOp: lower_requantize,
-}
-"""Lowerings of ops with a quantized result. Maximum, minimum and clamp count as movement: stored integers have the same
-order as the real values."""
-
-SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | None]] = {
-    BatchNormGradOp: lower_gradient,
-    BatchNormTrainingOp: lower_training,
-    AllReduceOp: lower_by_body,
-    ReduceOp: lower_by_body,
-    ReduceWindowOp: lower_by_body,
-}
-"""Ops with several results, at least one of which is quantized."""
-
-
-PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
-    CompareOp: lower_comparison,
-    RealUnaryEwOp: lower_real_comparison,
-}
-"""Ops on quantized values with results of i1; None if the op has no integer form, or is no comparison."""
+COLLECTIVES = (AllGatherOp, AllReduceOp, AllToAllOp, ReduceScatterOp)
+"""Ops of several processes: they have effects on the others."""
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
@@ -196,13 +86,13 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     quantized = [quantized_element(result) is not None for result in op.results]
     if not any(quantized) or (not all(quantized) and type(op) not in SEVERAL):
         return None
-    if len(op.results) == 1:
+    rule = SEVERAL.get(type(op))
+    if len(op.results) == 1 and (rule is None or type(op) in LOWERINGS):
         if isinstance(op, StorageCastOp) and is_narrow(op.result):
             return None  # an edge that `store_in_bytes` left
         check_storage(op)
         made = _lower_value(lowering, op)
         return None if made is None else [made]
-    rule = SEVERAL.get(type(op))
     return None if rule is None else rule(lowering, op)
 
 
@@ -382,7 +272,7 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
     # First erase float ops that became tables, so that they do not get quantized operands back.
     for op in reversed(original):
         remove_if_dead(op)
-    meetings = [op for op in original if isinstance(op, AllReduceOp | ReduceScatterOp) and op.results[0] in replaced]
+    meetings = [op for op in original if isinstance(op, COLLECTIVES) and not replaced.isdisjoint(op.results)]
     meetings += [op for op in gone if op.parent is not None]
     for op in original:
         kept = op.parent is not None and op not in meetings
