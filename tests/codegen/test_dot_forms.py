@@ -97,6 +97,24 @@ def test_the_interpreter_and_native_code_obey_the_form_that_is_named(greatest: i
             np.testing.assert_array_equal(next(iter(NativeProgram(program, isa=HERE[0])(x).values())), expected)
 
 
+@pytest.mark.parametrize("kernel", [(1, 1, 7, 3), (2, 2, 3, 2), (2, 2, 1, 4)], ids=["one tap", "taps", "depthwise"])
+@pytest.mark.parametrize("form", FORMS)
+def test_convolutions_add_products_of_activations_and_weights_in_that_order(form: str, kernel: tuple[int, ...]) -> None:
+    """Weights of 1 with activations of -128, which would saturate if they were the operand that is read as u8."""
+    features = kernel[2] if kernel[2] > 1 else kernel[3]
+    text = f"""func.func @main(%x: tensor<1x3x3x{features}xi8>) -> tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32> {{
+      %w = stablehlo.constant dense<1> : tensor<{"x".join(map(str, kernel))}xi8>
+      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = {features // kernel[2]} : i64 FORM}}
+        : (tensor<1x3x3x{features}xi8>, tensor<{"x".join(map(str, kernel))}xi8>)
+        -> tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32>
+      return %y : tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32> }}"""  # noqa: E501
+    x = np.random.default_rng(0).choice(np.array([-128, 127], np.int8), (1, 3, 3, features))
+    x[0, 0] = -128
+    plain, named = (parse_program(text.replace("FORM", each)) for each in ("", f', zeropoint.dot_form = "{form}"'))
+    np.testing.assert_array_equal(Interpreter(named).run_values([x])[0], Interpreter(plain).run_values([x])[0])
+
+
 def test_the_proof_is_an_obligation_of_the_op() -> None:
     program = choose_dot_forms(product(weights(65)), "avx2")
     ranges = ranges_of(program)

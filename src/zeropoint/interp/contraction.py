@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type, StringAttr, f32
@@ -43,7 +43,12 @@ from zeropoint.numerics.products import sums_of_products
 
 
 class ContractionFunction(Protocol):
-    """A sum of products: the layout of its right operand, and the sum itself."""
+    """A sum of products: the layout of its right operand, and the sum itself.
+
+    `weights_first` says whether its matrix products are of weights and activations, or of activations and weights.
+    """
+
+    weights_first: ClassVar[bool]
 
     def weights(self, rhs: Array) -> Array:
         """The right operand as w[groups, outputs, terms...]."""
@@ -100,7 +105,13 @@ def _in_form(form: ContractionFunction, result: DType, name: str, zero: int) -> 
 
     Raises ValueError for an unknown name.
     """
-    products = partial(dot_form(name).products, zero=zero)
+    named = partial(dot_form(name).products, zero=zero)
+
+    def turned(weights: Array, activations: Array) -> Array:
+        # The operands of a form are not alike: one is read as u8, and pairs saturate.
+        return named(activations.swapaxes(-2, -1), weights.swapaxes(-2, -1)).swapaxes(-2, -1)
+
+    products = turned if form.weights_first else named
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = form.weights(rhs.astype(np.int64))

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -32,8 +33,9 @@ ProductFunction = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class Convolution:
-    """The attributes of a convolution. A `Contraction` (see `zeropoint.interp.contraction`)."""
+    """The attributes of a convolution. A `ContractionFunction` (see `zeropoint.interp.contraction`)."""
 
+    weights_first: ClassVar[bool] = True
     layout: ConvolutionLayout
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]

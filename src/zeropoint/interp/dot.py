@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +23,9 @@ from zeropoint.numerics.products import sums_of_products
 
 @dataclass(frozen=True)
 class Dot:
-    """The dimension numbers and result shape of a dot. A `Contraction` (see `zeropoint.interp.contraction`)."""
+    """The dimension numbers and result shape of a dot. A `ContractionFunction` (see `zeropoint.interp.contraction`)."""
 
+    weights_first: ClassVar[bool] = False
     dimensions: DotDimensions
     shape: tuple[int, ...]
 
