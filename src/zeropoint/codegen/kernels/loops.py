@@ -188,8 +188,13 @@ class _Emitter:
             f.loop(start, stop, 1, lambda x, _: self._elements(1, sources, out, x))
             return
         narrow = self.isa.narrowest.bytes if lanes == self.isa.bytes else lanes
+        counts = dict.fromkeys((self.together * lanes, lanes, narrow, 1))
+        if self.nest.inner and self.nest.pieces == 1:
+            # Each element is a loop, so the rest of a row is computed in vectors, too, as few as there can be.
+            rest = self.nest.outer[-1] % lanes
+            counts = dict.fromkeys((self.together * lanes, lanes, *(1 << n for n in range(8, -1, -1) if rest >> n & 1)))
         # What the widest step leaves over is done by the next narrower one.
-        for count in dict.fromkeys((self.together * lanes, lanes, narrow, 1)):
+        for count in counts:
             rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
             end = f.binary("sub", stop, rest)
             f.loop(start, end, count, lambda x, _, n=count: self._elements(n, sources, out, x))
