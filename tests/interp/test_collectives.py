@@ -174,6 +174,22 @@ def test_collective_broadcast_takes_the_first_of_the_group():
     assert [found[0][0] for found in run_on_grid(body, "[[@f], [@f], [@f]]", values(3))] == [21, 0, 21]
 
 
+PERMUTED = '"stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[1, 2]]> : tensor<1x2xi64>}>'
+SENT = '"stablehlo.collective_broadcast"(%x) <{replica_groups = dense<[[1, 2]]> : tensor<1x2xi64>}>'
+
+
+@pytest.mark.parametrize("moved", [PERMUTED, SENT], ids=["permute", "broadcast"])
+@pytest.mark.parametrize(("kind", "zero"), [("i8:f32, 0.5:3", 3), ("u8:f32, 0.5:128", 128)])
+def test_a_process_without_a_sender_has_the_zero_point_of_quantized_values(moved: str, kind: str, zero: int):
+    """The specification: quantize(0), the stored integer of the real number 0."""
+    type_ = f"tensor<2x!quant.uniform<{kind}>>"
+    program = parse_program(f"""func.func @main(%x: {type_}) -> {type_} {{
+      %r = {moved} : ({type_}) -> {type_}
+      return %r : {type_} }}""")
+    given = np.array([5, 6], np.uint8 if kind.startswith("u") else np.int8)
+    assert Interpreter(program).run_values([given])[0].tolist() == [zero, zero]
+
+
 def test_collectives_in_a_loop_meet_turn_by_turn():
     summed = reducing("all_reduce", "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>")
     summed = summed.replace("%0", "%t").replace("(%x)", "(%v)")

@@ -28,6 +28,7 @@ from zeropoint.interp.processes import (
 )
 from zeropoint.interp.reduction import folded
 from zeropoint.interp.regions import TOKEN
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AllGatherOp,
     AllReduceOp,
@@ -44,7 +45,7 @@ from zeropoint.ir.stablehlo import (
     SendOp,
 )
 from zeropoint.ir.stablehlo.channels import channel_id, replica_groups
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
@@ -100,6 +101,15 @@ def all_reduce(op: AllReduceOp, scope: Scope) -> Kernel:
     return run
 
 
+def _zeros(arrays: Sequence[Array], values: Sequence[SSAValue]) -> tuple[Array, ...]:
+    """The real number 0 in place of every element: the zero point of a quantized value."""
+    kinds = [element_of(value) for value in values]
+    return tuple(
+        np.full_like(array, kind.zero_point if isinstance(kind, UniformQuantizedType) else 0)
+        for array, kind in zip(arrays, kinds, strict=True)
+    )
+
+
 def collective_reduce(op: CollectiveReduceOp, scope: Scope) -> Kernel:
     """result = the body over the group's operands on its first process, zeros on the others."""
     exchange = _reducing_exchange(op)
@@ -108,7 +118,7 @@ def collective_reduce(op: CollectiveReduceOp, scope: Scope) -> Kernel:
     def run(*operands: Array) -> tuple[Array, ...]:
         values, position = _present(exchange(operands))
         results = tuple(fold([value[index] for value in values]) for index, fold in enumerate(folds))
-        return results if position == 0 else tuple(np.zeros_like(result) for result in results)
+        return results if position == 0 else _zeros(results, op.results_)
 
     return run
 
@@ -158,7 +168,7 @@ def collective_broadcast(op: CollectiveBroadcastOp, scope: Scope) -> Kernel:
     def run(*operands: Array) -> tuple[Array, ...]:
         found = exchange(operands)
         if found is None:
-            return tuple(np.zeros_like(operand) for operand in operands[:count])
+            return _zeros(operands[:count], op.results_)
         roots = [int(root) for root in operands[-1]] if has_root else [0] * count
         return tuple(found[0][root][index] for index, root in enumerate(roots))
 
@@ -172,7 +182,7 @@ def collective_permute(op: CollectivePermuteOp, scope: Scope) -> Kernel:
 
     def run(operand: Array) -> Array:
         grid, (replica, partition) = CURRENT.get()
-        received = np.zeros_like(operand)
+        (received,) = _zeros((operand,), op.results)
         for source, target in pairs:
             group = [(replica, n) if by_partition else (n, partition) for n in dict.fromkeys((source, target))]
             if (replica, partition) in group:
