@@ -301,6 +301,10 @@ def test_a_report_refuses_what_changes_nothing(integers: zp.Model, tmp_path: Pat
         loaded.report(tmp_path / "m.html", data=IMAGES)
     with pytest.raises(zp.Error, match="found a mask without data, where it changes nothing"):
         integers.report(tmp_path / "m.html", mask="image")
+    with pytest.raises(zp.Error, match="found trials=False without data, where it changes nothing"):
+        integers.report(tmp_path / "m.html", trials=False)
+    with pytest.raises(zp.Error, match="found trials=False for a model that was not quantized in this process, where"):
+        loaded.report(tmp_path / "m.html", reference=DIGITS / "digits.onnx", data=IMAGES, trials=False)
 
 
 def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
-from zeropoint.options import check_arguments, check_masked, listed, one_of
+from zeropoint.options import check_arguments, check_masked, check_report, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
@@ -181,16 +181,16 @@ class Model:
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
         source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        check_report(
+            is_saved=self.quantization is None,
+            has_reference=floats is not None,
+            has_data=data is not None,
+            target=target,
+            mask=mask,
+            trials=trials,
+        )
         if target is not None:
-            if floats is None or self.quantization is not None:
-                raise OptionError(
-                    "found a target where it changes nothing, expected it for a saved model with reference="
-                )
             source = replace(source, table=str(target))
-        if data is not None and self.quantization is None and floats is None:
-            raise OptionError("found data without a float model, where it changes nothing, expected reference=, too")
-        if mask is not None and data is None:
-            raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
         if data is not None:
             given = samples(data, (source.reference or source.fused or self.program).inputs)
             check_masked(given, self.program, mask)

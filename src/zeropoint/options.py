@@ -242,6 +242,25 @@ def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> 
         check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))
 
 
+def check_report(
+    *, is_saved: bool, has_reference: bool, has_data: bool, target: object, mask: str | None, trials: bool
+) -> None:
+    """Raise OptionError for arguments of a report that have no effect.
+
+    `is_saved` says that the model was not quantized in this process, so its stages are not known.
+    """
+    idle = (
+        ("a target", target is not None and not (is_saved and has_reference), "reference= of a saved model, too"),
+        ("data without a float model", has_data and is_saved and not has_reference, "reference=, too"),
+        ("a mask without data", mask is not None and not has_data, "data=, too"),
+        ("trials=False without data", not trials and not has_data, "data=, too"),
+        ("trials=False for a model that was not quantized in this process", not trials and is_saved, "to leave it out"),
+    )
+    for what, has_no_effect, expected in idle:
+        if has_no_effect:
+            raise OptionError(f"found {what}, where it changes nothing, expected {expected}")
+
+
 def one_of(name: str, found: str, choices: Sequence[str]) -> None:
     """Raise OptionError if an option is none of the choices."""
     check_arguments(**{name: found})
