@@ -38,6 +38,8 @@ SAMPLES = 8
 OTHER_OBSERVERS = ("minmax", "mse")
 """Observers whose ranges are tried, where they differ from the present one."""
 WIDE = 16
+_SUMS = "i32"
+"""The element type of accumulators that only floats read: they are not rounded, so an observer changes nothing."""
 
 
 def worst_nodes(graph: ReportGraph, noise: Mapping[str, Noise], count: int = WORST) -> list[ReportNode]:
@@ -82,7 +84,7 @@ class Trials:
         widths = {width for row in rows for width in row.output.widths}
         if WIDE in widths and len(widths) > 1:
             yield f"bits: {WIDE}", lambda: self._demanded(node, {"bits": WIDE})
-        found = _statistics(self.calibrated, node.name)
+        found = _statistics(self.calibrated, node.name) if node.element != _SUMS else None
         if found is not None and node.name in self.distributions:
             ranges = self.distributions[node.name].ranges()
             for observer in OTHER_OBSERVERS:
