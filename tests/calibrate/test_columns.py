@@ -72,8 +72,8 @@ def test_lists_that_are_no_array_are_refused() -> None:
     ("text", "message"),
     [
         (b"(" * 60_000, "a header of 60000 bytes, expected up to 10000"),
-        (b"{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
-        (b"{'descr': '<f9', 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
+        (b"{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}", "a header that is not the dictionary"),
+        (b"{'descr': '<f9', 'fortran_order': False, 'shape': ()}", "a header that is not the dictionary"),
     ],
 )
 def test_a_header_that_numpy_does_not_parse_is_refused_in_our_words(text: bytes, message: str, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def elementwise(columns: int) -> str:
 
 
 READ_BY_FLOATS = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
-  %w = stablehlo.constant dense<[[0.5, 0.1, 0.0, 0.2], [0.1, 0.7, 0.3, 0.0], [0.0, 0.2, 0.9, 0.4], [0.6, 0.0, 0.1, 0.8]]>
+  %w = stablehlo.constant dense<[[0.5, 0.1, 0.0, 0.2], [0.1, 0.7, 0.3, 0.0], [0, 0.2, 0.9, 0.4], [0.6, 0.0, 0.1, 1.0]]>
     : tensor<4x4xf32>
   %b = stablehlo.constant dense<[[0.1, 0.2, 0.3, 0.4]]> : tensor<1x4xf32>
   %proj = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]

@@ -127,7 +127,7 @@ class ArrayHeader:
             if min(header.shape, default=0) < 0:
                 raise _BadHeader(f"shape {header.shape}")
         except (_BadHeader, ValueError, TokenError) as error:  # NumPy parses the header as Python text
-            what = error if isinstance(error, _BadHeader) else "a header that is no dictionary of an array"
+            what = error if isinstance(error, _BadHeader) else "a header that is not the dictionary of an array"
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({what})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
@@ -248,7 +248,7 @@ def _what(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
         return error.strerror or "it cannot be read"
     known = (
-        (said.startswith("Bad CRC-32"), "a member whose bytes do not have its checksum"),
+        (said.startswith("Bad CRC-32"), "a member whose checksum does not match"),
         (said.startswith("File name in directory"), "a member with two names"),
         ("encrypted" in said, "an encrypted member"),
         (isinstance(error, zlib.error | LZMAError | OSError), "compressed bytes or positions that no zip archive has"),

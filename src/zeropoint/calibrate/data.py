@@ -135,7 +135,7 @@ def _of_folder(path: Path, ports: Sequence[Port], *, fill: bool) -> Table | Chai
     archives = sorted(path.glob("*.npz"))
     if not archives and image_files(path):
         raise DataError(
-            f"{path}: found images, expected how to make inputs of them as well: --preprocess 'resize=256 crop=224 "
+            f"{path}: found images, expected steps that turn them into inputs, too: --preprocess 'resize=256 crop=224 "
             f"mean=0.5 std=0.5', in Python zp.Images(folder, resize=256, ...)"
         )
     if not archives:

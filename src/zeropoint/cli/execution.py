@@ -177,7 +177,7 @@ def _run_samples(
 
 
 def _reference_of(reference: Path, exported: Path, shapes: Any, constants: Any) -> Any:
-    """The program to compare a file that its runtime runs with; zeropoint's own files have the shapes it is fixed to."""
+    """The program to compare an exported file with. A file of zeropoint has the shapes for dynamic dimensions."""
     from zeropoint.frontend import DynamicShapes, load_model
     from zeropoint.frontend.exported import origin_of
     from zeropoint.frontend.sources import load_alike

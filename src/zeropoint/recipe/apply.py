@@ -167,7 +167,7 @@ def _advice(program: Program, rule: Rule) -> str:
         if port.name == name and isinstance(value.owner, Operation):
             return f"; it is an output, which is the result of '{value_name(value)}'"
     if "*" in name:
-        return "; patterns are given with 'regex', as 'conv.*'"
+        return "; patterns are given with 'regex', such as 'conv.*'"
     names = sorted({known for op in _candidates(program) for known in op_names(op)})
     close = ", ".join(f"'{known}'" for known in get_close_matches(name, names, 3))
     return f"; names like it are {close}" if close else ""
