@@ -170,7 +170,7 @@ def check_arguments(**given: Any) -> None:
         found = plain(value)
         if value is None and name in _OPTIONAL:
             continue
-        if not fits(value if isinstance(found, str) else found):  # an array of a text is no text
+        if not fits(value if isinstance(found, str) else found):  # an array that holds a string is not a string
             raise OptionError(f"found {name}={value!r:.200}, expected {expected}")
 
 
@@ -236,7 +236,7 @@ def check_padding(mask: str | None, *, padded: bool) -> None:
 
 
 def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> None:
-    """Raise OptionError for a mask that is no input, or 0 nowhere in data that can be read twice."""
+    """Raise OptionError for a mask that is not an input, or 0 nowhere in data that can be read twice."""
     check_mask(program, mask)
     if mask is not None and isinstance(data, Sized):
         check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))

@@ -126,7 +126,7 @@ def check_used(result: Quantization, options: Options, work: Work | None = None,
 
 
 def _unobserved(result: Quantization) -> str:
-    """What a model is of which no value was observed."""
+    """A description of a model of which no value was observed."""
     counts = Ops.of(result.integer).counts
     is_quantized = counts.integer or counts.edges
     return "a model that states all its ranges" if is_quantized else "a program of which nothing is quantized"

@@ -241,7 +241,7 @@ def _reading(path: Path) -> Generator[None]:
 
 
 def _what(error: Exception) -> str:
-    """What is wrong with an archive, by the exception that `zipfile` raised for it."""
+    """The fault of an archive, by the exception that `zipfile` raised for it."""
     said = str(error)
     if isinstance(error, _Damage):
         return said
@@ -348,7 +348,7 @@ def folder_columns(path: Path) -> dict[str, Column]:
 def as_array(value: Any) -> Array:
     """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached.
 
-    Raises DataError for lists that are no array.
+    Raises DataError for lists that are not an array.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()
@@ -369,9 +369,9 @@ def _nested(value: Any) -> Any:
 
 
 def array_columns(arrays: Mapping[Any, Any], inputs: Collection[str]) -> dict[str, Column]:
-    """Columns of in-memory arrays, tensors or lists, by name; without those that are no arrays and no `inputs`.
+    """Columns of in-memory arrays, tensors or lists, by name; without those that are not arrays and no `inputs`.
 
-    Raises DataError for a key that is not a string, and for an input that is no array.
+    Raises DataError for a key that is not a string, and for an input that is not an array.
     """
     for name in arrays:
         if not isinstance(name, str):

@@ -186,7 +186,7 @@ PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = 
     CompareOp: lower_comparison,
     RealUnaryEwOp: lower_real_comparison,
 }
-"""Ops on quantized values with results of i1; None if the op has no integer form, or is no comparison."""
+"""Ops on quantized values with results of i1; None if the op has no integer form, or is not a comparison."""
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:

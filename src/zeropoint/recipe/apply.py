@@ -157,7 +157,7 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
 
 
 def _advice(program: Program, rule: Rule) -> str:
-    """How else to name what a rule without matches may mean; empty if nothing is like it."""
+    """Advice for a rule without matches: names that it may mean; empty if no name is similar."""
     if rule.selector != "name":
         return ""
     name, last = str(rule.pattern), program.entry.last_op

@@ -66,7 +66,7 @@ def _is_stop(op: Operation) -> bool:
 
 
 def _is_computed(value: SSAValue) -> bool:
-    """Whether a value is no constant, and no broadcast, reshape or transpose of one."""
+    """Whether a value is neither a constant nor a broadcast, reshape or transpose of one."""
     owner = value.owner
     while isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp):
         owner = owner.operand.owner
