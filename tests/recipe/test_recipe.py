@@ -521,7 +521,7 @@ def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("stemm", "names like it are 'stem'"),
+        ("stemm", "similar names: 'stem'"),
         ("ste*", "patterns are given with 'regex'"),
         ("x0", "it is an input, for which range, scale, zero_point can be set"),
     ],

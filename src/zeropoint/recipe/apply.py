@@ -170,7 +170,7 @@ def _advice(program: Program, rule: Rule) -> str:
         return "; patterns are given with 'regex', such as 'conv.*'"
     names = sorted({known for op in _candidates(program) for known in op_names(op)})
     close = ", ".join(f"'{known}'" for known in get_close_matches(name, names, 3))
-    return f"; names like it are {close}" if close else ""
+    return f"; similar names: {close}" if close else ""
 
 
 def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:
