@@ -206,3 +206,16 @@ def test_accumulators_that_floats_read_have_their_kernels_name_and_figures() -> 
     assert document.weights[kernel.id].channels == 4
     (worst,) = document.worst  # an observer would change nothing: `quantize` refuses such a rule
     assert [trial.rule for trial in worst.trials] == ['- {name: "proj", quantize: false}']
+
+
+def test_a_rule_that_changes_nothing_is_not_listed() -> None:
+    """Storage of 16 bits holds every observed value, whatever the observer clips."""
+    floats = parse_program(READ_BY_FLOATS.replace("sine %bias", "tanh %bias"))
+    rows = np.random.default_rng(0).normal(0, 1, (16, 1, 4)).astype(np.float32)
+    rows[3] *= 30
+    samples = [{"x": row} for row in rows]
+    made = quantize(floats, samples, Options(target="litert-16x8"))
+    document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False)
+    listed = [trial.rule for worst in document.worst for trial in worst.trials]
+    assert listed
+    assert all("quantize: false" in rule for rule in listed)
