@@ -505,7 +505,7 @@ def test_compare_prints_a_table_for_people_and_json_for_tools() -> None:
     [
         ("model.onnx sum.onnx", "found inputs ['x'] and ['a', 'b'], expected the same names in both models"),
         ("model.onnx softmax.onnx", "outputs 'y': found tensor<1x20xf32> and tensor<1x6xf32>, expected the same type"),
-        ("model.onnx integer_io.mlir", "inputs 'x': found tensor<1x6xf32> and tensor<1x6xi8>, expected the same type"),
+        ("model.onnx integer_io.mlir", "and tensor<1x6xi8>, expected the same type; quantize with float inputs"),
         ("model.onnx missing.mlir", "missing.mlir: no such file"),
     ],
 )

@@ -315,6 +315,8 @@ def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path
     stored = zp.quantize(TEXT, np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), io="integer", effort="none")
     with pytest.raises(zp.Error, match=r"found dtype float32, expected int8 .*; quantize it as `explain` says"):
         stored(np.zeros((1, 4), np.float32))
+    with pytest.raises(zp.Error, match="found float32 data, expected int8; quantize it as `explain` says"):
+        stored({"x": np.zeros((3, 4), np.float32)})
 
 
 def test_warnings_are_printed_where_logging_is_not_configured() -> None:
