@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zeropoint.calibrate.columns import DataError, array_columns, folder_columns, npy_column, npz_columns
+from zeropoint.calibrate.columns import DataError, array_columns, as_array, folder_columns, npy_column, npz_columns
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.npy"])
@@ -128,3 +128,18 @@ def test_a_damaged_archive_is_refused_in_our_words(compression: int, tmp_path: P
             continue
     assert found
     assert [text for text in found if not text.startswith(ours)] == []
+
+
+class WithoutData:
+    """A tensor of PyTorch's device "meta"."""
+
+    def detach(self) -> WithoutData:
+        return self
+
+    def cpu(self) -> WithoutData:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+def test_a_tensor_without_data_is_refused() -> None:
+    with pytest.raises(DataError, match=r"found a tensor that cannot be copied to the CPU \(Cannot copy out of meta"):
+        as_array(WithoutData())

@@ -348,10 +348,16 @@ def folder_columns(path: Path) -> dict[str, Column]:
 def as_array(value: Any) -> Array:
     """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached.
 
-    Raises DataError for lists that are not an array.
+    Raises DataError for lists that are not an array, and for tensors without data, such as those of PyTorch's device
+    "meta".
     """
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
+        try:
+            value = value.detach().cpu()
+        except RuntimeError as error:
+            raise DataError(
+                f"data: found a tensor that cannot be copied to the CPU ({error}), expected numbers"
+            ) from error
         if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
             value = value.float()
     try:
