@@ -144,7 +144,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "rounds": (lambda value: _is_count(value) and 1 <= cast("int", value) <= MOST_ROUNDS, f"1 to {MOST_ROUNDS}"),
     **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask", "value"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),
-    **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
+    **dict.fromkeys(("path", "journal", "save_stages", "stages", "model_explorer"), _PATH),
     **dict.fromkeys(("integer_io", "integer_only", "resume", "layers", "exact", "inline_weights"), _FLAG),
     **dict.fromkeys(("timing", "trials"), _FLAG),
     **dict.fromkeys(
@@ -154,7 +154,8 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 }
 """By argument, a check of its value and a description of the expected values."""
 _OPTIONAL = {
-    *("profile", "least_sqnr", "budget", "corrections", "mask", "journal", "save_stages", "max_trips"),
+    *("profile", "least_sqnr", "budget", "corrections", "mask", "journal", "save_stages", "max_trips", "stages"),
+    "model_explorer",
     *("value", "name", "isa", "cpu", "triple"),
 }
 """The arguments whose default is None."""
@@ -240,25 +241,6 @@ def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> 
     check_mask(program, mask)
     if mask is not None and isinstance(data, Sized):
         check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))
-
-
-def check_report(
-    *, is_saved: bool, has_reference: bool, has_data: bool, target: object, mask: str | None, trials: bool
-) -> None:
-    """Raise OptionError for arguments of a report that have no effect.
-
-    `is_saved` says that the model was not quantized in this process, so its stages are not known.
-    """
-    idle = (
-        ("a target", target is not None and not (is_saved and has_reference), "reference= of a saved model, too"),
-        ("data without a float model", has_data and is_saved and not has_reference, "reference=, too"),
-        ("a mask without data", mask is not None and not has_data, "data=, too"),
-        ("trials=False without data", not trials and not has_data, "data=, too"),
-        ("trials=False for a model that was not quantized in this process", not trials and is_saved, "to leave it out"),
-    )
-    for what, has_no_effect, expected in idle:
-        if has_no_effect:
-            raise OptionError(f"found {what}, where it changes nothing, expected {expected}")
 
 
 def one_of(name: str, found: str, choices: Sequence[str]) -> None:
