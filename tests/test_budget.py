@@ -272,7 +272,7 @@ DAMAGED: dict[str, bytes] = {
     "true as a figure": b'{"steps": [], "quality": 1.0, "size": true}',
     "a fraction of a byte": b'{"steps": [], "quality": 1.0, "size": 5.5}',
     "nothing as a figure": b'{"steps": [], "quality": null, "size": 5}',
-    "bytes that are no text": b'{"steps": [], "quality": 1.0, "size": 5, "latency": "\xff"}',
+    "bytes that are not text": b'{"steps": [], "quality": 1.0, "size": 5, "latency": "\xff"}',
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import pickle
 import re
@@ -301,6 +302,25 @@ def test_a_report_refuses_what_changes_nothing(integers: zp.Model, tmp_path: Pat
         loaded.report(tmp_path / "m.html", data=IMAGES)
     with pytest.raises(zp.Error, match="found a mask without data, where it changes nothing"):
         integers.report(tmp_path / "m.html", mask="image")
+    with pytest.raises(zp.Error, match="found trials=False without data, where it changes nothing"):
+        integers.report(tmp_path / "m.html", trials=False)
+    with pytest.raises(zp.Error, match="found trials=False without the stages of quantization, where it changes"):
+        loaded.report(tmp_path / "m.html", reference=DIGITS / "digits.onnx", data=IMAGES, trials=False)
+    with pytest.raises(zp.Error, match="found stages for a model that was quantized in this process, where it changes"):
+        integers.report(tmp_path / "m.html", stages=tmp_path)
+
+
+def test_a_saved_model_is_reported_with_its_stages_and_for_model_explorer(tmp_path: Path) -> None:
+    data = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
+    loaded = zp.load(
+        zp.quantize(TEXT, data, effort="none", save_stages=tmp_path / "stages").save(tmp_path / "m.mlir")[0]
+    )
+    path = loaded.report(
+        tmp_path / "m.json", data=data, stages=tmp_path / "stages", model_explorer=tmp_path / "explorer", timing=False
+    )
+    missing = {note["section"] for note in json.loads(path.read_text())["notes"]}
+    assert not missing & {"outputs", "before"}  # which the stages have
+    assert (tmp_path / "explorer" / "m_graph.json").exists()
 
 
 def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path) -> None:
@@ -311,6 +331,8 @@ def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path
     stored = zp.quantize(TEXT, np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), io="integer", effort="none")
     with pytest.raises(zp.Error, match=r"found dtype float32, expected int8 .*; quantize it as `explain` says"):
         stored(np.zeros((1, 4), np.float32))
+    with pytest.raises(zp.Error, match="found float32 data, expected int8; quantize it as `explain` says"):
+        stored({"x": np.zeros((3, 4), np.float32)})
 
 
 def test_warnings_are_printed_where_logging_is_not_configured() -> None:

@@ -264,6 +264,11 @@ def test_options_of_calibration_for_a_model_that_states_its_ranges_are_refused(
         zp.quantize(PINNED, data, **given)
 
 
+def test_workers_for_a_latency_of_a_model_that_states_its_ranges_are_refused() -> None:
+    with pytest.raises(zp.Error, match=r"found workers=2 \(--workers\) for a model that states all its ranges"):
+        zp.quantize(PINNED, ROWS, budget="latency=1000ms", workers=2)
+
+
 def test_a_correction_that_is_repeated_is_refused() -> None:
     with pytest.raises(zp.Error, match="found correction 'closed_form' twice, where the second changes nothing"):
         zp.quantize(TEXT, ROWS, corrections=["closed_form", "closed_form"])
@@ -312,7 +317,7 @@ def test_every_kernel_has_its_histogram(tmp_path: Path) -> None:
     model.graph.node.pop()
     model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [1, 3]))
     made = zp.quantize(model, ROWS, effort="none")
-    page = json.loads(made.report(tmp_path / "r.json", timing=False, trials=False).read_text())
+    page = json.loads(made.report(tmp_path / "r.json", timing=False).read_text())
     (kernel,) = [node for node in page["nodes"] if node["kind"] == "kernel"]
     assert kernel["name"] in {node["name"] for node in page["nodes"] if node["kind"] == "dequantize"}
     assert kernel["id"] in page["values"]
@@ -322,7 +327,7 @@ def test_a_report_takes_its_reference_in_every_form(tmp_path: Path) -> None:
     made = zp.Model(zp.quantize(dense(), ROWS, effort="none").program)
     onnx.save(dense(), tmp_path / "dense.onnx")
     pages = [
-        made.report(tmp_path / "r.json", reference=form, data=ROWS, timing=False, trials=False).read_text()
+        made.report(tmp_path / "r.json", reference=form, data=ROWS, timing=False).read_text()
         for form in (zp.load(dense()), dense(), tmp_path / "dense.onnx")
     ]
     assert "outputs" not in {note["section"] for note in json.loads(pages[0])["notes"]}

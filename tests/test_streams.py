@@ -62,7 +62,7 @@ CASES = {
     "an error to a full device": ("opt none.mlir 2>/dev/full", 2, ""),
     "messages to a full device": ("opt m.mlir -p simplify -v -o out.mlir 2>/dev/full", 0, ""),
     "a closed input": ("opt - <&-", 2, "standard input: Bad file descriptor"),
-    "bytes as the input": ("opt - < d.npz", 2, "standard input: found bytes that are no text, expected MLIR"),
+    "bytes as the input": ("opt - < d.npz", 2, "standard input: found bytes that are not text, expected MLIR"),
     "a reader that leaves": ("opt m.mlir | true; exit ${PIPESTATUS[0]}", 141, ""),
     "a file that cannot be made": ("opt m.mlir -o /proc/out.mlir", 2, "/proc/out.mlir: No such file or directory"),
     "a name that a terminal obeys": (

@@ -192,4 +192,6 @@ def _check_ports(reference: Model, model: Model) -> None:
             raise ComparisonError(f"found {kind} {names[0]} and {names[1]}, expected the same names in both models")
         for a, b in zip(first, second, strict=True):
             if a.type != b.type:
-                raise ComparisonError(f"{kind} '{a.name}': found {a.type} and {b.type}, expected the same type")
+                is_stored = a.type.get_shape() == b.type.get_shape()
+                fix = "; quantize with float inputs and outputs (io='float', --io float)" if is_stored else ""
+                raise ComparisonError(f"{kind} '{a.name}': found {a.type} and {b.type}, expected the same type{fix}")

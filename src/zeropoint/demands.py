@@ -66,7 +66,7 @@ def check_observers(asked: Program) -> None:
 
 
 def check_scales(recipe: RecipeRules, target: Target) -> None:
-    """Raise RecipeError for a scale that is no power of two, for a target that has no others."""
+    """Raise RecipeError for a scale that is not a power of two, for a target that has no others."""
     if target.scale_type != "power_of_two":
         return
     for rule in recipe.rules:
@@ -111,7 +111,7 @@ def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None
 
 
 def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
-    """What a demand on the outputs of a region expects, if it has no effect on them; None if it has one."""
+    """The expectation of a demand on the outputs of a region, if it has no effect on them; None if it has one."""
     if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
         return None  # restates a default
     name = value_name(region.outputs[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +30,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
-from zeropoint.options import check_arguments, check_masked, listed, one_of
+from zeropoint.options import check_arguments, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
@@ -148,6 +147,8 @@ class Model:
         data: Any = None,
         mask: str | None = None,
         target: str | Path | None = None,
+        stages: str | Path | None = None,
+        model_explorer: str | Path | None = None,
         timing: bool = True,
         trials: bool = True,
         progress: Progress | bool = False,
@@ -157,50 +158,25 @@ class Model:
         `name` is the title of the page; without one, the name of the file. With `data`, outputs and kernels are
         compared with the float model. It is `reference`, a Model or anything that `zp.load` accepts, or the one that
         this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `target` is
-        the file of a target of your own, which a saved model names but does not load. `timing` compiles the program and
-        times its kernels. `trials` measures recipe rules for the kernels that add most noise.
+        the file of a target of your own, which a saved model names but does not load. `stages` is the folder of
+        `save_stages` of a saved model. `timing` compiles the program and times its kernels. `trials` measures recipe
+        rules for the kernels that add most noise. `model_explorer` is a folder for files of Google's Model Explorer.
         Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
         not match the inputs, OptionError for another suffix, OSError.
         """
-        from zeropoint.frontend.sources import load_alike
-        from zeropoint.measure import (
-            ReportSources,
-            check_suffix,
-            measured_report,
-            stages_of,
-            write_report,
-        )
-
         check_arguments(path=path, name=name, mask=mask, timing=timing, trials=trials, progress=progress)
+        check_arguments(stages=stages, model_explorer=model_explorer)
         check_arguments(**({} if target is None else {"target": target}))
-        path = Path(path)
-        check_suffix(path)
+        from zeropoint.frontend.sources import load_alike
+        from zeropoint.reporting import ReportArguments, write
+
         floats = reference.program if isinstance(reference, Model) else None
         if reference is not None and floats is None:
             floats = load_alike(reference, self.inputs)
-        source = ReportSources(floats) if self.quantization is None else stages_of(self.quantization, floats)
-        if target is not None:
-            if floats is None or self.quantization is not None:
-                raise OptionError(
-                    "found a target where it changes nothing, expected it for a saved model with reference="
-                )
-            source = replace(source, table=str(target))
-        if data is not None and self.quantization is None and floats is None:
-            raise OptionError("found data without a float model, where it changes nothing, expected reference=, too")
-        if mask is not None and data is None:
-            raise OptionError("found a mask without data, where it changes nothing, expected data=, too")
-        if data is not None:
-            given = samples(data, (source.reference or source.fused or self.program).inputs)
-            check_masked(given, self.program, mask)
-            source = replace(source, data=given, mask=mask)
-            if isinstance(data, str | Path):
-                source = replace(source, data_name=Path(data).name)
-        shown = display(progress)
-        found = measured_report(self.program, name or path.stem, source, timing=timing, trials=trials, progress=shown)
-        write_report(found, path)
-        return path
+        given = ReportArguments(name, floats, data, mask, target, stages, model_explorer, timing, trials)
+        return write(self.program, self.quantization, Path(path), given, display(progress))
 
     def __getstate__(self) -> dict[str, Any]:
         """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""

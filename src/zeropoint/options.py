@@ -144,7 +144,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "rounds": (lambda value: _is_count(value) and 1 <= cast("int", value) <= MOST_ROUNDS, f"1 to {MOST_ROUNDS}"),
     **dict.fromkeys(("profile", "observer", "io", "ranges", "budget", "effort", "emit", "mask", "value"), _TEXT),
     **dict.fromkeys(("layout", "onnx_format", "onnx_weights", "name", "isa", "cpu", "triple"), _TEXT),
-    **dict.fromkeys(("path", "journal", "save_stages"), _PATH),
+    **dict.fromkeys(("path", "journal", "save_stages", "stages", "model_explorer"), _PATH),
     **dict.fromkeys(("integer_io", "integer_only", "resume", "layers", "exact", "inline_weights"), _FLAG),
     **dict.fromkeys(("timing", "trials"), _FLAG),
     **dict.fromkeys(
@@ -154,7 +154,8 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 }
 """By argument, a check of its value and a description of the expected values."""
 _OPTIONAL = {
-    *("profile", "least_sqnr", "budget", "corrections", "mask", "journal", "save_stages", "max_trips"),
+    *("profile", "least_sqnr", "budget", "corrections", "mask", "journal", "save_stages", "max_trips", "stages"),
+    "model_explorer",
     *("value", "name", "isa", "cpu", "triple"),
 }
 """The arguments whose default is None."""
@@ -170,7 +171,7 @@ def check_arguments(**given: Any) -> None:
         found = plain(value)
         if value is None and name in _OPTIONAL:
             continue
-        if not fits(value if isinstance(found, str) else found):  # an array of a text is no text
+        if not fits(value if isinstance(found, str) else found):  # an array that holds a string is not a string
             raise OptionError(f"found {name}={value!r:.200}, expected {expected}")
 
 
@@ -236,7 +237,7 @@ def check_padding(mask: str | None, *, padded: bool) -> None:
 
 
 def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> None:
-    """Raise OptionError for a mask that is no input, or 0 nowhere in data that can be read twice."""
+    """Raise OptionError for a mask that is not an input, or 0 nowhere in data that can be read twice."""
     check_mask(program, mask)
     if mask is not None and isinstance(data, Sized):
         check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))

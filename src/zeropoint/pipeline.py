@@ -331,7 +331,7 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
 
 
 def _wide(found: Widths, target: str) -> str:
-    """How many kernels are wide, of those that may be."""
+    """The number of wide kernels, of those that may be wide."""
     if not found.candidates:
         return f"target {target}, which has none of the kernels in two widths"
     return (

@@ -106,15 +106,19 @@ def _remedy(program: Program, ops: Ops) -> str:
 def check_used(result: Quantization, options: Options, work: Work | None = None, *, observer: bool = False) -> None:
     """Raise OptionError for options of calibration if no value was observed: an observer, workers or a journal.
 
-    `observer` says that the user gave one, even if it is the default. A search has use for workers and a journal.
+    `observer` says that the user gave one, even if it is the default. A search uses a journal, and workers unless the
+    budget has a latency, which is measured in this process alone.
     """
     if result.calibration.observations:
         return
-    work = Work() if work is None or options.is_searched else work
+    work = work or Work()
+    is_timed = options.budget is not None and options.budget.latency is not None
+    workers = 1 if options.is_searched and not is_timed else work.workers
+    journal = None if options.is_searched else work.journal
     given = (
         (observer or options.observer != DEFAULT_OBSERVER, f"observer {options.observer} (--observer)"),
-        (work.workers != 1, f"workers={work.workers} (--workers)"),
-        (work.journal is not None, f"journal {work.journal}"),
+        (workers != 1, f"workers={workers} (--workers)"),
+        (journal is not None, f"journal {journal}"),
     )
     for is_given, what in given:
         if is_given:
@@ -122,7 +126,7 @@ def check_used(result: Quantization, options: Options, work: Work | None = None,
 
 
 def _unobserved(result: Quantization) -> str:
-    """What a model is of which no value was observed."""
+    """A description of a model of which no value was observed."""
     counts = Ops.of(result.integer).counts
     is_quantized = counts.integer or counts.edges
     return "a model that states all its ranges" if is_quantized else "a program of which nothing is quantized"

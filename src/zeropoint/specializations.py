@@ -238,7 +238,7 @@ class Specializations:
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
-        """The models that `save` wrote. Raises ModelError for files that are no programs and a folder without any."""
+        """The models that `save` wrote. Raises ModelError for files that are not programs and a folder without any."""
         check_arguments(path=folder)
         check_name(Path(folder), ModelError)
         if not (paths := sorted(Path(folder).glob("*.mlir"))):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zeropoint.calibrate.columns import DataError, array_columns, folder_columns, npy_column, npz_columns
+from zeropoint.calibrate.columns import DataError, array_columns, as_array, folder_columns, npy_column, npz_columns
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.npy"])
@@ -72,8 +72,8 @@ def test_lists_that_are_no_array_are_refused() -> None:
     ("text", "message"),
     [
         (b"(" * 60_000, "a header of 60000 bytes, expected up to 10000"),
-        (b"{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
-        (b"{'descr': '<f9', 'fortran_order': False, 'shape': ()}", "a header that is no dictionary"),
+        (b"{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}", "a header that is not the dictionary"),
+        (b"{'descr': '<f9', 'fortran_order': False, 'shape': ()}", "a header that is not the dictionary"),
     ],
 )
 def test_a_header_that_numpy_does_not_parse_is_refused_in_our_words(text: bytes, message: str, tmp_path: Path) -> None:
@@ -128,3 +128,18 @@ def test_a_damaged_archive_is_refused_in_our_words(compression: int, tmp_path: P
             continue
     assert found
     assert [text for text in found if not text.startswith(ours)] == []
+
+
+class WithoutData:
+    """A tensor of PyTorch's device "meta"."""
+
+    def detach(self) -> WithoutData:
+        return self
+
+    def cpu(self) -> WithoutData:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+def test_a_tensor_without_data_is_refused() -> None:
+    with pytest.raises(DataError, match=r"found a tensor that cannot be copied to the CPU \(Cannot copy out of meta"):
+        as_array(WithoutData())

@@ -242,7 +242,7 @@ def test_everything_that_quantizes_has_the_same_default():
         ("minmax:3", "found observer 'minmax:3'; expected 'minmax', which takes no argument"),
         ("output:3", "found observer 'output:3'; expected 'output', which takes no argument"),
         ("mse:3", "found observer 'mse:3'; expected 'mse', which takes no argument"),
-        ("percentile:high", "found observer 'percentile:high'; expected a number, as 'percentile:99.9'"),
+        ("percentile:high", "found observer 'percentile:high'; expected a number: 'percentile:99.9'"),
         ("percentile:50", "found percentile 50; expected more than 50 and at most 100"),
         ("percentile:101", "found percentile 101; expected more than 50 and at most 100"),
         ("percentile:nan", "found percentile nan; expected more than 50 and at most 100"),

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -66,6 +67,17 @@ def test_two_exported_files_are_compared_each_in_its_runtime(folder: Path, monke
     found = answer("compare", folder / "d.q.onnx", folder / "d.tflite", "--data", folder / "data.npz")
     assert found.exit_code == 0, found.output
     assert seen == ["OnnxFile", "LiteRTFile"] * 4
+
+
+@pytest.mark.parametrize("name", ["d.q.onnx", "d.tflite"])
+def test_the_fixed_shape_of_an_exported_file_is_not_asked_again(folder: Path, name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    model = onnx.load(MODEL)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(model, tmp_path / "dynamic.onnx")
+    found = answer("compare", tmp_path / "dynamic.onnx", folder / name, "--data", folder / "data.npz")
+    assert found.exit_code == 0, found.output
 
 
 def test_a_file_for_openvino_is_compared_in_openvino(

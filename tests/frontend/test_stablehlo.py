@@ -80,7 +80,7 @@ def test_broken_text_is_one_line(text: str, message: str, tmp_path: Path) -> Non
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelError, match="found bytes that are no text, expected MLIR"):
+    with pytest.raises(ModelError, match="found bytes that are not text, expected MLIR"):
         load_model(path)
 
 

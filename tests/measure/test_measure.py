@@ -180,3 +180,42 @@ def elementwise(columns: int) -> str:
     """A program of one op on a row."""
     row = f"tensor<1x{columns}xf32>"
     return f"func.func @main(%arg0: {row}) -> {row} {{ %0 = stablehlo.tanh %arg0 : {row} return %0 : {row} }}"
+
+
+READ_BY_FLOATS = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
+  %w = stablehlo.constant dense<[[0.5, 0.1, 0.0, 0.2], [0.1, 0.7, 0.3, 0.0], [0, 0.2, 0.9, 0.4], [0.6, 0.0, 0.1, 1.0]]>
+    : tensor<4x4xf32>
+  %b = stablehlo.constant dense<[[0.1, 0.2, 0.3, 0.4]]> : tensor<1x4xf32>
+  %proj = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("proj")
+  %bias = stablehlo.add %proj, %b : tensor<1x4xf32> loc("bias")
+  %sine = stablehlo.sine %bias : tensor<1x4xf32> loc("sine")
+  return %sine : tensor<1x4xf32>
+}
+"""
+
+
+def test_accumulators_that_floats_read_have_their_kernels_name_and_figures() -> None:
+    floats = parse_program(READ_BY_FLOATS)
+    samples = [{"x": row} for row in np.random.default_rng(0).normal(0, 1, (8, 1, 4)).astype(np.float32)]
+    made = quantize(floats, samples, Options(recipe=recipe_of([{"name": "sine", "quantize": False}])))
+    document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False)
+    (kernel,) = [node for node in document.nodes if node.kind == "kernel"]
+    assert (kernel.name, kernel.element) == ("proj", "i32")
+    assert document.noise[kernel.id].added > 0
+    assert document.weights[kernel.id].channels == 4
+    (worst,) = document.worst  # an observer would change nothing: `quantize` refuses such a rule
+    assert [trial.rule for trial in worst.trials] == ['- {name: "proj", quantize: false}']
+
+
+def test_a_rule_that_changes_nothing_is_not_listed() -> None:
+    """Storage of 16 bits holds every observed value, whatever the observer clips."""
+    floats = parse_program(READ_BY_FLOATS.replace("sine %bias", "tanh %bias"))
+    rows = np.random.default_rng(0).normal(0, 1, (16, 1, 4)).astype(np.float32)
+    rows[3] *= 30
+    samples = [{"x": row} for row in rows]
+    made = quantize(floats, samples, Options(target="litert-16x8"))
+    document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False)
+    listed = [trial.rule for worst in document.worst for trial in worst.trials]
+    assert listed
+    assert all("quantize: false" in rule for rule in listed)

@@ -232,7 +232,7 @@ def test_an_unknown_end_of_a_subgraph_is_named() -> None:
 BROKEN = [
     ("- name: stem", "found a list, expected one key 'rules' at the top"),
     ("rules:", "R.yaml:1: expected a list of rules under 'rules', one or more"),
-    ("rules:\n  - stem", "R.yaml:2: rule 1: expected keys and values, as 'name: conv1'"),
+    ("rules:\n  - stem", "R.yaml:2: rule 1: expected keys and values, such as 'name: conv1'"),
     ("rules:\n  - {name: a, bits: 8}\n  - {name: b, width: 3}", "R.yaml:3: rule 2: found key 'width', expected one of"),
     ("rules:\n  - {bits: 8}", "rule 1: found nothing to select by, expected one of: name, regex, op, subgraph"),
     ("rules:\n  - {name: a, op: add, bits: 8}", "rule 1: found 'name' and 'op' to select by"),
@@ -521,7 +521,7 @@ def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("stemm", "names like it are 'stem'"),
+        ("stemm", "similar names: 'stem'"),
         ("ste*", "patterns are given with 'regex'"),
         ("x0", "it is an input, for which range, scale, zero_point can be set"),
     ],

@@ -217,7 +217,7 @@ def test_a_float_model_says_what_a_target_has_no_kernel_for() -> None:
 def test_a_name_that_is_not_there_is_answered_with_those_that_look_like_it(result: Quantization) -> None:
     with pytest.raises(ExplanationError, match="found no value 'steem' in the program, expected a name of the origi"):
         explain(result.integer, "steem")
-    with pytest.raises(ExplanationError, match="as 'stem'"):
+    with pytest.raises(ExplanationError, match="such as 'stem'"):
         explain(result.integer, "steem")
 
 

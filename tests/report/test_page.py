@@ -147,7 +147,7 @@ def test_a_model_reports_itself(tmp_path: Path) -> None:
     assert record["weights"]
     assert record["values"]
     assert {note["section"] for note in record["notes"]} == {"outputs", "noise", "times", "worst"}
-    path = Model(made.integer, made).report(path, name="Digits, 8 bits", timing=False, trials=False)
+    path = Model(made.integer, made).report(path, name="Digits, 8 bits", timing=False)
     assert json.loads(path.read_text())["header"]["model"] == "Digits, 8 bits"
     with pytest.raises(ValueError, match=r"expected \.html or \.json"):
         Model(made.integer, made).report(tmp_path / "digits.txt", timing=False)

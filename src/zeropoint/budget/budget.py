@@ -44,7 +44,7 @@ class Budget:
             if name not in UNITS or unit not in UNITS[name]:
                 raise BudgetError(
                     f"found budget '{part.strip()}', expected one or more of quality=DB, size=BYTES (kB, MB), "
-                    f"latency=MS (us, ms, s), by commas"
+                    f"latency=MS (us, ms, s), separated by commas"
                 )
             if name in found:
                 raise BudgetError(f"found budget '{part.strip()}', expected {name} once")

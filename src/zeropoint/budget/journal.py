@@ -141,7 +141,7 @@ def _names(steps: Sequence[WideningStep]) -> _Steps:
 
 
 class _Damage(Exception):
-    """A record that is no measurement of this search."""
+    """A record that is not a measurement of this search."""
 
 
 def _replace(path: Path, records: Sequence[Mapping[str, Any]]) -> None:

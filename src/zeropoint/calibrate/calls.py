@@ -98,7 +98,7 @@ def _count(array: Array, port: Port) -> int | None:
 def _array(name: str, value: Any) -> Array:
     """The array that a call is given for an input. Raises InputError for a dict, text, and lists that make no array."""
     if isinstance(value, Mapping):
-        raise InputError(f"input {name}: found a dict, expected an array; give arrays by name, as model(**arrays)")
+        raise InputError(f"input {name}: found a dict, expected an array; give arrays by name: model(**arrays)")
     try:
         array = as_array(value)
     except ValueError as error:  # NumPy's, for nested lists that form no box

@@ -21,7 +21,7 @@ def _percentile(argument: str) -> ObserverFactory:
     try:
         percentile = float(argument) if argument else PercentileObserver.percentile
     except ValueError:
-        raise OptionError(f"found observer 'percentile:{argument}'; expected a number, as 'percentile:99.9'") from None
+        raise OptionError(f"found observer 'percentile:{argument}'; expected a number: 'percentile:99.9'") from None
     PercentileObserver(percentile)  # raises for a percentile that makes no sense
     return lambda: PercentileObserver(percentile)
 

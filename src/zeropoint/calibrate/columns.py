@@ -127,7 +127,7 @@ class ArrayHeader:
             if min(header.shape, default=0) < 0:
                 raise _BadHeader(f"shape {header.shape}")
         except (_BadHeader, ValueError, TokenError) as error:  # NumPy parses the header as Python text
-            what = error if isinstance(error, _BadHeader) else "a header that is no dictionary of an array"
+            what = error if isinstance(error, _BadHeader) else "a header that is not the dictionary of an array"
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({what})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
@@ -241,14 +241,14 @@ def _reading(path: Path) -> Generator[None]:
 
 
 def _what(error: Exception) -> str:
-    """What is wrong with an archive, by the exception that `zipfile` raised for it."""
+    """The fault of an archive, by the exception that `zipfile` raised for it."""
     said = str(error)
     if isinstance(error, _Damage):
         return said
     if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
         return error.strerror or "it cannot be read"
     known = (
-        (said.startswith("Bad CRC-32"), "a member whose bytes do not have its checksum"),
+        (said.startswith("Bad CRC-32"), "a member whose checksum does not match"),
         (said.startswith("File name in directory"), "a member with two names"),
         ("encrypted" in said, "an encrypted member"),
         (isinstance(error, zlib.error | LZMAError | OSError), "compressed bytes or positions that no zip archive has"),
@@ -348,10 +348,16 @@ def folder_columns(path: Path) -> dict[str, Column]:
 def as_array(value: Any) -> Array:
     """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached.
 
-    Raises DataError for lists that are no array.
+    Raises DataError for lists that are not an array, and for tensors without data, such as those of PyTorch's device
+    "meta".
     """
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
+        try:
+            value = value.detach().cpu()
+        except RuntimeError as error:
+            raise DataError(
+                f"data: found a tensor that cannot be copied to the CPU ({error}), expected numbers"
+            ) from error
         if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
             value = value.float()
     try:
@@ -369,9 +375,9 @@ def _nested(value: Any) -> Any:
 
 
 def array_columns(arrays: Mapping[Any, Any], inputs: Collection[str]) -> dict[str, Column]:
-    """Columns of in-memory arrays, tensors or lists, by name; without those that are no arrays and no `inputs`.
+    """Columns of in-memory arrays, tensors or lists, by name; without those that are not arrays and no `inputs`.
 
-    Raises DataError for a key that is not a string, and for an input that is no array.
+    Raises DataError for a key that is not a string, and for an input that is not an array.
     """
     for name in arrays:
         if not isinstance(name, str):

@@ -135,7 +135,7 @@ def _of_folder(path: Path, ports: Sequence[Port], *, fill: bool) -> Table | Chai
     archives = sorted(path.glob("*.npz"))
     if not archives and image_files(path):
         raise DataError(
-            f"{path}: found images, expected how to make inputs of them as well: --preprocess 'resize=256 crop=224 "
+            f"{path}: found images, expected steps that turn them into inputs, too: --preprocess 'resize=256 crop=224 "
             f"mean=0.5 std=0.5', in Python zp.Images(folder, resize=256, ...)"
         )
     if not archives:
@@ -153,7 +153,7 @@ class Table:
         self._fits = {port.name: Fit.of(port, found, name, fill=fill) for port, found in matched}
         used = {id(column) for _, found in matched for column in (found if isinstance(found, list) else [found])}
         self.unread = unread({key: one for key, one in columns.items() if id(one) not in used}, ports, many=True)
-        """The names of arrays that no input reads and that are no labels."""
+        """The names of arrays that no input reads and that are not labels."""
         counts = {port: fit.count for port, fit in self._fits.items()}
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{count} for '{port}'" for port, count in counts.items())
@@ -277,7 +277,7 @@ def _is_class(source: object) -> bool:
 
 
 def _returned(source: Callable[..., Any]) -> Iterable[Any]:
-    """What a function without arguments returns. Raises DataError for other functions and if that has no items."""
+    """The result of a function without arguments. Raises DataError for other functions and if that has no items."""
     try:
         signature(source).bind()
     except TypeError as error:

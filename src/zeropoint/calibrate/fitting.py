@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.calibrate.columns import Column, DataError
-from zeropoint.ir.arguments import shape_fix, shape_text
+from zeropoint.ir.arguments import STORE_IT, shape_fix, shape_text, stores_reals
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 
@@ -120,7 +120,7 @@ def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
     expected = element_dtype(port.type.element_type)
     if expected.kind in "biu":
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
-        fix = f"convert it with .astype('{expected}')"
+        fix = STORE_IT if stores_reals(dtype, expected) else f"convert it with .astype('{expected}')"
     else:
         fits = is_float(dtype)
         fix = "convert it, and scale it as the model expects"

@@ -257,8 +257,8 @@ class _Form:
         if pixels.shape[:2] != (self.height, self.width):
             found = f"{pixels.shape[0]}x{pixels.shape[1]}"
             raise DataError(
-                f"{path}: found {found} pixels after resize and crop, expected {self.height}x{self.width}; say "
-                f"crop={self.height}x{self.width}, and resize to no less"
+                f"{path}: found {found} pixels after resize and crop, expected {self.height}x{self.width}; use "
+                f"crop={self.height}x{self.width} and resize to at least that"
             )
         if asked.channels == "bgr":
             pixels = pixels[:, :, ::-1]

@@ -216,7 +216,7 @@ def unread_in(item: Any, arrays: Mapping[str, Array], ports: Sequence[Port]) -> 
 
 
 def _is_label(value: Any, *, many: bool) -> bool:
-    """Whether a value is no array, or one integer or text for each sample."""
+    """Whether a value is not an array, or one integer or text for each sample."""
     try:
         array = value if hasattr(value, "shape") and isinstance(value.dtype, np.dtype) else as_array(value)
     except (DataError, TypeError):

@@ -42,7 +42,7 @@ def _holds_inputs(first: object, ports: Sequence[Port]) -> bool:
 
 
 def _by_position(source: Sequence[Any], ports: Sequence[Port]) -> Any:
-    """The arrays by input; for several inputs, an array alone is no item."""
+    """The arrays by input; for several inputs, an array alone is not an item."""
     if len(source) < len(ports):
         return source
     found = {port.name: array for port, array in zip(ports, source, strict=False)}

@@ -53,7 +53,7 @@ def read_statistics(path: Path | str) -> Report:
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
-            raise StatisticsError(f"{path}: found bytes that are no text, expected JSON") from error
+            raise StatisticsError(f"{path}: found bytes that are not text, expected JSON") from error
         except json.JSONDecodeError as error:
             raise StatisticsError(f"{path}:{error.lineno}: found no valid JSON: {error.msg}") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType] (what JSON gave)

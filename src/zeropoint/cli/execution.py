@@ -176,6 +176,20 @@ def _run_samples(
     say(f"wrote {output}")
 
 
+def _reference_of(reference: Path, exported: Path, shapes: Any, constants: Any) -> Any:
+    """The program to compare an exported file with. A file of zeropoint has the shapes for dynamic dimensions."""
+    from zeropoint.frontend import DynamicShapes, load_model
+    from zeropoint.frontend.exported import origin_of
+    from zeropoint.frontend.sources import load_alike
+
+    try:
+        return load_model(reference, shapes, constants)
+    except DynamicShapes:
+        if shapes or origin_of(exported) is None:
+            raise
+        return load_alike(reference, load_model(exported).inputs, None, constants)
+
+
 @click.command()
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
@@ -234,7 +248,7 @@ def compare(
         second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
         first = Model(load_alike(reference, second.inputs, dict(shapes), dict(constants)))
     else:
-        first = Model(load_model(reference, dict(shapes), dict(constants)))
+        first = Model(_reference_of(reference, model, dict(shapes), dict(constants)))
         second = Model(first.program, engine=runtime)
     if reference.suffix in (".onnx", ".tflite") and (own := runtime_of(reference, layers)) is not None:
         first = Model(first.program, engine=own)

@@ -73,14 +73,14 @@ def program_text(file: Path) -> tuple[str, str]:
     try:
         return file.read_text(), str(file)
     except UnicodeDecodeError:
-        fail(f"{file}: found bytes that are no text, expected MLIR")
+        fail(f"{file}: found bytes that are not text, expected MLIR")
 
 
 def _standard_input() -> str:
     try:
         return sys.stdin.read()
     except UnicodeDecodeError:
-        fail("standard input: found bytes that are no text, expected MLIR")
+        fail("standard input: found bytes that are not text, expected MLIR")
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard input") from error
 

@@ -35,7 +35,7 @@ def _leave(_: int) -> None:
 
 
 def _cut_files() -> list[str]:
-    """What became of the mapped files that end before their mappings; none on systems that do not list them."""
+    """The mapped files that end before their mappings; none on systems that do not list them."""
     try:
         lines = _MAPPINGS.read_text(errors="surrogateescape").splitlines()
     except OSError:

@@ -110,11 +110,14 @@ def report(
         *((key, reference is None, "no --reference") for key in ("shapes", "constants")),
         ("data", reference is None and stages is None, no_float),
         ("target", reference is None and (stages is None or data is None), no_float if stages is None else no_data),
-        ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
+        ("trials", data is None, no_data),
     )
     check_output(output, SUFFIXES, model, reference, data, text=True)
     made = exported_program(model)
-    refuse_idle(("reference", made is not None and data is None, "no --data"))
+    refuse_idle(
+        ("reference", made is not None and data is None, no_data),
+        ("trials", made is None and stages is None, "no --stages"),
+    )
     program = load_model(model) if made is None else made.integer
     check_loops(program)
     source = ReportSources() if made is None else stages_of(made)

@@ -90,7 +90,7 @@ def compare_set(
 def run_set(folder: Path, inputs: Path, engine: str, threads: int) -> dict[str, Any]:
     """The outputs of the programs of a folder for the arrays of an .npz: each array selects a program by its shape.
 
-    Exits with status 2 for inputs that are no .npz, and for names that are not those of the programs.
+    Exits with status 2 for inputs that are not .npz, and for names that are not those of the programs.
     """
     import numpy as np
 

@@ -51,7 +51,7 @@ def grouped(
 ) -> native.ControlOp:
     """The native op of a loop or branch. `group` groups the program of a region, `made` gives an old value's new one.
 
-    Raises CodegenError for a value that is no tensor of a static shape, and what `group` raises.
+    Raises CodegenError for a value that is not a tensor of a static shape, and what `group` raises.
     """
     _check(op)
     outside = [value for value in captured(op.regions) if not _is_constant(program, value)]

@@ -119,7 +119,7 @@ class WindowedContraction:
         return padded(image, edges, 0, [0, *(step - 1 for step in form.lhs_dilation), 0])
 
     def _inside(self, image: Array) -> Slices:
-        """Where the image is within the padded one."""
+        """The position of the image within the padded one."""
         form = self.geometry.convolution
         return (
             slice(None),

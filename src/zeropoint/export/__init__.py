@@ -134,7 +134,7 @@ EFFECTIVE: Mapping[str, tuple[str, ...]] = {
 
 
 def format_suffix(path: Path) -> str | None:
-    """The suffix of a file name that selects a format, else None (`model.mlir` is no export format)."""
+    """The suffix of a file name that selects a format, else None (`model.mlir` is not an export format)."""
     return next((suffix for suffix in FORMATS if path.name.endswith(suffix) and path.name != suffix), None)
 
 

@@ -65,7 +65,7 @@ def _imported(
         line, column = _line_and_column(error)
         raise ModelError(f"{source}:{line}:{column}: {error.msg}") from error
     except UnicodeDecodeError as error:
-        raise ModelError(f"{source}: found bytes that are no text, expected MLIR") from error
+        raise ModelError(f"{source}: found bytes that are not text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
         op = getattr(error, "op", None)
         position = text_position(op) if isinstance(op, Operation) else getattr(error, "position", None)

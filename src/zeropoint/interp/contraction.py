@@ -81,7 +81,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     lhs = element_dtype(element_of(op.lhs))
     # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
-    # In 64 bits, because |-128| is no i8.
+    # In 64 bits, because |-128| does not fit i8.
     sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
 
     def run(lhs: Array, rhs: Array) -> Array:

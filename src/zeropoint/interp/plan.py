@@ -226,7 +226,7 @@ class PlanBuilder:
             outer = self._outer._slot(value, self._outer_values)
             constant = self._outer.slots[outer]
             if constant is not None:
-                # A constant of the outer program is no argument of the body.
+                # A constant of the outer program is not an argument of the body.
                 return self._new(constant)
             if self._captured is not None:
                 return self._captured.setdefault(outer, self._new())

@@ -172,7 +172,7 @@ class Fact:
     def of(attribute: Attribute) -> Fact:
         """The fact that an attribute holds.
 
-        Raises VerifyException if it is no dictionary, an entry is missing or no string, or the salience is unknown.
+        Raises VerifyException if it is not a dictionary, an entry is missing or no string, or the salience is unknown.
         """
         entries = attribute.data if isinstance(attribute, DictionaryAttr) else dict[str, Attribute]()
         texts = [found.data for key in _ENTRIES if isinstance(found := entries.get(key), StringAttr)]
@@ -194,7 +194,7 @@ EXPRESSED_SUMS = Fact("parameters", "accumulators in i32", "kernel", "only float
 
 
 def listed_facts(listed: Attribute | None) -> list[Fact]:
-    """The facts in an attribute; none if there is no attribute. Raises VerifyException if it is no list of facts."""
+    """The facts in an attribute; none if there is no attribute. Raises VerifyException if it is not a list of facts."""
     if listed is None:
         return []
     if not isinstance(listed, ArrayAttr):
@@ -203,7 +203,7 @@ def listed_facts(listed: Attribute | None) -> list[Fact]:
 
 
 def facts_of(op: Operation, attribute: str = FACTS) -> list[Fact]:
-    """The facts in an op's attribute of that name. Raises VerifyException if it is no list of facts."""
+    """The facts in an op's attribute of that name. Raises VerifyException if it is not a list of facts."""
     return listed_facts(op.attributes.get(attribute))
 
 
@@ -225,7 +225,7 @@ _FACT_LISTS = re.compile("|".join([rf"{re.escape(FACTS)}\d*", *map(re.escape, (D
 def check_annotations(op: Operation) -> None:
     """Check the facts and the dot form of an op, and the facts of a function's arguments and results.
 
-    Raises VerifyException for an attribute that is no list of facts, and for a form that does not exist.
+    Raises VerifyException for an attribute that is not a list of facts, and for a form that does not exist.
     """
     for name, attribute in _annotations(op):
         try:

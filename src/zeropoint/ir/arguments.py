@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, TensorType, UnrankedTensorType
@@ -76,8 +76,8 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
         fix = f"convert it with .astype('{dtype}')"
         if value.dtype.kind in "iu" and dtype.kind not in "biu":
             fix = f"{fix}, and scale it as the model expects"
-        if value.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < STORED_BELOW:
-            fix = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
+        if stores_reals(value.dtype, dtype):
+            fix = STORE_IT
         raise InputError(f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); {fix}")
     _check_stored(value, element_of(cast("Attribute", found)), f"{name} ({found})")
     return _of_bits(value)
@@ -102,6 +102,13 @@ def _check_stored(value: Array, element: Attribute, name: str) -> None:
 
 STORED_BELOW = 4
 """Integers of fewer bytes store quantized reals; token ids and counts have at least so many."""
+STORE_IT = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
+"""The fix for floats where an input holds the stored integers of quantized reals: a conversion would truncate them."""
+
+
+def stores_reals(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+    """Whether floats were found where an input holds stored integers."""
+    return found.kind == "f" and expected.kind in "iu" and expected.itemsize < STORED_BELOW
 
 
 def shape_text(shape: Sequence[int | str]) -> str:

@@ -80,7 +80,7 @@ def _order(value: SSAValue, known: Collection[SSAValue], weights: Weights) -> li
             continue
         number = splat_value(current, weights)
         if not isinstance(current, OpResult) or (number is None and not is_function(current.op)):
-            raise ValueError(f"found {current.type} that is no function of the source")
+            raise ValueError(f"found {current.type} that is not a function of the source")
         missing = [operand for operand in current.op.operands if operand not in found] if number is None else []
         if missing:
             pending += missing[::-1]

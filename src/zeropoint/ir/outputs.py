@@ -132,7 +132,7 @@ def _write_into(stream: Path, write: Write) -> None:
             with open(stream if number is None else os.dup(number), "wb") as target, made.open("rb") as source:
                 shutil.copyfileobj(source, target)
         except BrokenPipeError:
-            raise  # the reader has left, which is no failure of a file
+            raise  # the reader has left, which is not a failure of a file
         except OSError as error:
             raise _of(stream, error) from error
 

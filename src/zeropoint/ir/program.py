@@ -172,7 +172,7 @@ class Program:
 
     @property
     def profile(self) -> str | None:
-        """The name of the numerics profile that the program carries. Raises UnheldType if it is no string."""
+        """The name of the numerics profile that the program carries. Raises UnheldType if it is not a string."""
         attribute = self.module.attributes.get(PROFILE)
         if attribute is not None and not isinstance(attribute, StringAttr):
             raise UnheldType(f"attribute {PROFILE}: found {attribute}, expected a string")

@@ -25,7 +25,7 @@ from zeropoint.ir.weights import Weights
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
 _VerifierError = VerifyException | UnheldType
-"""Verifiers that ask for the shape or the element of a value raise UnheldType if it is no tensor."""
+"""Verifiers that ask for the shape or the element of a value raise UnheldType if it is not a tensor."""
 _ISOLATION_NOTE = "required by region isolation constraints"
 
 

@@ -64,9 +64,7 @@ from zeropoint.lower.context import (
     stored_element,
 )
 from zeropoint.lower.control import is_control, lower_control
-from zeropoint.lower.normalization import (
-    note_reason,
-)
+from zeropoint.lower.normalization import note_reason
 from zeropoint.lower.proof import prove, quantized_part
 from zeropoint.lower.rules import LOWERINGS, PREDICATES, SEVERAL
 from zeropoint.lower.tables import lower_function

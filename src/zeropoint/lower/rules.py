@@ -65,18 +65,12 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.lower.arithmetic import lower_requantize, lower_sum
 from zeropoint.lower.bodies import lower_by_body
-from zeropoint.lower.context import (
-    Lowering,
-)
+from zeropoint.lower.context import Lowering
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.moved_together import lower_scatter, lower_size, lower_sort, lower_together
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
-from zeropoint.lower.normalization import (
-    lower_gradient,
-    lower_inference,
-    lower_training,
-)
+from zeropoint.lower.normalization import lower_gradient, lower_inference, lower_training
 from zeropoint.lower.products import lower_product, lower_quotient
 from zeropoint.lower.real_math import (
     lower_real_comparison,
@@ -156,4 +150,4 @@ PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = 
     GetDimensionSizeOp: lower_size,
     RealUnaryEwOp: lower_real_comparison,
 }
-"""Ops on quantized values whose results are not quantized; None if the op has no integer form, or is no such op."""
+"""Ops on quantized values whose results are not quantized; None if the op has no integer form, or is not such an op."""

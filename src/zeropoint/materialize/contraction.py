@@ -158,6 +158,13 @@ def _summed(kernel: MaterializedKernel, op: Operation, accumulator: UniformQuant
     return value
 
 
+def _named(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
+    """The result, with the kernel's name instead of that of its last op: it is what the kernel computes."""
+    if isinstance(value.owner, Operation):
+        value.owner.location = kernel.region.location
+    return value
+
+
 def contraction(kernel: MaterializedKernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
 
@@ -182,7 +189,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
         elif other is not op:
             bounds.then(other, kernel.weights)
     if kernel.output_type == accumulator and not direct:
-        return value  # `express_accumulators`
+        return _named(kernel, value)  # `express_accumulators`
     if not direct:
         narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
         value = kernel.insert(narrowed, kernel.region).result

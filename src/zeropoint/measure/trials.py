@@ -21,6 +21,7 @@ from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, masked
+from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -38,6 +39,9 @@ SAMPLES = 8
 OTHER_OBSERVERS = ("minmax", "mse")
 """Observers whose ranges are tried, where they differ from the present one."""
 WIDE = 16
+_FLOAT = "quantize: false"
+_SUMS = "i32"
+"""The element type of accumulators that only floats read: they are not rounded, so an observer changes nothing."""
 
 
 def worst_nodes(graph: ReportGraph, noise: Mapping[str, Noise], count: int = WORST) -> list[ReportNode]:
@@ -61,7 +65,7 @@ class Trials:
     mask: str | None = None
 
     def run(self, nodes: Sequence[ReportNode], progress: Progress) -> list[Worst]:
-        """Every rule for every node, the best first."""
+        """The rules for every node, the best first. Those without an effect at the outputs are left out."""
         engine = self._engine
         reference = engine.prepare(self.calibrated)
         expected = [reference(sample) for sample in self.samples]
@@ -69,7 +73,8 @@ class Trials:
         found: list[Worst] = []
         for node in progress(nodes, "recipes"):
             trials = [self._trial(node, rule, before, expected) for rule in self._rules(node)]
-            found.append(Worst(node.id, tuple(sorted(trials, key=_gain, reverse=True))))
+            listed = [trial for trial in trials if trial.after != before or _FLOAT in trial.rule]
+            found.append(Worst(node.id, tuple(sorted(listed, key=_gain, reverse=True))))
         return found
 
     @property
@@ -82,13 +87,13 @@ class Trials:
         widths = {width for row in rows for width in row.output.widths}
         if WIDE in widths and len(widths) > 1:
             yield f"bits: {WIDE}", lambda: self._demanded(node, {"bits": WIDE})
-        found = _statistics(self.calibrated, node.name)
+        found = _statistics(self.calibrated, node.name) if node.element != _SUMS else None
         if found is not None and node.name in self.distributions:
             ranges = self.distributions[node.name].ranges()
             for observer in OTHER_OBSERVERS:
                 if ranges[observer] != tuple(found.layer_stats.get_values()):
                     yield f"observer: {observer}", partial(_with_range, self.calibrated, node.name, ranges[observer])
-        yield "quantize: false", lambda: self._demanded(node, {"quantize": False})
+        yield _FLOAT, lambda: self._demanded(node, {"quantize": False})
 
     def _demanded(self, node: ReportNode, setting: Mapping[str, object]) -> Program:
         return apply_recipe(self.calibrated, recipe_of([{"name": node.name, **setting}]))
@@ -126,5 +131,9 @@ def _with_range(calibrated: Program, name: str, limits: tuple[float, float]) -> 
     assert old is not None
     new = StatisticsOp(old.arg, limits)
     new.location = old.location
+    observed = old.attributes.get(EXTREMES, old.layer_stats)
+    new.attributes |= {name: old.attributes[name] for name in (QUANTILES,) if name in old.attributes}
+    if observed != new.layer_stats:
+        new.attributes[EXTREMES] = observed  # which 16 bits hold, whatever the range of 8 bits clips
     Rewriter.replace_op(old, new)
     return program

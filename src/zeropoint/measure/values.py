@@ -18,7 +18,7 @@ def calibrated_values(graph: ReportGraph, distributions: Mapping[str, Distributi
     """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value.
 
     Kernels that share their name are left out: the keys do not tell them apart. Casts at the edges, which have the name
-    of the kernel next to them, are no kernels.
+    of the kernel next to them, are not kernels.
     """
     counted = list(filter(_has_values, graph.nodes))
     names = Counter(node.name for node in counted)

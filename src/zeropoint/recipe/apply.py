@@ -157,7 +157,7 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
 
 
 def _advice(program: Program, rule: Rule) -> str:
-    """How else to name what a rule without matches may mean; empty if nothing is like it."""
+    """Advice for a rule without matches: names that it may mean; empty if no name is similar."""
     if rule.selector != "name":
         return ""
     name, last = str(rule.pattern), program.entry.last_op
@@ -167,10 +167,10 @@ def _advice(program: Program, rule: Rule) -> str:
         if port.name == name and isinstance(value.owner, Operation):
             return f"; it is an output, which is the result of '{value_name(value)}'"
     if "*" in name:
-        return "; patterns are given with 'regex', as 'conv.*'"
+        return "; patterns are given with 'regex', such as 'conv.*'"
     names = sorted({known for op in _candidates(program) for known in op_names(op)})
     close = ", ".join(f"'{known}'" for known in get_close_matches(name, names, 3))
-    return f"; names like it are {close}" if close else ""
+    return f"; similar names: {close}" if close else ""
 
 
 def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:

@@ -40,7 +40,7 @@ def _read_file(path: Path) -> RecipeRules:
     try:
         loader, root = read_nodes(path)
     except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: found bytes that are no text, expected YAML") from error
+        raise RecipeError(f"{path}: found bytes that are not text, expected YAML") from error
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise RecipeError(f"{path}{line}: found no valid YAML: {error.problem}") from error
@@ -83,7 +83,7 @@ def recipe_of(rules: Any, name: str = "recipe") -> RecipeRules:
 def _entries(where: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
     """The (key, value) pairs of a rule. Duplicate keys, which a dict would hide, are kept so that they are reported."""
     if not isinstance(node, yaml.MappingNode):
-        raise RecipeError(f"{where}: expected keys and values, as 'name: conv1'")
+        raise RecipeError(f"{where}: expected keys and values, such as 'name: conv1'")
     try:
         # get_single_node leaves construction to the caller.
         return [(str(_python(loader, key)), _python(loader, value)) for key, value in node.value]

@@ -103,7 +103,7 @@ class _Walk:
     def _of(self, value: SSAValue) -> Array:
         """The parts of an operand of a concatenation: its own if it has several, or else a new one.
 
-        What is computed from one part may be of another size than it, so it is not counted with it.
+        A value computed from one part may have another size than the part, so the two are counted separately.
         """
         own = self.parts.get(value)
         if own is not None and own.size and own.min(where=own != NO_PART, initial=own.max()) != own.max():

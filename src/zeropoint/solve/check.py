@@ -174,7 +174,7 @@ def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], targe
 
 
 def _of_scales(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> Iterator[str]:
-    """Scales that are not of the target's type. Products of two f32 scales are no f32, so only powers are checked."""
+    """Scales that the target's type cannot hold. Products of two f32 scales are not exact, so f32 is not checked."""
     for port, found in types.items():
         wrong = held_scale(found.scales, target.scale_type) != found.scales
         if target.scale_type == "power_of_two" and bool(np.any(wrong)):

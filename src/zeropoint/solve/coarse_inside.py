@@ -67,7 +67,7 @@ def _points(op: Operation, source: SSAValue, points: Mapping[SSAValue, Array], w
 
 
 def _feeds_arithmetic(value: SSAValue, found: Mapping[SSAValue, SSAValue]) -> bool:
-    """Whether an op that is no function of one value reads a value, which is rounded to 8 bits there."""
+    """Whether an op that is not a function of one value reads a value, which is rounded to 8 bits there."""
     results = [result for use in value.uses for result in use.operation.results]
     return any(found.get(result) is result for result in results)
 

@@ -118,7 +118,7 @@ def _constants(region: QuantizeRegionOp, weights: Weights) -> Iterator[float]:
 
 
 def _image(region: QuantizeRegionOp, span: RealRange, weights: Weights) -> RealRange | None:
-    """The values of a function on a range; None if it has a pole there, or is no function of its first operand."""
+    """The values of a function on a range; None if it has a pole there, or is not a function of its first operand."""
     block = region.body.block
     assert block.last_op is not None
     ends: list[RealRange] = []

@@ -32,7 +32,7 @@ def is_cuttable(value: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class Divided:
-    """How the elements `chosen` of a region's only result along `axis` are computed.
+    """The computation of the elements `chosen` of a region's only result along `axis`.
 
     `cuts` maps values of the body to the part that is taken of them; None for values that are needed whole.
     """

@@ -9,8 +9,8 @@ do the function and the kernel that produces the operand.
 
 The kernels before that one round, too: `unrounded.py` decides about them.
 
-A layer normalization divides every row by its own deviation, so it is no function of one element. Its loss follows from
-the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows lose more.
+A layer normalization divides every row by its own deviation, so it is not a function of one element. Its loss follows
+from the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows lose more.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the table decides which storage a kernel
 takes.

@@ -56,7 +56,7 @@ def _is_equality(op: Operation) -> bool:
 
 
 def _chain(value: SSAValue) -> Iterator[SSAValue]:
-    """A value, and those that it is computed of by kernels of one value that are no contractions."""
+    """A value, and those that it is computed of by kernels of one value that are not contractions."""
     while True:
         yield (value := unstated(value))
         maker = value.owner
@@ -67,7 +67,7 @@ def _chain(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _before(op: Operation) -> Iterator[Operation]:
-    """The regions before an op that compute of one value, and are no contractions."""
+    """The regions before an op that compute of one value, and are not contractions."""
     for operand in op.operands:
         yield from (value.owner for value in [*_chain(operand)][:-1] if isinstance(value.owner, Operation))
 

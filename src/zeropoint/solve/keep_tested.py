@@ -205,7 +205,7 @@ def _is_softmax(op: Operation) -> bool:
 
 
 def _opened(op: Operation) -> tuple[list[Operation], Given]:
-    """The ops of a region with the values of its arguments; the op itself if it is no region."""
+    """The ops of a region with the values of its arguments; the op itself if it is not a region."""
     if not isinstance(op, QuantizeRegionOp):
         return [op], {}
     block = op.body.block

@@ -72,7 +72,7 @@ def _masked_sum(op: Operation, scores_of: MaskedScores, visible: Visible) -> Mas
         low, high = visible_range(scores, visible)
         least = low - found.margin - max(high, 0.0)
         hidden, above = stated_range(mask)
-        # Masked scores are no mask of the scores that are added to them. The observed range of the sum is useless:
+        # Masked scores are not a mask of the scores that are added to them. The observed range of the sum is useless:
         # beside -1e9, its upper end has no meaning.
         if hidden < least and mask.arg not in visible:
             return MaskedSum(op, found, mask, least, (low, high + max(above, 0.0)))

@@ -144,7 +144,7 @@ def numbers(value: SSAValue, weights: Weights) -> Array | None:
 class MaskedScores:
     """Finds masked scores, as long as the program does not change.
 
-    What follows an op is found once: a chain of sums is walked once, not once a sum.
+    The consequences of an op are found once: a chain of sums is walked once, not once a sum.
     """
 
     def __init__(self, weights: Weights):

@@ -203,7 +203,7 @@ class PartValues:
         return Planned(bound, make)
 
     def _sliced(self, value: SSAValue, cut: Cut) -> Planned | None:
-        """A slice of a value that is no part of a concatenation, at the scale of the whole value."""
+        """A slice of a value that is not a part of a concatenation, at the scale of the whole value."""
         whole = known_range(value, self.leaves.weights, self.leaves.target)
         steps = set(np.diff(cut.chosen).tolist()) or {1}
         if whole is None or len(steps) != 1 or min(steps) < 1 or "slice" not in self.leaves.target.by_kernel:

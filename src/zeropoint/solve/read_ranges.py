@@ -115,7 +115,7 @@ def _taken_by(
 
 
 def _reaching(region: QuantizeRegionOp, wanted: RealRange, observed: RealRange, weights: Weights) -> RealRange | None:
-    """The part of `observed` in which the function of a region is within `wanted`; None if it is no function.
+    """The part of `observed` in which the function of a region is within `wanted`; None if it is not a function.
 
     Both ends are enclosed between neighbouring points, three times between those found before.
     """

@@ -132,7 +132,7 @@ NAMED_TWICE = {
 @pytest.mark.parametrize("message", NAMED_TWICE)
 def test_a_name_with_two_meanings_is_refused(message: str, tmp_path: Path) -> None:
     text = f'<ir_version: 8, opset_import: ["" : 17]> g {NAMED_TWICE[message]}'
-    assert f"found {message}, expected each of its own name" in refusal(parse_model(text), tmp_path)
+    assert f"found {message}, expected a unique name" in refusal(parse_model(text), tmp_path)
 
 
 def test_an_initializer_that_is_there_twice_is_refused(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
         zero = zero if rounded.type == x.type else constant(rounded.type, by.zero_point)
         rounded = f.binary("fadd", rounded, zero)
     known = f.compare("ord", x, x)
-    # 0 / 0 and inf / inf, of a scale that is no number of this type.
+    # 0 / 0 and inf / inf, of a scale that is not a number of this type.
     known = f.binary("and", known, f.compare("ord", real, real))
     number = 0 if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else by.zero_point
     # A per-channel zero point is an argument; its number here is that of channel 0.

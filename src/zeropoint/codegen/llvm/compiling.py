@@ -65,7 +65,7 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
 
 
 def _failure(status: int, errors: bytes) -> str:
-    """What to report of a compiler that ended with this status, the signal's name if it was one."""
+    """The report about a compiler that ended with this status, with the name of the signal that killed it."""
     ended = signal.Signals(-status).name if status < 0 else f"status {status}"
     return f"LLVM failed ({ended}):\n{errors.decode(errors='replace')}"
 

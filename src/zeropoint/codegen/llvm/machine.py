@@ -79,7 +79,7 @@ def check_triple(triple: str) -> None:
         _llvm.Target.from_triple(triple)
     except RuntimeError as error:
         raise CodegenError(
-            f"found the triple '{triple}', expected one that LLVM supports, as aarch64-unknown-linux-gnu"
+            f"found the triple '{triple}', expected one that LLVM supports, such as aarch64-unknown-linux-gnu"
         ) from error
     if architecture(triple) not in ABIS:
         raise CodegenError(

@@ -84,7 +84,8 @@ def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: s
         return row
     if row.triple and architecture(row.triple) != architecture(triple):
         raise CodegenError(
-            f"found the triple '{triple}' with {row.name}, expected one of {architecture(row.triple)}, as {row.triple}"
+            f"found the triple '{triple}' with {row.name}, expected one of {architecture(row.triple)}, such as "
+            f"{row.triple}"
         )
     check_triple(triple)
     return replace(row, triple=triple, features=row.features or ABIS[architecture(triple)].features)

@@ -45,7 +45,7 @@ class Dequantized:
     def of(program: Program, value: SSAValue, terms: int) -> Dequantized | None:
         """The weights of a matrix whose terms are along dimension `terms`.
 
-        None if the value is no dequantized constant, or if a vector of words would have terms of several blocks.
+        None if the value is not a dequantized constant, or if a vector of words would have terms of several blocks.
         """
         found = stored_constant(program, value)
         if found is None or found[0].ndim != 2:
@@ -67,7 +67,7 @@ class Dequantized:
 
 
 def _by_block(kind: UniformQuantizedType, numbers: Array, shape: tuple[int, ...], terms: int) -> Array | None:
-    """Numbers of each scale as (blocks, channels); None for scales along the terms alone, which are no blocks."""
+    """Numbers of each scale as (blocks, channels); None for scales along the terms alone, which are not blocks."""
     channels = shape[1 - terms]
     if kind.is_per_layer:
         return np.broadcast_to(numbers.reshape(1, 1), (1, channels))

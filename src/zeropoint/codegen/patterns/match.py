@@ -83,7 +83,7 @@ BodyPatterns = Mapping[type[Operation], Callable[[Values, Any], Match | Declined
 def misfit(kernel: KernelOp, declined: Declined) -> CodegenError:
     """The error for a kernel whose body its pattern does not match: the text of the kernel was edited."""
     why = "" if declined.reason is None else f": {declined.reason}"
-    return CodegenError(f"{describe(kernel)}: found a body that is no {kernel.kind.data}{why}", kernel)
+    return CodegenError(f"{describe(kernel)}: found a body that is not a {kernel.kind.data}{why}", kernel)
 
 
 def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatterns) -> object:

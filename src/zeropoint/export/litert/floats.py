@@ -154,7 +154,7 @@ def reduce(op: hlo.ReduceOp, emit: LitertEmission) -> None:
     """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; combined with an initial value other than the identity."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
-        raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
+        raise ExportError("found a reduction other than a sum, product or extreme, expected one of these", op)
     name, neutral = REDUCTIONS[kind]
     initial, result = emit.array(op.init_values[0]), _result(emit, op)
     alone = initial is not None and initial.reshape(-1)[0] == neutral

@@ -106,7 +106,7 @@ def _runtime() -> Any:
 
 
 def _metadata(content: bytes) -> Mapping[str, Any]:
-    """What zeropoint's exporter wrote; empty for other files."""
+    """The metadata that zeropoint's exporter wrote; empty for other files."""
     model = schema().Model.GetRootAs(content, 0)
     for index in range(model.MetadataLength()):
         entry = model.Metadata(index)

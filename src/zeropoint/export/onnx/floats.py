@@ -221,7 +221,7 @@ def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
     """ReduceSum, ReduceMax, ReduceMin, ReduceProd; combined with an initial value other than the identity."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
-        raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
+        raise ExportError("found a reduction other than a sum, product or extreme, expected one of these", op)
     name, neutral, opset = REDUCTIONS[kind]
     emit.builder.needs(opset)
     axes, result = emit.integers(array_values(op.dimensions), "axes"), op.results[0]

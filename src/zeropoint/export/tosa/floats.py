@@ -208,7 +208,7 @@ def reduce(op: hlo.ReduceOp, emit: TosaEmission) -> None:
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     source = _source(emit, op.inputs[0])
     if kind is None or kind not in REDUCTIONS or (kind is hlo.MultiplyOp and source.element != "f32"):
-        raise ExportError("found a reduction that is no sum or extreme or product of f32, expected one of these", op)
+        raise ExportError("found a reduction other than a sum, extreme or product of f32, expected one of these", op)
     name, neutral = REDUCTIONS[kind]
     value = reduced(emit.f, name, source, array_values(op.dimensions))
     value, initial = reshaped(emit.f, value, shape_of(op.results[0])), emit.array(op.init_values[0])

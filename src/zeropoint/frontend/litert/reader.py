@@ -149,7 +149,7 @@ def _names_of(kind: type) -> dict[int, str]:
 def read_model(content: bytes) -> LiteRtModel:
     """The main graph of a file.
 
-    Raises ModelError if this is no .tflite file, or if tensors contradict their descriptions.
+    Raises ModelError if this is not a .tflite file, or if tensors contradict their descriptions.
     """
     if len(content) < HEADER or content[4:HEADER] != IDENTIFIER:
         raise ModelError(f"found {len(content)} bytes without the identifier 'TFL3', expected a .tflite file")

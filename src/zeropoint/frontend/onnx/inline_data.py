@@ -32,7 +32,7 @@ _LONGEST_VARINT = 10
 
 
 class _Foreign(Exception):
-    """Bytes that are no fields; protobuf says what is wrong with them."""
+    """Bytes that are not fields; protobuf says what is wrong with them."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Field:
 
 
 def model_of(path: Path) -> ModelProto:
-    """The model in a file, large weights as references. Raises OSError, and DecodeError for a file that is no model."""
+    """The model in a file, large weights as references. Raises OSError; DecodeError if the file is not a model."""
     found = large_model(path, path.parent)
     return onnx.load_model_from_string(path.read_bytes(), "protobuf") if found is None else found
 
@@ -55,7 +55,7 @@ def model_of(path: Path) -> ModelProto:
 def large_model(path: Path, folder: Path) -> ModelProto | None:
     """The model in a large file, with references to its large weights.
 
-    None for a small file, one that is not in `folder` itself, such as a link, and one that is no model.
+    None for a small file, one that is not in `folder` itself, such as a link, and one that is not a model.
     """
     if path.stat().st_size < LARGE_FILE or path.resolve().parent != folder.resolve():
         return None

@@ -114,7 +114,7 @@ def _read(path: Path) -> ModelProto:
             model = model_of(path)
     except DecodeError as error:
         raise ModelError(
-            f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"
+            f"found {size} bytes that are not an ONNX model, or a truncated one, expected an ONNX file"
         ) from error
     if not model.ir_version or not model.HasField("graph"):
         raise ModelError(

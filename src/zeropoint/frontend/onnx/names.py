@@ -35,7 +35,7 @@ def _once(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name and name in seen:
-            raise ModelError(f"found {what} '{name}' twice, expected each of its own name; the file is broken")
+            raise ModelError(f"found {what} '{name}' twice, expected a unique name; the file is broken")
         seen.add(name)
 
 

@@ -299,7 +299,7 @@ def _is_move(node: NodeProto) -> bool:
 
 
 def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set[str]:
-    """Tensors that are no graph outputs and are read only by ops that know or preserve their parameters."""
+    """Tensors that are not graph outputs and are read only by ops that know or preserve their parameters."""
     readers: dict[str, list[bool]] = {name: [False] for name in outputs}
     found: set[str] = set()
     for node in reversed(nodes):

@@ -267,7 +267,7 @@ def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Report
     last = ops[-1]
     kind, kernel, covers = _role(ops)
     converting = [op for op in ops if type(op) in CONVERSIONS]
-    # Conversions have the name of the value that they convert, which is no op of a float island.
+    # Conversions have the name of the value that they convert, which is not an op of a float island.
     naming = converting if kind in CONVERSIONS.values() else [op for op in ops if kind != "float" or not is_edge(op)]
     names = [name for op in reversed(naming) if (name := location_text(op.location)) is not None]
     name = names[0] if names else (covers[0] if covers else last.name)
@@ -309,7 +309,7 @@ def _kernel_fact(op: Operation) -> Fact | None:
 
 
 def _contraction(ops: list[Operation]) -> str:
-    """The kernel of sums without facts, by the name of the first op that is no movement or addition."""
+    """The kernel of sums without facts, by the name of the first op that is neither a movement nor an addition."""
     found = [op.name.partition(".")[2] for op in ops]
     return next((name for name in found if name in ("convolution", "dot_general", "reduce")), found[0])
 

@@ -83,7 +83,7 @@ class Explanation:
         return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
     def details(self) -> str:
-        """What an output is made by, the chain of facts of every value, its rescales, and the reasons of float ops."""
+        """The values that outputs are made by, the facts of every value, the rescales, and the reasons of float ops."""
         parts = [*output_text(self.outputs), *(value_text(value) for value in self.values)]
         parts += [rescale_text(rescale) for rescale in self.rescales]
         parts += named_float_text(self.float_ops)

@@ -66,7 +66,7 @@ def _is_stop(op: Operation) -> bool:
 
 
 def _is_computed(value: SSAValue) -> bool:
-    """Whether a value is no constant, and no broadcast, reshape or transpose of one."""
+    """Whether a value is neither a constant nor a broadcast, reshape or transpose of one."""
     owner = value.owner
     while isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp):
         owner = owner.operand.owner
@@ -355,7 +355,7 @@ def explain(program: Program, value: str | None = None) -> Explanation:
     if not part and (others := stands_for(program, value)):
         part = found.of(*others)
     if not part:
-        names = [*found.names(), *_constant_names(program)]
+        names = list(dict.fromkeys((*found.names(), *_constant_names(program))))
         raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, names)}")
     return part
 
@@ -372,4 +372,4 @@ def _nearby(name: str, names: list[str]) -> str:
 
     close = get_close_matches(name, names, 4, 0.5) or names[:4]
     listed: list[Attribute | str] = [f"'{found}'" for found in close]
-    return f"a name of the original model, as {', '.join(map(str, listed))}" if listed else "a quantized program"
+    return f"a name of the original model, such as {', '.join(map(str, listed))}" if listed else "a quantized program"

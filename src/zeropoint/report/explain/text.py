@@ -67,7 +67,7 @@ _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
 def output_text(outputs: Sequence[ExplainedOutput]) -> list[str]:
-    """What outputs are made by, unless that has the same name."""
+    """The values that outputs are made by, unless these have the same names."""
     shown = [output for output in outputs if output.made_by != (output.name,)]
     return [f"output '{output.name}' is made by {_listed(output.made_by) or 'constants'}" for output in shown]
 

@@ -23,7 +23,7 @@ function showHeader() {
     if (ranked) cards.push(card("Top-1 agreement", `${(100 * ranked.top1).toFixed(2)} %`, `same argmax as float, ${ranked.name}`));
   }
   const counts = ops.counts;
-  cards.push(card("Float ops", String(counts.floats), `beside ${counts.integer} integer ops, ${counts.rescales} rescales, ${counts.edges} conversions`));
+  cards.push(card("Float ops", String(counts.floats), `${counts.integer} integer ops, ${counts.rescales} rescales, ${counts.edges} conversions`));
   const before = header.float_bytes;
   cards.push(card("Constants", bytes(report.integer_bytes), before ? `${bytes(before)} in float: ${percent(report.integer_bytes / before)}` : "of the integer program"));
   if (header.arena_bytes !== null) cards.push(card("Arena", bytes(header.arena_bytes), "memory for values between kernels"));
