@@ -210,7 +210,7 @@ class FoldMoved(RewritePattern):
 def fold_constants(program: Program) -> Program:
     """Fold all constants in one walk: an operand is folded before its user is reached."""
     program = program.for_change()
-    patterns = [FoldMoved(), FoldFunction(program.weights), FoldConstant(program.weights)]
+    patterns: list[RewritePattern] = [FoldMoved(), FoldFunction(program.weights), FoldConstant(program.weights)]
     rewrite(program, GreedyRewritePatternApplier(patterns))
     remove_dead_ops(program.entry)
     return program
