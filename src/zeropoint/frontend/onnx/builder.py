@@ -140,9 +140,10 @@ class Builder:
 
     def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
         """A constant; floats of any width become f32."""
-        held = as_program_array(array)
-        again = partial(result_of, as_program_array, array) if array.nbytes < held.nbytes else None
-        op = constant_op(held, self.weights, element_type=element_of_dtype(array.dtype), again=again)
+        again, element = partial(result_of, as_program_array, array), element_of_dtype(array.dtype)
+        held = again()
+        is_wider = held.nbytes > array.nbytes
+        op = constant_op(held, self.weights, element_type=element, again=again if is_wider else None)
         self.insert(op)
         if location is not None:
             op.location = location
