@@ -18,6 +18,8 @@ from zeropoint.errors import Error, OptionError
 
 _SHARE = 2
 """A tensor may take half of the machine's memory, because the op that computes it also has an operand."""
+MOST_DIMENSIONS = 32
+"""The dimensions of arrays that all functions of NumPy take."""
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -67,10 +69,13 @@ def limited(*, memory: int | None = None, trips: int | None = None) -> Generator
 
 
 def afford(shape: Sequence[int], itemsize: float, what: str = "a tensor") -> None:
-    """Check that an array of a shape, with elements of `itemsize` bytes, is within the memory limit.
+    """Check that an array of a shape, with elements of `itemsize` bytes, has a rank that NumPy computes with, and is
+    within the memory limit.
 
     Raises LimitExceeded.
     """
+    if len(shape) > MOST_DIMENSIONS:
+        raise LimitExceeded(f"found {what} of rank {len(shape)}, expected up to {MOST_DIMENSIONS} dimensions")
     allowed = limits().memory
     found = math.prod(max(int(size), 0) for size in shape) * itemsize
     if found > allowed:

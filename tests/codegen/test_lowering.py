@@ -293,3 +293,22 @@ def test_a_convolution_may_add_what_it_reads(body: str) -> None:
     np.testing.assert_array_equal(
         NativeProgram(program)({"arg0": x})["result0"], Interpreter(program)({"arg0": x})["result0"]
     )
+
+
+def test_a_weight_that_two_products_read_is_packed_once() -> None:
+    def text(second: str) -> str:
+        return f"""
+        func.func @main(%x: tensor<2x64xf32>) -> tensor<2x64xf32> {{
+          %w = stablehlo.constant dense<0.25> : tensor<64x64xf32>
+          %v = stablehlo.constant dense<0.5> : tensor<64x64xf32>
+          %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+            : (tensor<2x64xf32>, tensor<64x64xf32>) -> tensor<2x64xf32>
+          %1 = stablehlo.dot_general %0, {second}, contracting_dims = [1] x [0]
+            : (tensor<2x64xf32>, tensor<64x64xf32>) -> tensor<2x64xf32>
+          return %1 : tensor<2x64xf32>
+        }}"""
+
+    shared, apart = (parse_program(text(second)) for second in ("%w", "%v"))
+    assert 2 * len(steps_of(shared, host()).weights) == len(steps_of(apart, host()).weights)
+    x = {"arg0": np.random.default_rng(0).standard_normal((2, 64), np.float32)}
+    np.testing.assert_array_equal(NativeProgram(shared)(x)["result0"], Interpreter(shared)(x)["result0"])

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 
 from zeropoint.budget.journal import SearchJournal
 from zeropoint.interp import Interpreter
-from zeropoint.ir.mapped import ChangedFile, RecentPages, map_file, mapping
+from zeropoint.ir.mapped import ChangedFile, RecentPages, map_file, mapping, result_of
 from zeropoint.ir.text import parse_program
-from zeropoint.ir.weights import Weights
+from zeropoint.ir.weights import RecentArrays, Weights
 
 SMAPS = Path("/proc/self/smaps")
 MIB = 1 << 20
@@ -165,3 +166,19 @@ def test_a_file_that_is_cut_while_it_is_read_ends_the_command_with_a_line(tmp_pa
         f"zeropoint: {tmp_path.resolve()}/weights.data: found a file that was cut to 5000 bytes while it was read, "
         f"expected it to stay as it is; run again with the whole file\n"
     )
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="counts pages by /proc")
+def test_pages_that_computed_weights_are_made_of_are_given_back(
+    mapped: np.memmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zeropoint.ir.mapped.RECENT_PAGES", RecentPages(MIB))
+    monkeypatch.setattr("zeropoint.ir.weights.RECENT_ARRAYS", RecentArrays(MIB))
+    weights = Weights()
+    for n in range(8):
+        part = mapped[n * MIB : (n + 1) * MIB].view(np.int8)
+        real = partial(np.multiply, np.float32(n + 1))
+        weights.add(real(part), partial(result_of, real, part))
+    for name in weights:
+        weights[name].sum()
+    assert resident(mapped) <= 4 * MIB  # the system maps some pages around each read

@@ -58,6 +58,10 @@ def test_reasons_and_rows_are_printed_and_parsed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            kernel(kind="rows").replace('kind = "rows"', 'declined = [5 : i8], kind = "rows"'),
+            r"found reasons \[5 : i8\], expected strings",
+        ),
         (kernel(kind="magic"), "found kind 'magic', expected one of contraction, product, "),
         (
             kernel("%x, %x", "1, 1", types=f"({TENSOR}, {TENSOR}) -> {TENSOR}"),

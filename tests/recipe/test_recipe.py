@@ -85,6 +85,15 @@ def test_yaml_that_expands_nests_or_runs_is_refused(tmp_path: Path, text: str, s
         load_recipe(tmp_path / "recipe.yaml")
 
 
+def test_more_values_than_a_recipe_has_are_refused_before_all_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zeropoint.recipe.nodes.MOST_NODES", 100)
+    (tmp_path / "recipe.yaml").write_text("rules:\n" + "- {}\n" * 200 + "- &a [*a]")
+    with pytest.raises(RecipeError, match=r"recipe.yaml:99: found more than 100 values, expected a recipe of fewer"):
+        load_recipe(tmp_path / "recipe.yaml")
+
+
 def named(program: Program) -> dict[str, QuantizeRegionOp]:
     """The kernels of a program by the names of their first ops."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]

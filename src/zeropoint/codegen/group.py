@@ -33,7 +33,7 @@ from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.boundary import match_bytes, match_express, match_quantize
 from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_pool, match_requantize
-from zeropoint.codegen.patterns.match import Declined, Found, Match
+from zeropoint.codegen.patterns.match import Declined, Found, Match, note
 from zeropoint.codegen.patterns.nest import match_nest, members_of
 from zeropoint.codegen.patterns.products import match_float_product, match_requantized_product
 from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_single, match_slice_update, match_sort
@@ -350,7 +350,7 @@ class _Grouping:
         kernel = KernelOp(match.kind, inputs, (), types, match.body(ops), declined=declined, row=match.row)
         self._insert(kernel, root)
         if match.found is not None:
-            self.found[kernel.body.block] = match.found
+            note(self.program, kernel.body.block, match.found, self.found)
         for value, made in zip(match.results, kernel.values, strict=True):
             dtype = element_dtype(element_of(value))
             # Their micro-kernels store whole cache lines; other kernels need alignment for vectors only.

@@ -1,6 +1,7 @@
 """The block of memory with the parameters of all kernels: packed weights, biases, multipliers, tables.
 
-A large network's block is as large as its weights, so it is never copied.
+A large network's block is as large as its weights, so it is never copied. Equal parameters are stored once: those of a
+weight that several products read, and those of graphs of one network for several shapes.
 """
 
 from __future__ import annotations
@@ -21,17 +22,23 @@ class ParameterBlock:
 
     def __init__(self) -> None:
         self._bytes = bytearray()
+        self._known: dict[bytes, int] = {}
         self._array: Array | None = None
 
     def __len__(self) -> int:
         return len(self._bytes) if self._array is None else len(self._array)
 
     def append(self, data: bytes | memoryview) -> int:
-        """Append parameters and return their offset. Raises BufferError after `array` was read."""
-        self._bytes.extend(bytes(-len(self._bytes) % ALIGNMENT))
-        offset = len(self._bytes)
-        self._bytes.extend(data)
-        return offset
+        """The offset of parameters, which are appended if no equal ones are there.
+
+        Raises BufferError after `array` was read.
+        """
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._known:
+            self._bytes.extend(bytes(-len(self._bytes) % ALIGNMENT))
+            self._known[digest] = len(self._bytes)
+            self._bytes.extend(data)
+        return self._known[digest]
 
     @property
     def array(self) -> Array:
@@ -44,18 +51,3 @@ class ParameterBlock:
             ctypes.memmove(whole.ctypes.data + start, whole.ctypes.data, size)
             self._array = whole[start : start + size]
         return self._array
-
-
-class SharedParameters(ParameterBlock):
-    """The parameters of several graphs, in which equal ones are stored once. It is complete once `array` was read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._known: dict[bytes, int] = {}
-
-    def append(self, data: bytes | memoryview) -> int:
-        """The offset of the parameters, which are appended if no equal ones are there."""
-        digest = hashlib.sha256(data).digest()
-        if digest not in self._known:
-            self._known[digest] = super().append(data)
-        return self._known[digest]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, LocationAttr
@@ -11,7 +12,7 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
-from zeropoint.ir.weights import Weights
+from zeropoint.ir.weights import ElementsAttr, Weights
 
 
 def is_constant(value: SSAValue) -> bool:
@@ -43,6 +44,17 @@ def constant_array(value: SSAValue, weights: Weights) -> Array | None:
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
         return elements(value.op, weights)
     return None
+
+
+def constant_reader(value: SSAValue, weights: Weights) -> Callable[[], Array] | None:
+    """What reads the array behind a constant, also when the program is gone; None if the value is not a constant."""
+    if not isinstance(value, OpResult) or not isinstance(op := value.op, ConstantOp):
+        return None
+    return partial(_read, weights.only(op.value), op.value, element_of(op.output))
+
+
+def _read(weights: Weights, attribute: ElementsAttr, element: Attribute) -> Array:
+    return reinterpreted(weights.array(attribute), element)
 
 
 def broadcast_array(

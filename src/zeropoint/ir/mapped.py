@@ -16,7 +16,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -134,6 +134,12 @@ def _release(whole: _Map, offset: int, size: int) -> None:
 
 RECENT_PAGES = RecentPages()
 """Those of this process."""
+
+
+def result_of(function: Callable[[Array], Array], array: Array) -> Array:
+    """What a function makes of an array, whose pages are given back when others have been read."""
+    RECENT_PAGES.read(array)
+    return function(array)
 
 
 def one_by_one(arrays: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, Array]]:

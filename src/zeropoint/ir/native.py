@@ -151,6 +151,8 @@ class KernelOp(IRDLOperation):
             raise VerifyException(
                 f"'native.kernel' op found kind '{self.kind.data}', expected one of {', '.join(KINDS)}"
             )
+        if self.declined is not None and not all(isinstance(reason, StringAttr) for reason in self.declined):
+            raise VerifyException(f"'native.kernel' op found reasons {self.declined}, expected strings")
         if self.outputs and self.values:
             raise VerifyException("'native.kernel' op found outputs and results, expected memrefs or tensors")
         block = self.body.block

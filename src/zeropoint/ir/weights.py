@@ -29,7 +29,7 @@ ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 
 Computed = Callable[[], Array]
-"""Computes an array from one that takes less memory: the reals of stored integers."""
+"""Computes an array from one that takes less memory, or is held in any case: reals of stored integers, a transpose."""
 COMPUTED_BYTES = 1 << 20
 """Arrays of fewer bytes are kept as they are."""
 
@@ -128,17 +128,19 @@ class Weights(Mapping[str, Array]):
     def add(self, array: Array, again: Computed | None = None) -> str:
         """Keep `array` and return its handle; the handle depends on dtype and content only.
 
-        Of a large array that `again` computes, only that is kept.
+        Of a large array that `again` computes, only that is kept; a mapped array needs no more memory as it is.
         """
         flat = np.ascontiguousarray(array).reshape(-1)
         digest = hashlib.sha256(flat.dtype.name.encode())
         digest.update(flat.view(np.uint8).data)
         handle = f"w{digest.hexdigest()[:20]}"
-        if handle not in self._arrays and again is not None and flat.nbytes >= COMPUTED_BYTES:
+        if handle not in self._arrays and mapping(flat) is not None:
+            self._arrays[handle] = _frozen(flat)
+        elif handle not in self._arrays and again is not None and flat.nbytes >= COMPUTED_BYTES:
             self._arrays[handle] = again
             RECENT_ARRAYS.keep(handle, _frozen(flat))
         elif handle not in self._arrays:
-            shared = (flat.base is not None or flat is array) and mapping(flat) is None and not _is_unchanging(flat)
+            shared = (flat.base is not None or flat is array) and not _is_unchanging(flat)
             self._arrays[handle] = _frozen(flat.copy() if shared else flat)
         RECENT_PAGES.read(flat)
         return handle
@@ -150,6 +152,13 @@ class Weights(Mapping[str, Array]):
         ):
             return 0
         return math.prod(attribute.type.get_shape()) * element_dtype(element_of(attribute.type)).itemsize
+
+    def only(self, attribute: Attribute) -> Weights:
+        """The array of an elements attribute alone, for what is computed from it at each look-up."""
+        found = Weights(file=self.file)
+        if isinstance(attribute, DenseResourceAttr) and (handle := attribute.resource_handle.data) in self._arrays:
+            found._arrays[handle] = self._arrays[handle]
+        return found
 
     def missing(self, handle: str) -> MissingWeights:
         """The error for a handle without an array."""

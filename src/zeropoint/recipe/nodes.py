@@ -15,27 +15,33 @@ from zeropoint.recipe.rules import RecipeError
 MOST_BYTES = 4 << 20
 MOST_DEPTH = 16
 MOST_NODES = 200_000
-"""Limit on nodes with all aliases expanded."""
+"""Limit on nodes, also with all aliases expanded."""
 
 
 class LimitedLoader(yaml.SafeLoader):
-    """The safe loader, limited to nodes nested at most `MOST_DEPTH` deep."""
+    """The safe loader, limited to `MOST_NODES` nodes, nested at most `MOST_DEPTH` deep."""
 
     def __init__(self, text: str, path: Path):
         super().__init__(text)
         self._path = path
-        self._depth = 0
+        self._depth = self._count = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose one node and its children. Raises RecipeError beyond the limit."""
+        """Compose one node and its children. Raises RecipeError beyond a limit."""
         self._depth += 1
+        self._count += 1
         if self._depth > MOST_DEPTH:
-            event = cast("Any", self.peek_event())  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
-            line = event.start_mark.line + 1
-            raise RecipeError(f"{self._path}:{line}: found lists or keys nested more than {MOST_DEPTH} deep")
+            raise RecipeError(f"{self._where}: found lists or keys nested more than {MOST_DEPTH} deep")
+        if self._count > MOST_NODES:
+            raise RecipeError(f"{self._where}: found more than {MOST_NODES} values, expected a recipe of fewer")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    @property
+    def _where(self) -> str:
+        event = cast("Any", self.peek_event())  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
+        return f"{self._path}:{event.start_mark.line + 1}"
 
 
 def read_nodes(path: Path) -> tuple[LimitedLoader, yaml.Node | None]:

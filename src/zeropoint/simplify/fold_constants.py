@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -20,7 +23,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import broadcast_array, constant_array, constant_op
+from zeropoint.ir.constants import broadcast_array, constant_array, constant_op, constant_reader
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.program import Program
@@ -60,23 +63,36 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | 
     MinimumOp: lambda _, operands: np.minimum(*operands),
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
     ReduceOp: lambda op, operands: _reduced(op, operands),
-    ReverseOp: lambda op, operands: _reversed(op, operands[0]),
-    SliceOp: lambda op, operands: _sliced(op, operands[0]),
-    ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
     SubtractOp: lambda _, operands: operands[0] - operands[1],
-    TransposeOp: lambda op, operands: _transposed(op, operands[0]),
 }
 
 
-def _transposed(op: Operation, array: Array) -> Array:
-    assert isinstance(op, TransposeOp)
-    return array.transpose(op.permutation.get_values())
+def _function(op: Operation) -> Callable[[Array], Array] | None:
+    """The function of one array that an op of one operand computes as the interpreter does; None for other ops.
+
+    It holds no part of the program, because large results are computed again at each look-up.
+    """
+    if isinstance(op, ReshapeOp):
+        return partial(np.reshape, shape=shape_of(op.result))
+    if isinstance(op, ReverseOp):
+        return partial(np.flip, axis=array_values(op.dimensions))
+    if isinstance(op, TransposeOp):
+        return partial(np.transpose, axes=op.permutation.get_values())
+    if isinstance(op, SliceOp):
+        bounds = (array_values(each) for each in (op.start_indices, op.limit_indices, op.strides))
+        return itemgetter(tuple(slice(*each) for each in zip(*bounds, strict=True)))
+    if isinstance(op, ConvertOp):
+        return partial(_converted, element_dtype(element_of(op.result)))
+    return UNARY.get(function_name(op)) if isinstance(op, UnaryOp) else None
 
 
-def _sliced(op: Operation, array: Array) -> Array:
-    assert isinstance(op, SliceOp)
-    bounds = (array_values(each) for each in (op.start_indices, op.limit_indices, op.strides))
-    return array[tuple(slice(start, limit, step) for start, limit, step in zip(*bounds, strict=True))]
+def _converted(dtype: np.dtype[Any], array: Array) -> Array:
+    return array.astype(dtype)
+
+
+def _made(function: Callable[[Array], Array], read: Callable[[], Array]) -> Array:
+    """The result of a function of a constant that is read now."""
+    return function(read())
 
 
 def _broadcast(op: Operation, array: Array) -> Array:
@@ -108,11 +124,6 @@ def _stays(op: Operation) -> bool:
     return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
 
 
-def _reversed(op: Operation, array: Array) -> Array:
-    assert isinstance(op, ReverseOp)
-    return np.flip(array, array_values(op.dimensions))
-
-
 def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
     """Keep a constant's pinned parameters after a transpose, with the axis permuted, or after a reverse.
 
@@ -131,22 +142,20 @@ def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
     folded.attributes[PINNED] = pinned
 
 
-def _makes_floats(op: Operation) -> bool:
-    """Whether an op gives floats. Integers convert exactly, or round to nearest as in NumPy."""
-    return isinstance(element_of(op.results[0]), AnyFloat)
+def _spread(op: Operation) -> BroadcastInDimOp | None:
+    """The broadcast that an op computes a function of each element of; None for other ops."""
+    spread = op.operands[0].owner if isinstance(op, ConvertOp | UnaryOp) else None
+    return spread if isinstance(spread, BroadcastInDimOp) else None
 
 
 @dataclass
 class FoldConstant(RewritePattern):
-    """op(constants) -> constant."""
+    """op(constants) -> constant, for the ops in `FOLDERS`."""
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Fold one op that is in `FOLDERS`."""
-        if isinstance(op, ConvertOp) or (isinstance(op, UnaryOp) and function_name(op) in UNARY):
-            self._fold_function(op, rewriter)
-            return
+        """Fold one op."""
         folder = FOLDERS.get(type(op))
         if folder is None or _stays(op):
             return
@@ -157,24 +166,31 @@ class FoldConstant(RewritePattern):
         found = folder(op, known) if len(known) == len(arrays) and known[0].dtype.kind == "f" else None
         if found is None:
             return
-        folded = constant_op(found, self.weights, location=op.location)
+        rewriter.replace(op, constant_op(found, self.weights, location=op.location))
+
+
+@dataclass
+class FoldFunction(RewritePattern):
+    """function(constant) -> constant of floats, which is computed again at each look-up if it is large."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Fold one op, also one that reads a broadcast constant: the result is broadcast."""
+        function, spread = _function(op), _spread(op)
+        if function is None or not isinstance(element_of(op.results[0]), AnyFloat):
+            return
+        read = constant_reader(op.operands[0] if spread is None else spread.operand, self.weights)
+        array = None if read is None else read()
+        if read is None or array is None or (array.dtype.kind != "f" and not isinstance(op, ConvertOp)):
+            return
+        folded = constant_op(function(array), self.weights, location=op.location, again=partial(_made, function, read))
         if isinstance(op, TransposeOp | ReverseOp):
             _carry_pinned(op, folded)
-        rewriter.replace(op, folded)
-
-    def _fold_function(self, op: ConvertOp | UnaryOp, rewriter: PatternRewriter) -> None:
-        """Fold a function of one value, computed as the interpreter does, or a conversion to floats."""
-        spread = op.operand.owner if isinstance(op.operand.owner, BroadcastInDimOp) else None
-        array = constant_array(op.operand if spread is None else spread.operand, self.weights)
-        if array is None or not _makes_floats(op) or (array.dtype.kind != "f" and not isinstance(op, ConvertOp)):
-            return
-        dtype = element_dtype(element_of(op.result))
-        found = array.astype(dtype) if isinstance(op, ConvertOp) else UNARY[function_name(op)](array)
-        folded = constant_op(found, self.weights, location=op.location)
         if spread is None:
             rewriter.replace(op, folded)
             return
-        wide = BroadcastInDimOp(folded.output, op.result.type, list(array_values(spread.broadcast_dimensions)))
+        wide = BroadcastInDimOp(folded.output, op.results[0].type, list(array_values(spread.broadcast_dimensions)))
         wide.location = op.location
         rewriter.replace(op, [folded, wide])
 
@@ -194,6 +210,7 @@ class FoldMoved(RewritePattern):
 def fold_constants(program: Program) -> Program:
     """Fold all constants in one walk: an operand is folded before its user is reached."""
     program = program.for_change()
-    rewrite(program, GreedyRewritePatternApplier([FoldMoved(), FoldConstant(program.weights)]))
+    patterns: list[RewritePattern] = [FoldMoved(), FoldFunction(program.weights), FoldConstant(program.weights)]
+    rewrite(program, GreedyRewritePatternApplier(patterns))
     remove_dead_ops(program.entry)
     return program

@@ -33,6 +33,7 @@ from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import location_of
+from zeropoint.ir.mapped import result_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, Storage, UniformQuantizedType, dequantize, stored_array
 from zeropoint.ir.quantized_constants import quantized_constant
@@ -84,7 +85,8 @@ class PinConstant(RewritePattern):
         if read is None or found is None:
             return
         (value, element), (stored, pinned) = read, found
-        again = partial(dequantize, stored, pinned, expressed=np.float64, dtype=element_dtype(element))
+        reals = partial(dequantize, quantized=pinned, expressed=np.float64, dtype=element_dtype(element))
+        again = partial(result_of, reals, stored)
         is_cast = isinstance(op, DequantizeCastOp | UniformDequantizeOp)
         made = constant_op(
             again(), self.weights, location=location_of(op.results[0] if is_cast else value), again=again

@@ -351,4 +351,10 @@ def _by_channel(region: QuantizeRegionOp, weights: Weights) -> Iterator[Array]:
     rows = weights_by_channel(array, axis)
     # A few channels at a time: two copies in f64 of a large matrix would be four times its size.
     step = max(1, WEIGHTS_AT_ONCE // rows.shape[1])
-    yield from (rows[first : first + step].astype(np.float64) for first in range(0, len(rows), step))
+    yield from (_widened(rows[first : first + step]) for first in range(0, len(rows), step))
+
+
+def _widened(weights: Array) -> Array:
+    """Weights in f64. A signalling NaN among them is no reason for a warning: NaN weights have their own."""
+    with np.errstate(invalid="ignore"):
+        return weights.astype(np.float64)

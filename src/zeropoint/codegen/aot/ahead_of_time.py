@@ -30,7 +30,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
-from zeropoint.codegen.parameters import ALIGNMENT, ParameterBlock, SharedParameters
+from zeropoint.codegen.parameters import ALIGNMENT, ParameterBlock
 from zeropoint.ir.outputs import check_folder, workspace, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
@@ -105,7 +105,7 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
     The keys are the prefixes of their functions. With several programs, which must have the same C types, the header
     also has `name`_find, which selects one by the sizes of its inputs. Raises CodegenError as `library`.
     """
-    weights = SharedParameters() if len(programs) > 1 else ParameterBlock()
+    weights = ParameterBlock()
     sources: dict[str, ModuleSource] = {}
     headers: list[str] = []
     ports: dict[str, list[CArgument]] = {}

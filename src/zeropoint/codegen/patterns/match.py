@@ -13,6 +13,7 @@ from zeropoint.codegen.values import Values
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp, YieldOp
 from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConstantOp
 
 
 @dataclass(frozen=True)
@@ -98,5 +99,16 @@ def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatter
         match = next(tried, Declined(f"expected one of {', '.join(kind.name for kind in rules)}"))
         if not isinstance(match, Match):
             raise misfit(kernel, match)
-        known[block] = match.found
+        note(program, block, match.found, known)
+        return match.found
     return known[block]
+
+
+def note(program: Program, block: Block, found: object, known: Found) -> None:
+    """Keep the data of a pattern for later passes, unless it holds weights that are computed at each look-up.
+
+    Those of all kernels would be in memory at once.
+    """
+    weights = program.weights
+    if not any(isinstance(op, ConstantOp) and weights.computed_bytes(op.value) for op in block.ops):
+        known[block] = found

@@ -15,7 +15,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
 from zeropoint.codegen.objects import objects_of
-from zeropoint.codegen.parameters import SharedParameters
+from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot
 from zeropoint.codegen.runtime.workers import serve_text
@@ -153,7 +153,7 @@ class NativeEngine:
 
         Raises CodegenError as `prepare`.
         """
-        isa, weights = host() if self._isa is None else self._isa, SharedParameters()
+        isa, weights = host() if self._isa is None else self._isa, ParameterBlock()
         graphs = [steps_of(program, isa, weights) for program in programs]
         return [
             NativeProgram(program, threads=self._threads, callers=self._callers, isa=isa, graph=graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from onnx import GraphProto, NodeProto
@@ -13,6 +14,7 @@ from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.onnx.tensors import as_program_array, element_of_dtype
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
+from zeropoint.ir.mapped import result_of
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, CompareOp, ComparisonDirection, IotaOp, ReduceOp, ReshapeOp
 from zeropoint.ir.stablehlo.bodies import binary_body
@@ -138,7 +140,10 @@ class Builder:
 
     def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
         """A constant; floats of any width become f32."""
-        op = constant_op(as_program_array(array), self.weights, element_type=element_of_dtype(array.dtype))
+        again, element = partial(result_of, as_program_array, array), element_of_dtype(array.dtype)
+        held = again()
+        is_wider = held.nbytes > array.nbytes
+        op = constant_op(held, self.weights, element_type=element, again=again if is_wider else None)
         self.insert(op)
         if location is not None:
             op.location = location
