@@ -28,38 +28,23 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.export.permute import (
-    DimensionOrder,
     Permuted,
     Rewriting,
     inverse,
     is_identity,
-    last_order,
     permuted,
     permuted_type,
 )
+from zeropoint.export.reshaped_orders import DimensionOrder
+from zeropoint.export.wanted_orders import SPATIAL, wanted_orders, window_order
 from zeropoint.ir.annotations import ORDER
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, ReduceWindowOp, TransposeOp
+from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
-
-SPATIAL = (ConvolutionOp, ReduceWindowOp)
-"""Ops that require channels last."""
-
-
-def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
-    """The channels-last order of a window's input: batch, spatial dimensions, channels."""
-    if isinstance(op, ConvolutionOp):
-        layout = op.dimension_numbers.data
-        return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
-    sizes = array_values(op.window_dimensions)
-    rank = len(sizes)
-    # A window of 1 at the end and not at dimension 1 is channels last already.
-    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
-
 
 def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
     """A region that transposes a value; operand and result both have the type `spec`."""
@@ -74,6 +59,7 @@ class _Pass:
     """State of the pass: `natural` has the values produced in a new order, `given` those transposed into one."""
 
     weights: Weights
+    wanted: Mapping[SSAValue, DimensionOrder]
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     given: dict[tuple[SSAValue, DimensionOrder], SSAValue] = field(
@@ -203,7 +189,8 @@ class _Pass:
             mapping[argument] = new
             if order is not None:
                 values[argument] = Permuted(new, order)
-        run = Rewriting(Builder(InsertPoint.at_end(block)), self.weights, values, mapping)
+        builder = Builder(InsertPoint.at_end(block))
+        run = Rewriting(builder, self.weights, values, mapping, self.wanted.get(like.results[0]))
         for op in ops:
             if any(operand in values for operand in op.operands):
                 found = permuted(op, run)
@@ -227,8 +214,10 @@ class _Pass:
         """Make an op outside regions channels-last if it reads a reordered value and has a rule."""
         if not any(value in self.natural for value in op.operands):
             return
-        run = Rewriting(Builder(InsertPoint.before(op)), self.weights, self.natural)
-        found = permuted(op, run) if len(op.results) == 1 else None
+        if len(op.results) != 1:
+            return
+        builder = Builder(InsertPoint.before(op))
+        found = permuted(op, Rewriting(builder, self.weights, self.natural, wanted=self.wanted.get(op.results[0])))
         if found is not None:
             self.results(op, found.value, found.order, None)
 
@@ -307,7 +296,7 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
     `ports` also reorders inputs and outputs of rank 3 and more that would otherwise need a transpose.
     """
     program = program.clone()
-    run = _Pass(program.weights)
+    run = _Pass(program.weights, wanted_orders(program.entry))
     for op in list(program.entry.ops):
         run.transposition(op)
         if isinstance(op, QuantizeRegionOp):

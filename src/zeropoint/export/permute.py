@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import TypeVar
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from zeropoint.export.reshaped_orders import DimensionOrder, last_order, reshaped_order
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.stablehlo import (
     BinaryOp,
@@ -40,7 +40,6 @@ from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
-DimensionOrder = tuple[int, ...]
 T = TypeVar("T")
 
 
@@ -50,11 +49,6 @@ class Permuted:
 
     value: SSAValue
     order: DimensionOrder
-
-
-def last_order(rank: int) -> DimensionOrder:
-    """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
-    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
 def inverse(order: DimensionOrder) -> DimensionOrder:
@@ -86,6 +80,8 @@ class Rewriting:
     values: Mapping[SSAValue, Permuted]
     mapping: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The current value for each value that keeps its order."""
+    wanted: DimensionOrder | None = None
+    """The order that readers of the result want."""
 
     def same(self, value: SSAValue) -> SSAValue:
         """A value that keeps its order."""
@@ -149,7 +145,8 @@ def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
 def _broadcast(op: BroadcastInDimOp, run: Rewriting) -> Permuted | None:
     source = run.values[op.operand]
     old = array_values(op.broadcast_dimensions)
-    order = last_order(len(shape_of(op.result)))
+    rank = len(shape_of(op.result))
+    order = source.order if len(old) == rank else last_order(rank)
     dimensions = [order.index(old[dimension]) for dimension in source.order]
     made = BroadcastInDimOp(source.value, permuted_type(op.result, order), dimensions)
     made.location = op.location
@@ -207,18 +204,10 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
 
 
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
-    """A reshape that only adds or drops dimensions of size 1 works in any order."""
+    """A reshape that keeps the elements of every moved dimension, or run of dimensions, together."""
     source = run.values[op.operand]
-    old, new = shape_of(op.operand), shape_of(op.result)
-    # Only a reshape that adds or drops dimensions of 1 keeps elements in order under both layouts.
-    if prod(old) != prod(new) or [size for size in old if size != 1] != [size for size in new if size != 1]:
-        return None
-    order = last_order(len(new))
-    long = [dimension for dimension, size in enumerate(old) if size != 1]
-    here = [long.index(dimension) for dimension in source.order if old[dimension] != 1]
-    target = [dimension for dimension, size in enumerate(new) if size != 1]
-    there = [target.index(dimension) for dimension in order if new[dimension] != 1]
-    if here != there:
+    order = reshaped_order(shape_of(op.operand), shape_of(op.result), source.order)
+    if order is None:
         return None
     made = ReshapeOp(source.value, permuted_type(op.result, order))
     made.location = op.location
@@ -259,13 +248,15 @@ def _reverse(op: ReverseOp, run: Rewriting) -> Permuted | None:
 
 
 def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
-    """A transpose of the model, from the operand's new order to the result's old one; dropped if the two agree."""
+    """A transpose of the model to the order that its readers want, else to the model's; dropped if nothing moves."""
     source = run.values[op.operand]
     wanted = array_values(op.permutation)
-    order = tuple(range(len(wanted)))
-    if source.order == wanted:
+    kept = tuple(range(len(wanted)))
+    order = kept if run.wanted is None or len(run.wanted) != len(wanted) else run.wanted
+    moved = [source.order.index(wanted[dimension]) for dimension in order]
+    if is_identity(tuple(moved)):
         return Permuted(source.value, order)
-    made = TransposeOp(source.value, [source.order.index(dimension) for dimension in wanted])
+    made = TransposeOp(source.value, moved)
     made.location = op.location
     return Permuted(run.builder.insert(made).result, order)
 

@@ -1,0 +1,57 @@
+"""Orders of dimensions through a reshape.
+
+A reshape cuts dimensions into several or joins neighbours. Its *groups* are the smallest runs of old and new dimensions
+with the same number of elements: 1x8x6x6 to 1x8x6x1x6x1 has (8)(8), (6)(6x1) and (6)(6x1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+DimensionOrder = tuple[int, ...]
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def last_order(rank: int) -> DimensionOrder:
+    """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
+    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
+    """The groups of a reshape, without dimensions of 1. There must be elements."""
+    left = [dimension for dimension, size in enumerate(old) if size != 1]
+    right = [dimension for dimension, size in enumerate(new) if size != 1]
+    found: list[Group] = []
+    while left and right:
+        taken, given = [left.pop(0)], [right.pop(0)]
+        while (before := prod(old[i] for i in taken)) != (after := prod(new[i] for i in given)):
+            short, source = (taken, left) if before < after else (given, right)
+            short.append(source.pop(0))
+        found.append((tuple(taken), tuple(given)))
+    return found
+
+
+def reshaped_order(old: Sequence[int], new: Sequence[int], order: DimensionOrder) -> DimensionOrder | None:
+    """The order of the result of a reshape whose operand has `order`; None if it would mix the moved elements.
+
+    Dimensions of 1 go where channels-last has them, if the others are in that order, else before their successor.
+    """
+    if prod(old) != prod(new) or not prod(old):
+        return None
+    first = {taken[0]: (taken, given) for taken, given in groups(old, new)}
+    sequence = [dimension for dimension in order if old[dimension] != 1]
+    found: list[int] = []
+    while sequence:
+        taken, given = first.get(sequence[0], ((), ()))
+        if not taken or tuple(sequence[: len(taken)]) != taken:
+            return None
+        found += given
+        sequence = sequence[len(taken) :]
+    wanted = last_order(len(new))
+    if [dimension for dimension in wanted if new[dimension] != 1] == found:
+        return wanted
+    for dimension in reversed(range(len(new))):
+        if new[dimension] == 1:
+            found.insert(found.index(dimension + 1) if dimension + 1 < len(new) else len(found), dimension)
+    return tuple(found)

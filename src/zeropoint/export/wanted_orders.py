@@ -1,0 +1,60 @@
+"""The order in which the readers of a value want its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from zeropoint.export.permute import RULES, DimensionOrder, is_identity
+from zeropoint.export.reshaped_orders import last_order, reshaped_order
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import BinaryOp, ConvolutionOp, ReduceWindowOp, TransposeOp, UnaryOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import shape_of
+
+SPATIAL = (ConvolutionOp, ReduceWindowOp)
+"""Ops that require channels last."""
+KEEPING = frozenset(RULES) - {TransposeOp}
+"""Ops whose result has the order of their operand."""
+
+
+def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
+    """The channels-last order of a window's input: batch, spatial dimensions, channels."""
+    if isinstance(op, ConvolutionOp):
+        layout = op.dimension_numbers.data
+        return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
+    sizes = array_values(op.window_dimensions)
+    rank = len(sizes)
+    # A window of 1 at the end and not at dimension 1 is channels last already.
+    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
+
+
+def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
+    """The order of the convolution or window that reads a value, if need be through ops that keep an order.
+
+    Values that are wanted in the model's own order, or by no such op, are left out. The first reader decides.
+    """
+    found: dict[SSAValue, DimensionOrder] = {}
+    for op in reversed(block.ops):
+        for index, operand in enumerate(op.operands):
+            wanted = _wanted_by(op, index, found)
+            if wanted is not None and not is_identity(wanted):
+                found[operand] = wanted
+    return found
+
+
+def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, DimensionOrder]) -> DimensionOrder | None:
+    """The order that a reader wants of its operand `index`; `known` has its results."""
+    operand = reader.operands[index]
+    if isinstance(reader, QuantizeRegionOp):
+        ops, inner = list(reader.body.block.ops)[:-1], reader.body.block.args[index]
+    else:
+        ops, inner = [reader], operand
+    for op in ops:
+        if isinstance(op, SPATIAL):
+            return window_order(op) if op.operands[0] is inner else None
+    wanted = known.get(reader.results[0]) if len(reader.results) == 1 else None
+    if wanted is None or not all(isinstance(op, UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
+        return None
+    return reshaped_order(shape_of(reader.results[0]), shape_of(operand), wanted)

@@ -1,0 +1,73 @@
+"""Channels move to the end through reshapes, so that a file has the transposes of its model and no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import zeropoint as zp
+from oracle.litert import evaluate
+from zeropoint.export.litert.model import litert_model
+from zeropoint.interp import Interpreter
+from zeropoint.litert_schema import schema
+
+Nodes = list[tuple[str, list[str], str, dict[str, object]]]
+
+
+MIDDLES: dict[str, tuple[Nodes, int, int]] = {
+    "pixel_shuffle": ([("DepthToSpace", ["a"], "b", {"blocksize": 2, "mode": "CRD"})], 2, 1),
+    "depth_to_space": ([("DepthToSpace", ["a"], "b", {"blocksize": 2, "mode": "DCR"})], 2, 1),
+    "space_to_depth": ([("SpaceToDepth", ["a"], "b", {"blocksize": 2})], 32, 1),
+    "nearest": ([("Resize", ["a", "", "scales"], "b", {"mode": "nearest"})], 8, 0),
+    "channel_shuffle": (
+        [
+            ("Reshape", ["a", "split"], "s", {}),
+            ("Transpose", ["s"], "t", {"perm": [0, 2, 1, 3, 4]}),
+            ("Reshape", ["t", "joined"], "b", {}),
+        ],
+        8,
+        1,
+    ),
+}
+
+
+def operators(content: bytes) -> list[str]:
+    """The names of the operators, in their order."""
+    model = schema().Model.GetRootAs(content)
+    graph = model.Subgraphs(0)
+    names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
+    codes = [model.OperatorCodes(graph.Operators(index).OpcodeIndex()) for index in range(graph.OperatorsLength())]
+    return [names[code.BuiltinCode()] for code in codes]
+
+
+@pytest.mark.parametrize("name", MIDDLES)
+def test_a_file_has_no_more_transposes_than_its_model(name: str) -> None:
+    middle, channels, transposes = MIDDLES[name]
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.normal(0, 0.5, (8, 3, 1, 1)).astype(np.float32),
+        "v": random.normal(0, 0.5, (5, channels, 1, 1)).astype(np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        "split": np.array([1, 2, 4, 4, 6]),
+        "joined": np.array([1, 8, 4, 6]),
+    }
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"])]
+    nodes += [helper.make_node(op, inputs, [output], **attributes) for op, inputs, output, attributes in middle]
+    nodes.append(helper.make_node("Conv", ["b", "v"], ["y"]))
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 6]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5, None, None]),
+    ]
+    used = {entry for node in nodes for entry in node.input}
+    held = [numpy_helper.from_array(array, entry) for entry, array in constants.items() if entry in used]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    samples = [{"x": random.normal(0, 1, (1, 3, 4, 6)).astype(np.float32)} for _ in range(3)]
+    result = zp.quantize(model, samples, target="litert", effort="none").quantization
+    assert result is not None
+    content = litert_model(result.propagated)
+    assert operators(content).count("TRANSPOSE") == transposes
+    for sample in samples:
+        (found,) = evaluate(content, sample["x"].transpose(0, 2, 3, 1))
+        np.testing.assert_array_equal(found.transpose(0, 3, 1, 2), Interpreter(result.quantized)(sample)["y"])
