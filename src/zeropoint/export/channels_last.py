@@ -46,6 +46,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 
+
 def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
     """A region that transposes a value; operand and result both have the type `spec`."""
     block = Block(arg_types=[value.type])
@@ -62,9 +63,14 @@ class _Pass:
     wanted: Mapping[SSAValue, DimensionOrder]
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
-    given: dict[tuple[SSAValue, DimensionOrder], SSAValue] = field(
+    given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue]
+    )
+    """By type, too: a float that two kernels quantize differently is transposed for each."""
+    undone: dict[tuple[SSAValue, DimensionOrder], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, DimensionOrder], SSAValue]
     )
+    """The operands of the model's transposes, which are their results in another order."""
     back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     made: set[Operation] = field(default_factory=set[Operation])
     """The transposes of this pass, not of the model."""
@@ -82,7 +88,9 @@ class _Pass:
         found = self.natural.get(value)
         if found is not None and found.order == order:
             return found.value
-        key = (value, order)
+        if (value, order) in self.undone:
+            return self.undone[value, order]
+        key = (value, order, spec)
         if key not in self.given:
             self.given[key] = self.transposed(self.original(value, before), order, spec, before)
         return self.given[key]
@@ -162,7 +170,7 @@ class _Pass:
         order = _order_of(op)
         if order is not None and op.operands[0] not in self.natural:
             # The transpose and its inverse then cancel, and both disappear.
-            self.given[op.results[0], inverse(order)] = op.operands[0]
+            self.undone[op.results[0], inverse(order)] = op.operands[0]
 
     def results(self, op: Operation, value: SSAValue, order: DimensionOrder, spec: Attribute | None) -> None:
         """Record the value that now holds the result of `op`."""

@@ -17,7 +17,7 @@ Source: the RFC on quantization transformations, section "Model Constraints"; "M
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -53,7 +53,7 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp, GatherOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, GatherOp, ReshapeOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.numerics.ranges import held_scale
@@ -61,6 +61,7 @@ from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.quantized_twice import casts_of_floats, copied
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
 
@@ -84,6 +85,10 @@ class Constraints:
     variances: dict[Operation, tuple[float, ...]] = field(default_factory=dict[Operation, tuple[float, ...]])
     before_narrowing: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
     """What was known of the values whose ranges `read_ranges.py` has narrowed."""
+    apart: Container[Operation] = ()
+    """The casts of floats: a second one with another type reads the float, not the integers of the first."""
+    copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])
+    """Of floats that are quantized more than once (`quantized_twice.py`)."""
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value; adds an empty one if there is none."""
@@ -253,8 +258,11 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
         return value
     pinned, element = constraints.of(root(value)).pinned, _element(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
-        # The model requantizes here: two casts with different types are an op, not an annotation.
-        return _rescaled(value, pinned, element, op)
+        if op.operands[0].owner not in constraints.apart:
+            # The model requantizes here: two casts with different types are an op, not an annotation.
+            return _rescaled(value, pinned, element, op)
+        constraints.copies.append(copied(value, op))
+        value = constraints.copies[-1].result
     _state_element(constraints, root(value), op.operands[0], op)
     if isinstance(element, UniformQuantizedType) and constraints.holds(element):
         # Put back later if the value gets no quantized type: the model rounds here.
@@ -329,12 +337,12 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
     value.replace_uses_with_if(real.result, lambda use: use.operation is not stored)
 
 
-def take_constraints(program: Program, scale_type: str = "f64") -> Constraints:
+def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
-    Raises PropagationError if a value has two pinned types, a range is not finite, or a region does not fit its kernel.
+    With `integer_io`, an input has one type. Raises PropagationError if a value has two pinned types, a range is not finite, or a region does not fit its kernel.
     """
-    constraints = Constraints(scale_type)
+    constraints = Constraints(scale_type, apart=() if integer_io else casts_of_floats(program))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             check_contractions(op)

@@ -52,6 +52,7 @@ from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.read_ranges import narrow_ranges
+from zeropoint.solve.quantized_twice import drop_copies
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import PortNumber, Termination
@@ -255,7 +256,7 @@ def propagate(
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
     program = program.for_change()
     _check_retargeting(program, target)
-    constraints = take_constraints(program, target.scale_type)
+    constraints = take_constraints(program, target.scale_type, integer_io=integer_io)
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)
     narrow_ranges(program, constraints)
@@ -284,6 +285,7 @@ def propagate(
     for value, quantized in constraints.simulated.items():
         if value not in graph.value_nodes and not is_constant(value):
             restore_simulation(program, value, quantized)
+    drop_copies(constraints.copies)
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)

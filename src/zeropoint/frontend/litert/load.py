@@ -19,6 +19,7 @@ from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError
 from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
+from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
@@ -83,6 +84,8 @@ class _Importer:
         self._build = Builder(self._block, self._weights, {})
         self._values = CallValues(model, self._build)
         self._problems: list[str] = []
+        self._quantized_apart: dict[int, tuple[SSAValue, Sequence[int]]] = {}
+        """Of float inputs that are quantized to several types: the argument, and the order of the tensor."""
 
     def _check_names(self, ports: Ports, what: str) -> None:
         for name, count in Counter(name for name, _ in ports).items():
@@ -102,7 +105,10 @@ class _Importer:
         """The program. Raises ModelError naming every operator that cannot be converted."""
         for (name, index), argument, order in zip(self._model.inputs, self._block.args, self._moved, strict=True):
             argument.location = self._build.location = name_location(name)
-            self._values.put(index, self._moved_port(argument, order, self._kind_beside(index)))
+            kinds = self._kinds_beside(index)
+            if len(kinds) > 1:
+                self._quantized_apart[index] = (argument, order)
+            self._values.put(index, self._moved_port(argument, order, kinds[0] if len(kinds) == 1 else None))
         lost: set[int] = set()
         for operator in shown(self._model.operators, "import"):
             if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
@@ -133,8 +139,12 @@ class _Importer:
         value = value if kind is None else self._values.pinned(value, kind)
         return self._build.insert(TransposeOp(value, order))
 
-    def _kind_beside(self, index: int) -> UniformQuantizedType | None:
-        """The type of a tensor, or of the one that it is quantized to or dequantized from."""
+    def _kinds_beside(self, index: int) -> list[UniformQuantizedType | None]:
+        """The type of a tensor, or those that it is quantized to, or the one that it is dequantized from."""
+        own = self._model.tensors[index].quantized
+        if own is not None:
+            return [own]
+        found: list[UniformQuantizedType | None] = []
         for operator in self._model.operators:
             if operator.name == "QUANTIZE" and operator.inputs[:1] == (index,):
                 beside = operator.outputs
@@ -143,8 +153,15 @@ class _Importer:
             else:
                 continue
             if beside and beside[0] >= 0:  # else its conversion fails
-                return self._model.tensors[beside[0]].quantized
-        return self._model.tensors[index].quantized
+                found.append(self._model.tensors[beside[0]].quantized)
+        return list(dict.fromkeys(found)) or [None]
+
+    def _converted(self, operator: Operator, converter: CallConverter) -> SSAValue | tuple[SSAValue, ...]:
+        """The results of an operator. Each QUANTIZE of an input with several moves the input for itself."""
+        apart = self._quantized_apart.get(operator.inputs[0]) if operator.inputs else None
+        if apart is None or operator.name != "QUANTIZE":
+            return converter(Call(operator, self._values))
+        return self._moved_port(*apart, self._model.tensors[operator.outputs[0]].quantized)
 
     def _convert(self, operator: Operator, lost: set[int]) -> None:
         where = _described(operator, self._model)
@@ -156,7 +173,7 @@ class _Importer:
                 raise NodeError("found no outputs, expected at least one")
             self._build.location = name_location(self._model.tensors[operator.outputs[0]].name)
             with inside(f"options of operator {where}"):
-                found = converter(Call(operator, self._values))
+                found = self._converted(operator, converter)
             results = found if isinstance(found, tuple) else (found,)
             if len(results) != len(operator.outputs):
                 raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
@@ -198,7 +215,7 @@ class _Importer:
             except NodeError as error:
                 raise ModelError(f"output '{name}': {error}") from error
             order = port_order(self._model.metadata, "outputs", name, len(shape_of(value)))
-            kind, moved = self._kind_beside(index), list(order) != sorted(order)
+            kind, moved = self._kinds_beside(index)[0], list(order) != sorted(order)
             value = self._moved_port(value, [int(axis) for axis in np.argsort(order)], kind)
             found.append(self._values.pinned(value, kind) if moved and kind is not None else value)
         return found

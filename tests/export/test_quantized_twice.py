@@ -1,0 +1,52 @@
+"""An input that two kernels quantize with different scales: exported, and imported again as the same program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import zeropoint as zp
+from zeropoint.export import ExportOptions, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.pipeline import Options, quantize
+
+
+def network() -> onnx.ModelProto:
+    """A concatenation of an image and a convolution of it, which has other values, and a convolution of both."""
+    random = np.random.default_rng(0)
+    weights = {"w": (4, 3, 3, 3), "v": (2, 7, 1, 1)}
+    held = [numpy_helper.from_array(random.normal(0, 1, shape).astype(np.float32), n) for n, shape in weights.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["a", "x"], ["b"], axis=1),
+        helper.make_node("Conv", ["b", "v"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 6, 6]) for n, c in (("x", 3), ("y", 2))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("target", "suffix", "channels_last"),
+    [("litert", ".tflite", True), ("litert", ".tflite", False), ("onnxruntime", ".onnx", True)],
+)
+def test_it_comes_back_with_both_types(target: str, suffix: str, channels_last: bool, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    samples = [{"x": random.normal(0, 1, (1, 3, 6, 6)).astype(np.float32)} for _ in range(3)]
+    model = zp.load(network()).program
+    first = quantize(model, samples, Options(target=target))
+    path = tmp_path / f"model{suffix}"
+    export_program(first.propagated, path, ExportOptions(channels_last=channels_last))
+    run = LiteRTFile(path, reference=True) if suffix == ".tflite" else None
+    again = quantize(load_model(path), [], Options(target=target))
+    for sample in samples:
+        expected = Interpreter(first.quantized)(sample)["y"]
+        if run is not None:
+            np.testing.assert_array_equal(run(sample)["y"], expected)
+        np.testing.assert_array_equal(Interpreter(again.quantized)(sample)["y"], expected)
