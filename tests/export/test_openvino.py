@@ -134,6 +134,45 @@ def test_sums_that_convolutions_compute_are_predicted(name: str, tmp_path: Path)
         np.testing.assert_array_equal(lowered(sample)[output], expected)
 
 
+@pytest.mark.parametrize("sums", ["product", "convolution", "convolution_and_sum", "with_bias"])
+def test_sums_without_a_bias_are_rounded_in_steps_of_their_scales(sums: str, tmp_path: Path) -> None:
+    """With weights of 1/4 and equal scales, as in a linear resize, an eighth of the results lies between two steps."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    graph, scale = Graph(), np.float32(0.014918882)
+    names = [f"p{index}" for index in range(8)]  # a point for each cast: OpenVINO's casts that share one are fused
+    graph.weights += [numpy_helper.from_array(np.uint8(115).reshape(()), name) for name in names]
+    points = iter(names)
+    steps, wide = graph.constant(scale.reshape(())), graph.constant(2 * scale.reshape(()))
+
+    def stored(value: str, step: str) -> str:
+        quantized = graph.node("QuantizeLinear", value, step, next(points))
+        return graph.node("DequantizeLinear", quantized, step, next(points))
+
+    shape = (8, 8) if sums == "product" else (8, 8, 1, 1)
+    graph.weights.append(numpy_helper.from_array(graph.random.integers(-3, 4, shape).astype(np.int8), "w"))
+    graph.weights.append(numpy_helper.from_array(np.zeros(8, np.int8), "wz"))
+    axis = len(shape) == 2
+    weight = graph.node("DequantizeLinear", "w", graph.constant(np.full(8, 0.25)), "wz", axis=int(axis))
+    bias = [graph.constant(np.arange(8) * scale)] if sums == "with_bias" else []
+    given = stored("x", steps)
+    value = graph.node("MatMul" if axis else "Conv", given, weight, *bias)
+    result = stored(value, steps)
+    if sums == "convolution_and_sum":
+        result = stored(graph.node("Add", result, stored(graph.node("Neg", "x"), steps)), wide)
+    size = (64, 8) if axis else SHAPE
+    model = graph.model(result)
+    for port in (*model.graph.input, *model.graph.output):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, size))
+    made = quantize_program(load_onnx_model(model, {}), [], Options(target="openvino"))
+    export_program(made.propagated, tmp_path / "sums.onnx")
+    file = OpenVinoFile(tmp_path / "sums.onnx")
+    for _ in range(3):
+        sample = {"x": graph.random.normal(0, 1, size).astype(np.float32)}
+        expected = Interpreter(made.quantized)(sample)[result]
+        np.testing.assert_array_equal(file(sample)[result], expected)
+        np.testing.assert_array_equal(Interpreter(made.integer)(sample)[result], expected)
+
+
 def test_an_input_is_quantized_by_the_ends_of_its_range(tmp_path: Path) -> None:
     pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
     random = np.random.default_rng(5)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -22,6 +23,15 @@ from zeropoint.ir.weights import Weights
 OperationT = TypeVar("OperationT", bound=Operation)
 
 
+@dataclass(frozen=True)
+class UnroundedFloats:
+    """Floats before they are rounded: real numbers, or multiples of `unit`, which is one or one along an axis."""
+
+    value: SSAValue
+    unit: np.float32 | NDArray[np.float32] | None = None
+    axis: int | None = None
+
+
 @dataclass
 class MaterializedKernel:
     """A region being rewritten to quantized ops, which are inserted before it.
@@ -35,7 +45,7 @@ class MaterializedKernel:
     builder: Builder
     weights: Weights
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    unrounded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    unrounded: dict[SSAValue, UnroundedFloats] = field(default_factory=dict[SSAValue, UnroundedFloats])
 
     @property
     def body(self) -> Sequence[Operation]:

@@ -72,7 +72,7 @@ from zeropoint.materialize import (
 )
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, in_element, quantized_before, take_over_casts
-from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
@@ -148,7 +148,7 @@ class _Materialization:
     """The quantize ops on float values, by value and type; `quantized` has the results of regions."""
     explained: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
     """The facts, by op and attribute, that the quantize ops of its float results have now."""
-    unrounded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    unrounded: dict[SSAValue, UnroundedFloats] = field(default_factory=dict[SSAValue, UnroundedFloats])
     """The floats that results of regions are the rounded form of (`Kernel`)."""
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:

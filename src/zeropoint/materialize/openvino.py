@@ -6,7 +6,7 @@
 becomes, under profile `openvino`,
 ```mlir
 %s = (the convolution, i32 at the scales of the products, as its stored integers in f32)
-%v = (%s * fl(s_in * s_w) + the bias in f32)
+%v = (%s * fl(s_in * s_w) + the bias in f32; without a bias, %s, and a scale and a shift for each channel)
 %u = (%v * scale + shift in f64, rounded to f32: a fused multiply-add)
 %2 = (%u clamped, rounded to even, minus the zero point, as i32 at the result's scale)
 ```
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
@@ -33,8 +33,8 @@ from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
-from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.numerics.openvino import RangeFactors, SumTerm, rescaling
+from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, SumTerm, rescaling
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -48,27 +48,35 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     if not _is_integer(kernel, op):
         return exact_contraction(kernel)
-    run, accumulator = (
-        FloatArithmetic(kernel, REASON),
-        accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs)),
-    )
-    sums = kernel.retyped(op, accumulator)
-    stored = run.made(StorageCastOp(sums, with_element(sums, i32)))
-    real = kernel.values[op.result] = run.made(
-        hlo.MultiplyOp(run.to(stored, f32), _scales(run, stored, accumulator, op))
-    )
-    for other in kernel.body:
-        if isinstance(other, hlo.AddOp):
-            real = _with_bias(run, other)
-    result = _requantized(run, real, RangeFactors.of(_of_dtype(kernel.output_type)))
+    run = FloatArithmetic(kernel, REASON)
+    accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    unrounded = _unrounded(run, accumulator, op)
+    by = RangeFactors.of(_of_dtype(kernel.output_type), unrounded.unit)
+    result = _requantized(run, unrounded, by)
     limited = bounded(kernel, result)
     if (
         limited is result
         and kernel.output_type.storage.is_full_range
         and kernel.region.logical_kernel.data in CONVOLUTIONS
     ):
-        kernel.unrounded[result] = real
+        kernel.unrounded[result] = unrounded
     return limited
+
+
+def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
+    """The sums of products in f32: times their scales, with the bias, or their integers, if there is no bias."""
+    kernel = run.kernel
+    sums = kernel.retyped(op, accumulator)
+    terms = run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f32)
+    scales = accumulator.scales.astype(np.float32)
+    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    biases = [other for other in kernel.body if isinstance(other, hlo.AddOp)]
+    if all(_adds_zeros(kernel, bias) for bias in biases):
+        return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
+    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, scales, axis)))
+    for bias in biases:
+        real = _with_bias(run, bias)
+    return UnroundedFloats(real)
 
 
 def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
@@ -84,13 +92,31 @@ def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
     )
 
 
-def _scales(run: FloatArithmetic, sums: SSAValue, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
-    """The scales of the products in f32, in the shape of the sums."""
-    scales = accumulator.scales.astype(np.float32)
-    like = with_element(sums, f32)
-    dimensions = [] if accumulator.is_per_layer else [output_channel_axis(op)]
-    number = run.kernel.constant(scales.reshape(()) if accumulator.is_per_layer else scales)
-    return run.made(hlo.BroadcastInDimOp(number, like, dimensions))
+def _along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:
+    """PerChannel along an axis, or one number, in the shape of `like`."""
+    number = run.kernel.constant(np.asarray(numbers).reshape(() if axis is None else -1))
+    return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
+
+
+def _fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
+    """fma(value, factor, addend), with numbers along the axis of the value's unit if it has one."""
+    if of.axis is None:
+        return run.fused(of.value, np.float32(factor), np.float32(addend))
+    wide = run.to(of.value, f64)
+    numbers = [np.broadcast_to(np.asarray(each, np.float64), np.shape(factor)) for each in (factor, addend)]
+    product = run.made(hlo.MultiplyOp(wide, _along(run, wide, numbers[0], of.axis)))
+    return run.to(run.made(hlo.AddOp(product, _along(run, wide, numbers[1], of.axis))), f32)
+
+
+def _adds_zeros(kernel: MaterializedKernel, add: hlo.AddOp) -> bool:
+    """Whether the bias of a sum is 0 everywhere: OpenVINO drops such a sum."""
+    for operand in add.operands:
+        made = operand.owner
+        value = made.operand if isinstance(made, hlo.BroadcastInDimOp) else operand
+        array = constant_array(kernel.values[value], kernel.weights) if value in kernel.values else None
+        if array is not None:
+            return not array.any()
+    return False
 
 
 def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
@@ -123,10 +149,13 @@ def _of_dtype(kind: UniformQuantizedType) -> AffineParameters:
     return replace(kind.affine, storage_min=first, storage_max=last)
 
 
-def _requantized(run: FloatArithmetic, real: SSAValue, by: RangeFactors) -> SSAValue:
-    """Real numbers in the type of the result, clamped before they are rounded."""
+def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
+    """Floats in the type of the result, clamped before they are rounded."""
     wanted = run.kernel.output_type
-    value = run.times(real, by.scale) if by.is_scale else run.fused(real, by.scale, by.shift)
+    if not by.is_scale:
+        value = _fused(run, of, by.scale, by.shift)
+    else:
+        value = run.made(hlo.MultiplyOp(of.value, _along(run, of.value, by.scale, of.axis)))
     value = _clamped(run, value, wanted.storage.minimum, wanted.storage.maximum)
     return run.rounded(value, wanted.zero_point)
 
@@ -145,12 +174,16 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, REASON)
     values = [kernel.values[operand] for operand in op.operands]
     mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
-    by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs))
-    real = _clamped(run, run.fused(kernel.unrounded[values[term]], by.factor, by.offset), by.low, by.high)
+    before = kernel.unrounded[values[term]]
+    by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
+    real = _clamped(run, _fused(run, before, by.factor, by.offset), by.low, by.high)
     stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
     total = run.made(hlo.AddOp(real, stored))
     return bounded(
-        kernel, _requantized(run, total, RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale)))
+        kernel,
+        _requantized(
+            run, UnroundedFloats(total), RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
+        ),
     )
 
 

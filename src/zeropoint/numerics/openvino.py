@@ -6,6 +6,9 @@ A contraction computes in f32, with a sum acc in i32:
 - q = rne(fma(v, scale, shift)), clamped; with shift 0, rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes scale
   and shift from the ends of the result's range: `RangeFactors`.
 
+Without a bias, or with one of zeros, nothing is between the scales and the range, whose ends are then divided by them:
+q = rne(fma(acc, scale, shift)) with a scale and a shift for each channel.
+
 A sum with one operand from a convolution that nothing else reads becomes part of that convolution. The convolution's
 result is clamped to the range of its type, but not rounded, and expressed in the stored integers of the other operand:
 
@@ -26,10 +29,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zeropoint.numerics.ranges import AffineParameters
 
 F32 = np.float32
+PerChannel = np.float32 | NDArray[np.float32]
+"""One number, or one for each channel."""
 STEPS = F32(255)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this part of the range is dropped."""
@@ -39,21 +45,21 @@ NEGLIGIBLE = F32(0.00001)
 class RangeFactors:
     """q = rne(fma(v, scale, shift)); `is_scale` if there is no shift: q = rne(fl(v * scale))."""
 
-    scale: np.float32
-    shift: np.float32
+    scale: PerChannel
+    shift: PerChannel
 
     @property
     def is_scale(self) -> bool:
         """Whether the values are only multiplied."""
-        return not self.shift
+        return not np.any(self.shift)
 
     @staticmethod
-    def of(result: AffineParameters, unit: np.float32 | None = None) -> RangeFactors:
+    def of(result: AffineParameters, unit: PerChannel | None = None) -> RangeFactors:
         """From real numbers to a type of 8 bits and one scale; from multiples of `unit`, if it is given."""
         scale, shift = _linear(result, unit)
-        shift = F32(shift + F32(result.storage_min))
-        if abs(shift) < STEPS * NEGLIGIBLE:
-            return RangeFactors(F32(F32(1) / F32(F32(1) / scale)), F32(0))
+        shift = shift + F32(result.storage_min)
+        if np.all(abs(shift) < STEPS * NEGLIGIBLE):
+            return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
         return RangeFactors(scale, shift)
 
 
@@ -61,19 +67,22 @@ class RangeFactors:
 class SumTerm:
     """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in the stored integers of the other operand."""
 
-    factor: np.float32
-    offset: np.float32
+    factor: PerChannel
+    offset: PerChannel
     low: np.float32
     high: np.float32
 
     @staticmethod
-    def of(term: AffineParameters, other: AffineParameters) -> SumTerm:
-        """From the real numbers of a term with the range of type `term`; t + r has the scale of `other`."""
-        scale, shift = _linear(term, None)
+    def of(term: AffineParameters, other: AffineParameters, unit: PerChannel | None = None) -> SumTerm:
+        """From the real numbers of a term with the range of type `term`; t + r has the scale of `other`.
+
+        From multiples of `unit`, if it is given.
+        """
+        scale, shift = _linear(term, unit)
         steps, start = term_steps(term, other)
         low, high = F32(start), F32(F32(STEPS * steps) + start)
-        factor, offset = F32(scale * steps), F32(F32(shift * steps) + start)
-        negligible = abs(offset) < (high - low) * NEGLIGIBLE
+        factor, offset = scale * steps, shift * steps + start
+        negligible = np.all(abs(offset) < (high - low) * NEGLIGIBLE)
         return SumTerm(factor, F32(0) if negligible else offset, low, high)
 
 
@@ -86,21 +95,21 @@ def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.floa
     return F32(F32(high - low) / STEPS), low
 
 
-def _ends(result: AffineParameters, unit: np.float32 | None) -> tuple[np.float32, np.float32]:
+def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
     """The least and the greatest number of a type, in multiples of `unit` if it is given."""
     scale, zero = F32(result.scale.item()), int(result.zero_point.item())
     low, high = (F32(F32(end - zero) * scale) for end in (result.storage_min, result.storage_max))
-    return (low, high) if unit is None else (F32(low / unit), F32(high / unit))
+    return (low, high) if unit is None else (low / unit, high / unit)
 
 
-def _linear(result: AffineParameters, unit: np.float32 | None) -> tuple[np.float32, np.float32]:
+def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
     """The steps per unit of a type's range, and the place of 0 in it, from its least number."""
     low, high = _ends(result, unit)
-    return F32(STEPS / F32(high - low)), F32(F32(-low * STEPS) / F32(high - low))
+    return STEPS / (high - low), (-low * STEPS) / (high - low)
 
 
 def rescaling(given: AffineParameters, result: AffineParameters) -> tuple[np.float32, np.float32]:
     """k and shift: rne(fl(fl(k * (q - z)) + shift)) are the steps of the result above its least stored integer."""
     low, high = _ends(result, F32(given.scale.item()))
-    k = F32(STEPS / F32(high - low))
+    k = F32(STEPS / (high - low))
     return k, F32(-low * k)

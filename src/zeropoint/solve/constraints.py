@@ -17,7 +17,7 @@ Source: the RFC on quantization transformations, section "Model Constraints"; "M
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -85,10 +85,9 @@ class Constraints:
     variances: dict[Operation, tuple[float, ...]] = field(default_factory=dict[Operation, tuple[float, ...]])
     before_narrowing: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
     """What was known of the values whose ranges `read_ranges.py` has narrowed."""
-    apart: Container[Operation] = ()
-    """The casts of floats: a second one with another type reads the float, not the integers of the first."""
-    copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])
-    """Of floats that are quantized more than once (`quantized_twice.py`)."""
+    apart: frozenset[object] = frozenset()
+    """The casts that read floats, not the integers of another cast."""
+    copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_twice.py`
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value; adds an empty one if there is none."""
@@ -176,11 +175,9 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{written_name(op.res)}'"))
         return op.arg
     value = _simulated(op)
-    if value is None:
-        return None
-    if not _meets_region(root(value)):
-        return value if isinstance(element_of(op.operands[0]), OPEN) else None
-    return _read_pair(op, value, constraints)
+    if value is None or _meets_region(root(value)):
+        return None if value is None else _read_pair(op, value, constraints)
+    return value if isinstance(element_of(op.operands[0]), OPEN) else None
 
 
 def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
@@ -340,9 +337,10 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
-    With `integer_io`, an input has one type. Raises PropagationError if a value has two pinned types, a range is not finite, or a region does not fit its kernel.
+    With `integer_io`, an input has one type. Raises PropagationError if a value has two pinned types, a range is not
+    finite, or a region does not fit its kernel.
     """
-    constraints = Constraints(scale_type, apart=() if integer_io else casts_of_floats(program))
+    constraints = Constraints(scale_type, apart=frozenset() if integer_io else casts_of_floats(program))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             check_contractions(op)

@@ -51,8 +51,8 @@ from zeropoint.solve.inputs import state_float_facts, state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.operands import operand_type, weight_facts
-from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.quantized_twice import drop_copies
+from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import PortNumber, Termination

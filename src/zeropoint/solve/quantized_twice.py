@@ -10,7 +10,7 @@ shape; they are gone when the ports that read them have their types.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -22,14 +22,11 @@ from zeropoint.ir.stablehlo import ReshapeOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 
-def casts_of_floats(program: Program) -> Container[Operation]:
+def casts_of_floats(program: Program) -> frozenset[object]:
     """The casts to a quantized type whose operand is an input, or the result of an op that no kernel can have."""
     kernels = (QuantizeRegionOp, DequantizeCastOp)
-    return {
-        op
-        for op in program.entry.ops
-        if isinstance(op, QuantizeCastOp) and not isinstance(op.operands[0].owner, kernels)
-    }
+    casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
+    return frozenset(op for op in casts if not isinstance(op.operands[0].owner, kernels))
 
 
 def copied(value: SSAValue, before: Operation) -> ReshapeOp:
