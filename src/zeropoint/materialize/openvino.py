@@ -179,12 +179,8 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     real = _clamped(run, _fused(run, before, by.factor, by.offset), by.low, by.high)
     stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
     total = run.made(hlo.AddOp(real, stored))
-    return bounded(
-        kernel,
-        _requantized(
-            run, UnroundedFloats(total), RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
-        ),
-    )
+    result = RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
+    return bounded(kernel, _requantized(run, UnroundedFloats(total), result))
 
 
 def concatenate(kernel: MaterializedKernel) -> SSAValue:

@@ -12,6 +12,7 @@ from xdsl.dialects.func import ReturnOp
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
+from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.litert import contractions, rows
@@ -44,7 +45,7 @@ def litert_model(
     [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools have channels last only.
-    program = with_channels_last(program, ports=channels_last)
+    program = with_channels_last(flatten_windows(program), ports=channels_last)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
+from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.tosa import contractions, rows
@@ -44,7 +45,7 @@ def tosa_text(
     """
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
-    program = with_channels_last(program, ports=channels_last)
+    program = with_channels_last(flatten_windows(program), ports=channels_last)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, dict[str, object]] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
