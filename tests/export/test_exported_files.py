@@ -12,9 +12,13 @@ from click.testing import CliRunner, Result
 
 from digits import DIGITS, images, quantized_digits
 from zeropoint.cli import main
-from zeropoint.export import ExportOptions, export_program
+from zeropoint.export import ExportError, ExportOptions, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend import ModelError
 from zeropoint.frontend.exported import Origin, origin_of
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, quantize
 
 MODEL = str(DIGITS / "digits.onnx")
 
@@ -124,6 +128,35 @@ def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: 
         origin_of(tmp_path / "cut.tflite")
     found = answer("compare", MODEL, tmp_path / "cut.tflite", "--data", folder / "data.npz")
     assert (found.exit_code, found.output.count("\n")) == (2, 1), found.output
+
+
+QUOTIENT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}, %d: tensor<1x4xf32> {zeropoint.name = "d"})
+    -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
+  %y = stablehlo.divide %x, %d : tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
+}
+"""
+
+
+def test_a_sample_that_ends_the_runtimes_run_is_an_error_of_the_sample(tmp_path: Path) -> None:
+    """LiteRT refuses to divide by 0, and onnxruntime to gather past the end."""
+    whole = {"x": np.array([[0.0, 1, 2, 3]], np.float32), "d": np.array([[1.0, 1.2, 1.4, 2]], np.float32)}
+    export_program(
+        quantize(parse_program(QUOTIENT), [whole], Options(target="litert")).propagated, tmp_path / "q.tflite"
+    )
+    file = LiteRTFile(tmp_path / "q.tflite")
+    assert set(file(whole)) == {"y"}
+    with pytest.raises(ExportError, match=r"q\.tflite: LiteRT failed on this sample: .*DIV"):
+        file({**whole, "d": np.zeros((1, 4), np.float32)})
+    table = onnx.numpy_helper.from_array(np.zeros((3, 2), np.float32), "t")
+    kinds = (("i", onnx.TensorProto.INT64, [1]), ("y", onnx.TensorProto.FLOAT, [1, 2]))
+    ports = [onnx.helper.make_tensor_value_info(*kind) for kind in kinds]
+    gather = onnx.helper.make_node("Gather", ["t", "i"], ["y"])
+    graph = onnx.helper.make_graph([gather], "g", ports[:1], ports[1:], [table])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10)
+    onnx.save(model, tmp_path / "g.onnx")
+    with pytest.raises(ExportError, match=r"g\.onnx: onnxruntime failed on this sample: "):
+        OnnxFile(tmp_path / "g.onnx")({"i": np.array([7])})
 
 
 IMAGES = """func.func @main(%x: tensor<1x3x4x4xf32> {zeropoint.name = "x"}) -> tensor<1x3x4x4xf32> {

@@ -81,8 +81,15 @@ class ConvolutionForm:
         """Raise ExportError for channels in front of the spatial dimensions, or more than two spatial dimensions."""
         layout = self.op.dimension_numbers.data
         inside = tuple(range(1, 1 + self.rank))
-        if self.rank not in (1, 2) or not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
+        if self.rank not in (1, 2):
             raise ExportError(
-                f"found {self.rank} spatial dimensions in the layout {layout}, expected one or two before the channels",
+                f"found a convolution over {self.rank} dimensions, expected one over one or two, which the format has "
+                "integer kernels for; run the program with --target cpu, or export to .onnx",
+                self.kernel.region,
+            )
+        if not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
+            raise ExportError(
+                f"found channels at dimensions {layout.input_feature_dimension} (input) and "
+                f"{layout.output_feature_dimension} (output), expected them behind the spatial dimensions",
                 self.kernel.region,
             )

@@ -74,7 +74,10 @@ class LiteRTFile:
                     f"{list(map(int, detail['shape']))}; its metadata may be broken, export it again"
                 )
             self._interpreter.set_tensor(detail["index"], _stored(value, detail))
-        self._interpreter.invoke()
+        try:
+            self._interpreter.invoke()
+        except RuntimeError as error:
+            raise ExportError(f"{self._path}: LiteRT failed on this sample: {' '.join(str(error).split())}") from error
         found: dict[str, Array] = {}
         for name, detail in self._outputs.items():
             value = _real(self._interpreter.get_tensor(detail["index"]), detail)

@@ -22,6 +22,7 @@ class OpenVinoFile:
 
     def __init__(self, path: Path):
         """Raises ExportError for a file that OpenVINO rejects, or if OpenVINO is not installed."""
+        self._path = path
         core = _runtime().Core()
         try:
             self.compiled: Any = core.compile_model(core.read_model(str(path)), "CPU", SETTINGS)
@@ -44,7 +45,11 @@ class OpenVinoFile:
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
-        found = self.compiled({name: inputs[name] for name in self.inputs})
+        try:
+            found = self.compiled({name: inputs[name] for name in self.inputs})
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise ExportError(f"{self._path}: OpenVINO failed on this sample: {reason}") from error
         # OpenVINO may give the value of an output the names of other tensors, too.
         return {name: found[port] for port in self.compiled.outputs for name in port.get_names()}
 

@@ -23,6 +23,7 @@ class OnnxFile:
 
     def __init__(self, path: Path):
         """Raises ExportError for a file that onnxruntime rejects, or if onnxruntime is not installed."""
+        self._path = path
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads = 4, 1
@@ -56,7 +57,11 @@ class OnnxFile:
                     f"input '{port.name}': found {inputs[port.name].dtype}, expected {np.dtype(wanted)}; "
                     "export with io float (--io)"
                 )
-        found = self._session.run(None, {name: inputs[name] for name in self.inputs})
+        try:
+            found = self._session.run(None, {name: inputs[name] for name in self.inputs})
+        except Exception as error:  # onnxruntime's errors have no common base class
+            reason = " ".join(str(error).split())
+            raise ExportError(f"{self._path}: onnxruntime failed on this sample: {reason}") from error
         return dict(zip(self.outputs, found, strict=True))
 
 
