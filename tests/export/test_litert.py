@@ -179,6 +179,26 @@ def test_the_demo_with_xnnpack_gives_our_bytes() -> None:
         np.testing.assert_array_equal(found, predict({"image": image})["probabilities"])
 
 
+def test_means_of_16_bits_with_xnnpack_are_litert_s() -> None:
+    """XNNPACK has no kernels of 16 bits. The input holds multiples of its scale: its quantization rounds nothing."""
+    program = parse_program("""func.func @main(%x: tensor<1x120x16xf32>) -> tensor<1x120xf32> {
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %s = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [2]
+        : (tensor<1x120x16xf32>, tensor<f32>) -> tensor<1x120xf32>
+      %n = stablehlo.constant dense<16.0> : tensor<f32>
+      %b = stablehlo.broadcast_in_dim %n, dims = [] : (tensor<f32>) -> tensor<1x120xf32>
+      %y = stablehlo.divide %s, %b : tensor<1x120xf32>
+      return %y : tensor<1x120xf32>
+    }""")
+    stored = np.random.default_rng(3).integers(-32767, 32768, (1, 120, 16))
+    stored[0, 0, 0] = 32767
+    sample = {"arg0": stored.astype(np.float32) * np.float32(2**-14)}
+    result = quantize(program, [sample], Options(target="litert-16x8", profile="xnnpack"))
+    (found,) = evaluate_by_default(litert_model(result.propagated), sample["arg0"])
+    (expected,) = Interpreter(result.quantized)(sample).values()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:
     result = quantized_digits("cpu")
     with pytest.raises(ExportError, match="found a program for target 'cpu', expected one for litert or litert-16x8"):

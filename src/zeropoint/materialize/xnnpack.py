@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import RESCALE, carry
 from zeropoint.ir.fxpmath import TableOp
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
@@ -43,8 +44,17 @@ DELEGATED = frozenset(
         "transpose_convolution",
     }
 )  # fmt: skip
-"""The kernels that XNNPACK executes. LiteRT's own kernels execute the others, under the profile below."""
+"""The kernels that XNNPACK executes on 8 bits. LiteRT's own kernels execute the others, under the profile below."""
 UNDELEGATED_PROFILE = "fixed32-double"
+WIDE = 16
+"""Bits of the activations that XNNPACK has no kernels for."""
+
+
+def is_delegated(region: QuantizeRegionOp) -> bool:
+    """Whether XNNPACK executes the kernel of a region."""
+    specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
+    wide = any(spec.storage.type.width == WIDE for spec in specs)
+    return region.logical_kernel.data in DELEGATED and not wide
 
 
 def mean(kernel: MaterializedKernel) -> SSAValue:
