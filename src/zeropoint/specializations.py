@@ -211,6 +211,7 @@ class Specializations:
         Raises as `zp.quantize`.
         """
         from zeropoint.frontend.sources import load_source
+        from zeropoint.numerics.arrays import plain
         from zeropoint.pipeline import quantize
         from zeropoint.recipe import recipe_of
         from zeropoint.specialize import quantize_shapes
@@ -220,8 +221,9 @@ class Specializations:
         one_of("io", io, ("float", "integer"))
         check_effort(effort, corrections)
         rules = None if recipe is None else recipe_of(recipe)
+        methods = plain(corrections)
         options = Options(
-            str(target), profile, observer, io == "integer", rules, ranges, None, effort, corrections, mask=mask
+            str(target), profile, observer, io == "integer", rules, ranges, None, effort, methods, mask=mask
         )
 
         def calibrated(program: Program, given: Iterable[Sample] | None, chosen: Options) -> Quantization:

@@ -80,10 +80,10 @@ def test_memory_that_kernels_cannot_use_is_refused(old: str, new: str, message: 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('kind = "nest"', 'kind = "contraction"', "found a body that is no contraction"),
-        ("channel_dimension = 1", "channel_dimension = 3", "found a body that is no contraction: "),
-        ("native.channel_dimension = 1 : i64, ", "", "found a body that is no contraction: "),
-        ('kind = "nest"', 'kind = "product"', "found a body that is no product"),
+        ('kind = "nest"', 'kind = "contraction"', "found a body that is not a contraction"),
+        ("channel_dimension = 1", "channel_dimension = 3", "found a body that is not a contraction: "),
+        ("native.channel_dimension = 1 : i64, ", "", "found a body that is not a contraction: "),
+        ('kind = "nest"', 'kind = "product"', "found a body that is not a product"),
     ],
 )
 def test_layout_refuses_a_kernel_whose_body_does_not_fit_its_kind(old: str, new: str, message: str) -> None:
@@ -171,7 +171,7 @@ def test_a_channel_dimension_that_no_image_has_is_refused_before_grouping() -> N
 def test_a_kind_that_is_not_the_bodys_is_refused(kind: str) -> None:
     assert 'kind = "nest"' in grouped()
     for text in (grouped(), laid_out()):
-        named = r"kernels for avx2 \(.*, at native.kernel in <text>:\d+:\d+|native.kernel: found a body that is no "
+        named = r"kernels for avx2 \(.*, at native.kernel in <text>:\d+:\d+|native.kernel: found a body that is not a "
         with pytest.raises(CodegenError, match=named):
             steps(text.replace('kind = "nest"', f'kind = "{kind}"'))
 

@@ -129,12 +129,13 @@ class Mutator:
         """An annotation with any value; on a function, on one of its arguments or results."""
         name, value = self._choose.choice(NAMES), self._any()
         ports = self._choose.choice((op.arg_attrs, op.res_attrs)) if isinstance(op, FuncOp) else None
-        if ports is None:
+        if not isinstance(ports, ArrayAttr) or not ports.data:
             op.attributes[name] = value
             return
-        entries = list(ports.data)
+        entries: list[Attribute] = list(ports.data)
         at = self._choose.randrange(len(entries))
-        entries[at] = DictionaryAttr({**entries[at].data, name: value})
+        entry = entries[at]  # no dictionary after another change
+        entries[at] = DictionaryAttr({**(entry.data if isinstance(entry, DictionaryAttr) else {}), name: value})
         cast("FuncOp", op).properties["arg_attrs" if ports is cast("FuncOp", op).arg_attrs else "res_attrs"] = (
             ArrayAttr(entries)
         )

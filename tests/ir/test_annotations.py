@@ -126,3 +126,21 @@ def test_an_op_without_facts_is_explained_as_itself(tmp_path: Path, monkeypatch:
     for command in ("explain", "report"):
         done = CliRunner().invoke(main, COMMANDS[command])
         assert done.exit_code == 0, (command, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "kind"), [("arg_attrs", "[{}, {}]", "argument"), ("res_attrs", "[]", "result")]
+)
+def test_attributes_of_more_or_fewer_ports_than_a_function_has_are_refused(name, entries, kind) -> None:
+    text = f"""
+"func.func"() <{{sym_name = "main", function_type = (tensor<4xf32>) -> tensor<4xf32>, {name} = {entries}}}> ({{
+^bb0(%x: tensor<4xf32>):
+  "func.return"(%x) : (tensor<4xf32>) -> ()
+}}) : () -> ()
+"""
+    with pytest.raises(
+        InvalidProgram,
+        match=f"expects {kind} attribute array to have the same number of elements as the number of function {kind}s, "
+        f"got {entries.count('{')}, but expected 1",
+    ):
+        parse_program(text)

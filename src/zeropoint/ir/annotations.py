@@ -223,10 +223,13 @@ _FACT_LISTS = re.compile("|".join([rf"{re.escape(FACTS)}\d*", *map(re.escape, (D
 
 
 def check_annotations(op: Operation) -> None:
-    """Check the facts and the dot form of an op, and the facts of a function's arguments and results.
+    """Check the facts and the dot form of an op, and the attributes of a function's arguments and results.
 
-    Raises VerifyException for an attribute that is not a list of facts, and for a form that does not exist.
+    Raises VerifyException for an attribute that is not a list of facts, for a form that does not exist, and for
+    attributes of more or fewer arguments or results than the function has.
     """
+    if isinstance(op, FuncOp):
+        _check_ports(op)
     for name, attribute in _annotations(op):
         try:
             if _FACT_LISTS.fullmatch(name):
@@ -235,6 +238,19 @@ def check_annotations(op: Operation) -> None:
                 dot_form(attribute.data if isinstance(attribute, StringAttr) else str(attribute))
         except (VerifyException, ValueError) as error:
             raise VerifyException(f"attribute '{name}': {error}") from error
+
+
+def _check_ports(function: FuncOp) -> None:
+    signature = function.function_type
+    for kind, given, types in (
+        ("argument", function.arg_attrs, signature.inputs),
+        ("result", function.res_attrs, signature.outputs),
+    ):
+        if given is not None and len(given) != len(types):
+            raise VerifyException(
+                f"expects {kind} attribute array to have the same number of elements as the number of function "
+                f"{kind}s, got {len(given)}, but expected {len(types)}"
+            )
 
 
 def _annotations(op: Operation) -> Iterator[tuple[str, Attribute]]:
