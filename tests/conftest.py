@@ -42,12 +42,6 @@ def pytest_configure(config: pytest.Config) -> None:
             keep_bytecode(str(cache.mkdir("bytecode")))
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: some tests wait for others that they start, and are killed or time out."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return 1 + (len(usable(0)) if usable else os.cpu_count() or 1)
-
-
 def keep_bytecode(folder: str) -> None:
     """Keep bytecode outside of the source tree, for this process and its children.
 
