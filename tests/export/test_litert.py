@@ -199,6 +199,26 @@ def test_means_of_16_bits_with_xnnpack_are_litert_s() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_fully_connected_layers_of_16_bits_with_xnnpack_round_once_as_litert_s() -> None:
+    """The row of LiteRT's kernel has its own profile, also where the user chose XNNPACK's for the program."""
+    random = np.random.default_rng(5)
+    weight = onnx.numpy_helper.from_array(random.normal(size=(24, 32)).astype(np.float32), "w")
+    node = onnx.helper.make_node("Gemm", ["x", "w"], ["y"], name="y")
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", (64, 24)), ("y", (64, 32)))
+    ]
+    graph = onnx.helper.make_graph([node], "layer", ports[:1], ports[1:], [weight])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    stored = random.integers(-32767, 32768, (64, 24))
+    stored[0, 0] = 32767
+    sample = {"x": stored.astype(np.float32) * np.float32(2**-14)}
+    result = quantize(load_onnx_model(model, {}), [sample], Options(target="litert-16x8", profile="xnnpack"))
+    (found,) = evaluate_by_default(litert_model(result.propagated), sample["x"])
+    (expected,) = Interpreter(result.quantized)(sample).values()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:
     result = quantized_digits("cpu")
     with pytest.raises(ExportError, match="found a program for target 'cpu', expected one for litert or litert-16x8"):

@@ -32,6 +32,9 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile of its quantized ops. On a region, and later on the ops that replace it: the
 profile of a kernel that rounds differently from the rest of the program."""
+ROW_PROFILE = "zeropoint.row_profile"
+"""On a region: the profile of its row in the target's table, if the user chose another for the program. LiteRT's own
+kernels have it where XNNPACK has none."""
 TENSORS = "zeropoint.tensors"
 """On the module: pairs of names: a tensor of the original model, and the op that computes it (`tensor_names.py`)."""
 FACTS = "zeropoint.facts"

@@ -195,8 +195,8 @@ class _Materialization:
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
         behaviour = named_profile(own_profile(region) or self.profile).kernels
         if behaviour is KernelBehaviour.XNNPACK and not xnnpack.is_delegated(region):
-            region.attributes[PROFILE] = StringAttr(xnnpack.UNDELEGATED_PROFILE)
-            behaviour = named_profile(xnnpack.UNDELEGATED_PROFILE).kernels
+            region.attributes[PROFILE] = xnnpack.undelegated_profile(region)
+            behaviour = named_profile(own_profile(region) or self.profile).kernels
         rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data) if len(region.outputs) == 1 else None
         results = _any_kernel(kernel) if rule is None else [rule(kernel)]
         for number, (output, result) in enumerate(zip(region.outputs, results, strict=True)):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import RESCALE, carry
+from zeropoint.ir.annotations import RESCALE, ROW_PROFILE, carry
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp
@@ -46,6 +47,7 @@ DELEGATED = frozenset(
 )  # fmt: skip
 """The kernels that XNNPACK executes on 8 bits. LiteRT's own kernels execute the others, under the profile below."""
 UNDELEGATED_PROFILE = "fixed32-double"
+"""The profile of LiteRT's own kernels whose rows have none."""
 WIDE = 16
 """Bits of the activations that XNNPACK has no kernels for."""
 
@@ -55,6 +57,12 @@ def is_delegated(region: QuantizeRegionOp) -> bool:
     specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
     wide = any(spec.storage.type.width == WIDE for spec in specs)
     return region.logical_kernel.data in DELEGATED and not wide
+
+
+def undelegated_profile(region: QuantizeRegionOp) -> StringAttr:
+    """The profile of LiteRT's own kernel: that of its row in the table. A fully connected layer rounds once."""
+    found = region.attributes.get(ROW_PROFILE)
+    return found if isinstance(found, StringAttr) else StringAttr(UNDELEGATED_PROFILE)
 
 
 def mean(kernel: MaterializedKernel) -> SSAValue:

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, facts_name, state_facts
+from zeropoint.ir.annotations import PINNED, PROFILE, ROW_PROFILE, TARGET, Fact, facts_name, state_facts
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -270,8 +270,9 @@ def propagate(
     termination = Termination(graph.port_nodes)
     run = _Settlement(program, constraints, specs, reasons, termination)
     for kernel in kernels:
-        if kernel.row.profile and profile is None:
-            kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
+        if kernel.row.profile:
+            name = PROFILE if profile is None else ROW_PROFILE
+            kernel.region.attributes[name] = StringAttr(kernel.row.profile)
         with _noting_region(kernel):
             # For all kernels first: a raised scale changes the type that other kernels read.
             run.leave_room(kernel)
