@@ -196,3 +196,19 @@ def test_a_barrier_lets_integers_through() -> None:
         f"%r:3 = stablehlo.optimization_barrier %x, %y, %z : {kinds}\nreturn %r#0, %r#1, %r#2 : {kinds}",
     )  # fmt: skip
     agree(quantized, inputs(quantized, 0), native=False)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        '"stablehlo.all_gather" <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>}>',
+        '"stablehlo.all_to_all" <{split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = 1 : i64, '
+        "replica_groups = dense<0> : tensor<1x1xi64>}>",
+    ],
+    ids=["gathered", "exchanged"],
+)
+def test_a_process_by_itself_keeps_the_integers_that_it_shares(op: str) -> None:
+    quantized = one(op, WHOLE, WHOLE)
+    given = inputs(quantized, 0)
+    (found,) = agree(quantized, given, native=False)
+    np.testing.assert_array_equal(found, given[0])
