@@ -45,7 +45,7 @@ from zeropoint.pipeline import Options, quantize
 from zeropoint.recipe import recipe_of
 from zeropoint.solve import is_quantized, propagate
 from zeropoint.solve.distribution import PointDistribution, loss
-from zeropoint.solve.function_widths import _Functions  # pyright: ignore[reportPrivateUsage]
+from zeropoint.solve.function_widths import _Functions  # pyright: ignore[reportPrivateUsage] (one judgement)
 from zeropoint.solve.unrounded import WidthReader
 
 BINS, BANDS, FRAMES = 32, 8, 24
@@ -217,7 +217,7 @@ def test_a_normalization_of_rows_with_rare_large_values_is_judged_beside_what_it
     storage, carried = Storage.of("i16"), 0.15
     rounded = seen.dense.rounded_noise(storage, carried)
     assert rows.left(seen.dense.points, rounded) < 20
-    assert judge._left(rows, seen, storage, carried) is None  # pyright: ignore[reportPrivateUsage]
+    assert judge._left(rows, seen, storage, carried) is None  # pyright: ignore[reportPrivateUsage] (one judgement)
 
 
 def test_a_table_that_interpolates_the_widest_storage_is_judged_by_its_results() -> None:

@@ -93,7 +93,7 @@ def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
 
 
 def _along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:
-    """PerChannel along an axis, or one number, in the shape of `like`."""
+    """Numbers along an axis, or one number, in the shape of `like`."""
     number = run.kernel.constant(np.asarray(numbers).reshape(() if axis is None else -1))
     return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
 
