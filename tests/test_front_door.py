@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 import safetensors
+from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from zeropoint.calibrate.data import _warn_unread  # pyright: ignore[reportPrivateUsage]: warns once a process
@@ -33,9 +34,35 @@ TEXT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor
 ROWS = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
 
 
+def _small() -> onnx.ModelProto:
+    """Three kernels with the input and output of digits.onnx, which takes four times as long to quantize."""
+    rng = np.random.default_rng(0)
+    shapes = {"filters": (4, 1, 7, 7), "weights": (64, 10)}
+    nodes = [
+        helper.make_node("Conv", ["image", "filters"], ["features"], "conv", strides=[7, 7]),
+        helper.make_node("Flatten", ["features"], ["flat"], "flatten"),
+        helper.make_node("MatMul", ["flat", "weights"], ["scores"], "dense"),
+        helper.make_node("Softmax", ["scores"], ["probabilities"], "softmax"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 28, 28])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [1, 10])],
+        [
+            numpy_helper.from_array(rng.normal(size=shape).astype(np.float32) / 8, name)
+            for name, shape in shapes.items()
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+SMALL = _small()
+
+
 @pytest.fixture(scope="module")
 def integers() -> zp.Model:
-    return zp.quantize(DIGITS / "digits.onnx", IMAGES, effort="none")
+    return zp.quantize(SMALL, IMAGES, effort="none")
 
 
 def test_a_path_and_an_array_are_enough(integers: zp.Model) -> None:
@@ -54,7 +81,7 @@ def test_a_path_and_an_array_are_enough(integers: zp.Model) -> None:
     ids=["dict", "labelled", "batches", "function"],
 )
 def test_every_form_of_the_data_gives_the_same_program(integers: zp.Model, data: zp.Data) -> None:
-    found = zp.quantize(str(DIGITS / "digits.onnx"), data, effort="none")
+    found = zp.quantize(SMALL, data, effort="none")
     np.testing.assert_array_equal(found(IMAGES)["probabilities"], integers(IMAGES)["probabilities"])
 
 
@@ -273,7 +300,7 @@ def test_a_target_to_explain_a_quantized_model_for_is_refused(integers: zp.Model
 def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
     timing = integers.profile(IMAGES[:1], rounds=2)
     assert timing.seconds > 0
-    assert "classifier" in str(timing)
+    assert "dense" in str(timing)
     assert "stem.conv" in str(integers.profile(IMAGES[0, 0][None]))  # a sample without the batch axis
 
 
@@ -406,7 +433,7 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
 
 def test_one_sample_as_data_is_told_to_be_one() -> None:
     with pytest.raises(zp.Error, match=r"expected .* for n samples; it is one sample: give several, or a list of it"):
-        zp.quantize(DIGITS / "digits.onnx", IMAGES[0].reshape(1, 28, 28), effort="none")
+        zp.quantize(SMALL, IMAGES[0].reshape(1, 28, 28), effort="none")
 
 
 def test_a_file_of_tosa_is_refused_with_what_runs_it(tmp_path: Path) -> None:
@@ -577,16 +604,14 @@ def _columns(name: str, images: np.ndarray) -> dict[str, list]:
 @pytest.mark.parametrize("name", ["image", "pixel_values"])
 @pytest.mark.parametrize("form", [Frame, ArrowTable, dict])
 def test_rows_of_datasets_in_any_format_are_taken_and_a_single_input_needs_no_name(integers, form, name: str) -> None:
-    made = zp.quantize(
-        DIGITS / "digits.onnx", Split([form(_columns(name, IMAGES[n : n + 4])) for n in (0, 4, 8)]), effort="none"
-    )
+    made = zp.quantize(SMALL, Split([form(_columns(name, IMAGES[n : n + 4])) for n in (0, 4, 8)]), effort="none")
     assert print_program(made.program) == print_program(integers.program)
 
 
 @pytest.mark.parametrize("name", ["image", "pixel_values"])
 @pytest.mark.parametrize("form", [Frame, ArrowTable, dict])
 def test_a_table_as_a_whole_is_taken_and_a_single_input_needs_no_name(integers, form, name: str) -> None:
-    made = zp.quantize(DIGITS / "digits.onnx", form(_columns(name, IMAGES[:12])), effort="none")
+    made = zp.quantize(SMALL, form(_columns(name, IMAGES[:12])), effort="none")
     assert print_program(made.program) == print_program(integers.program)
 
 
@@ -596,7 +621,7 @@ def test_files_of_a_single_input_need_no_name(integers, name: str, tmp_path: Pat
     (tmp_path / "folder").mkdir()
     np.save(tmp_path / "folder" / f"{name}.npy", IMAGES[:12])
     for data in ("data.npz", "folder"):
-        made = zp.quantize(DIGITS / "digits.onnx", tmp_path / data, effort="none")
+        made = zp.quantize(SMALL, tmp_path / data, effort="none")
         assert print_program(made.program) == print_program(integers.program)
 
 
@@ -627,7 +652,7 @@ def test_the_columns_of_a_table_are_the_features_of_a_single_input(form) -> None
 def test_an_array_that_no_input_reads_is_named_once(data, caplog: pytest.LogCaptureFixture) -> None:
     _warn_unread.cache_clear()
     for _ in range(2):
-        zp.quantize(DIGITS / "digits.onnx", data, effort="none")
+        zp.quantize(SMALL, data, effort="none")
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == "data: found 'imgae', which no input reads; the inputs are 'image'"
 
@@ -636,14 +661,14 @@ def test_labels_are_no_reason_for_a_warning(caplog: pytest.LogCaptureFixture, tm
     np.savez(tmp_path / "data.npz", image=IMAGES[:4], labels=np.arange(4), names=np.array(list("abcd")))
     forms = [(IMAGES[0], 3), (IMAGES[:2], np.ones((2, 10), np.float32)), {"image": IMAGES[0], "label": 3, "id": "a"}]
     for data in (tmp_path / "data.npz", *([form] for form in forms)):
-        zp.quantize(DIGITS / "digits.onnx", data, effort="none")
+        zp.quantize(SMALL, data, effort="none")
     assert not caplog.records
 
 
 def test_a_name_is_needed_where_several_columns_fit() -> None:
     item = {"before": IMAGES[0], "after": IMAGES[1]}
     with pytest.raises(zp.Error, match="found 'before', 'after'; expected 'image'; name each array after its input"):
-        zp.quantize(DIGITS / "digits.onnx", [item], effort="none")
+        zp.quantize(SMALL, [item], effort="none")
 
 
 def test_a_dict_of_one_sample_gives_outputs_in_their_shapes() -> None:
@@ -662,7 +687,7 @@ def test_a_dict_of_one_sample_gives_outputs_in_their_shapes() -> None:
 
 def test_a_dict_of_datasets_is_refused_with_the_way_to_one() -> None:
     with pytest.raises(zp.Error, match=r"found a dict of datasets \('train', 'test'\), expected one.*data\['train'\]"):
-        zp.quantize(DIGITS / "digits.onnx", {"train": Split([]), "test": Split([])}, effort="none")
+        zp.quantize(SMALL, {"train": Split([]), "test": Split([])}, effort="none")
 
 
 @pytest.mark.parametrize(
@@ -672,12 +697,12 @@ def test_undecoded_images_are_refused_with_what_preprocesses_them(form) -> None:
     pillow = pytest.importorskip("PIL.Image")
     image = pillow.fromarray((IMAGES[0].reshape(28, 28) * 15).astype(np.uint8))
     with pytest.raises(zp.Error, match=r"found an image of Pillow, expected an array, preprocessed.*zp.Images\("):
-        zp.quantize(DIGITS / "digits.onnx", [form(image)], effort="none")
+        zp.quantize(SMALL, [form(image)], effort="none")
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 28, 28), (3, 28, 28), (1, 3, 28, 28)])
 def test_images_with_other_channels_are_named_as_such(integers: zp.Model, shape: tuple[int, ...]) -> None:
-    for run in (lambda data: zp.quantize(DIGITS / "digits.onnx", [data], effort="none"), integers):
+    for run in (lambda data: zp.quantize(SMALL, [data], effort="none"), integers):
         with pytest.raises(zp.Error, match="its channels differ: found 3, expected 1; convert the images"):
             run(np.zeros(shape, np.float32))
 
@@ -713,10 +738,10 @@ def test_compiling_shows_how_many_kernels_there_are(
 ) -> None:
     monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path / "cache"))
     first, again = Shown(), Shown()
-    integers.compile(tmp_path / "digits.o", progress=first)
+    integers.compile(tmp_path / "small.o", progress=first)
     ((bar, total),) = first.bars
-    assert (bar, total > 10) == ("compile", True)
-    integers.compile(tmp_path / "digits.o", progress=again)
+    assert (bar, total) == ("compile", 5)
+    integers.compile(tmp_path / "small.o", progress=again)
     assert again.bars == [("compile", 0)]  # all in the cache
 
 
