@@ -131,5 +131,5 @@ def prepare() -> None:
 
 
 def test_mutated_attributes_are_accepted_or_refused() -> None:
-    bugs = survey("attributes", attribute_case, prepare, 25)
+    bugs = survey("attributes", attribute_case, prepare, 15)
     assert not bugs, listed(bugs)

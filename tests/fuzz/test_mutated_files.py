@@ -211,14 +211,14 @@ def _write_pictures() -> None:
 
 
 CASES = {
-    "recipe": (recipe_case, 25),
-    "target": (target_case, 25),
-    "statistics": (statistics_case, 25),
-    "weights": (weights_case, 25),
-    "journal": (journal_case, 15),
-    "search": (search_case, 15),
-    "picture": (picture_case, 15),
-    "litert": (litert_case, 25),
+    "recipe": (recipe_case, 15),
+    "target": (target_case, 15),
+    "statistics": (statistics_case, 15),
+    "weights": (weights_case, 15),
+    "journal": (journal_case, 10),
+    "search": (search_case, 10),
+    "picture": (picture_case, 10),
+    "litert": (litert_case, 15),
 }
 
 

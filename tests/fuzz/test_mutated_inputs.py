@@ -114,15 +114,15 @@ def prepare() -> None:
 
 
 def test_mutated_texts_are_accepted_or_refused() -> None:
-    bugs = survey("mlir", text_case, prepare, 40)
+    bugs = survey("mlir", text_case, prepare, 25)
     assert not bugs, listed(bugs)
 
 
 def test_damaged_data_is_accepted_or_refused() -> None:
-    bugs = survey("npz", data_case, prepare, 40)
+    bugs = survey("npz", data_case, prepare, 25)
     assert not bugs, listed(bugs)
 
 
 def test_mutated_models_are_accepted_or_refused() -> None:
-    bugs = survey("onnx", onnx_case, prepare, 40)
+    bugs = survey("onnx", onnx_case, prepare, 25)
     assert not bugs, listed(bugs)
