@@ -22,7 +22,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime.overruns import OverrunError
 from zeropoint.ir.program import Program
 
-CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "2"))
+CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "1"))
 
 
 def test_programs_run_between_guard_pages(tmp_path: Path) -> None:
