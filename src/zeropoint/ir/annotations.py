@@ -22,25 +22,27 @@ INDEX_BOUNDS = "zeropoint.index_bounds"
 """On an integer argument of `@main` that holds indices, such as token ids: the least and the greatest valid value.
 The original model fails for others, but StableHLO's `gather` clamps them."""
 MASK = "zeropoint.mask"
-"""On a float argument of `@main` that is only added to the operands of softmaxes: -inf in it is valid, and hides a
+"""On a float argument of `@main` that is only added to the operands of softmaxes. -inf is a valid element; it hides a
 score."""
 ORDER = "zeropoint.order"
-"""On an argument or result of `@main` whose dimensions an exporter moved: dimension i is dimension `order[i]` of the
-original model's."""
+"""On an argument or result of `@main` whose dimensions an exporter permuted: dimension i is dimension `order[i]` of the
+tensor in the original model."""
 TARGET = "zeropoint.target"
 """On the module: the target that the program was quantized for."""
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile of its quantized ops. On a region, and later on the ops that replace it: the
 profile of a kernel that rounds differently from the rest of the program."""
 ROW_PROFILE = "zeropoint.row_profile"
-"""On a region: the profile of its row in the target's table, if the user chose another for the program. LiteRT's own
-kernels have it where XNNPACK has none."""
+"""On a region: the profile of its row in the target's table, if the user chose another profile for the program. Kernels
+that XNNPACK does not have run in LiteRT's own code, by the profile of the row."""
 TENSORS = "zeropoint.tensors"
-"""On the module: pairs of names: a tensor of the original model, and the op that computes it (`tensor_names.py`)."""
+"""On the module: pairs of names, the first of a tensor in the original model, the second of the op that computes it
+(`tensor_names.py`)."""
 FACTS = "zeropoint.facts"
 """On arguments of `@main`, and on a region and later the op that produces its output: a list of facts that explain the
-value's quantization parameters. On an op with a float result that kernels read, and later on the ops that quantize it
-for them: the facts of each type that it is read as. They end with the type."""
+value's quantization parameters. On an op with a float result that kernels read, and later on the ops that quantize this
+result: the facts of each type in which kernels read it. The last fact of a type is `parameters`, whose value is the
+type."""
 
 
 def facts_name(result: int) -> str:
@@ -49,7 +51,7 @@ def facts_name(result: int) -> str:
 
 
 def facts_by_type(facts: Iterable[Fact]) -> dict[str, tuple[Fact, ...]]:
-    """The facts of each type that a float value is read as, by type."""
+    """Maps each type in which kernels read a float value to its facts."""
     found: dict[str, tuple[Fact, ...]] = {}
     pending: list[Fact] = []
     for fact in facts:
@@ -65,7 +67,7 @@ DEMANDS = "zeropoint.demands"
 `bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `weight_symmetric`,
 `activations` (float, quantized), `symmetric` (true, false; of activations), `observer`."""
 BLOCK_SIZE, WEIGHT_BITS, WEIGHT_SYMMETRIC = "block_size", "weight_bits", "weight_symmetric"
-"""Demands on the weights of a kernel: terms of a block, the width of their storage, and zero points of 0."""
+"""Demands on the weights of a kernel: the number of terms in a block, the storage width in bits, zero points of 0."""
 FLOAT_ACTIVATIONS: Mapping[str, str] = {"activations": "float"}
 """The demand that a kernel stays float and only its weights are stored in few bits."""
 DOT_FORM = "zeropoint.dot_form"
@@ -73,8 +75,8 @@ DOT_FORM = "zeropoint.dot_form"
 FUNCTION = "zeropoint.function"
 """On a region of the kernel `elementwise_unary`: the name of its function, if it has one: gelu, hard_swish."""
 UNIQUE_NAME = "zeropoint.unique_name"
-"""On a region whose op became several kernels: a name that no other kernel has, `gru_8`. As a fact of that name, also
-on the op that produces its output."""
+"""On a region whose op in the model became several kernels: a name that no other kernel has, such as `gru_8`. The op
+that produces the region's output carries it as the fact `zeropoint.unique_name`."""
 COMPOSITE = "zeropoint.composite"
 """On a region that computes a part of a user's composite: the composite's kernel."""
 FLOAT_REASON = "zeropoint.float_reason"
@@ -87,7 +89,7 @@ apart."""
 OF_TARGET = "zeropoint.of_target"
 """On a cast: a target's kernel fixed the type, so it describes only the range of the value."""
 RESCALE = "zeropoint.rescale"
-"""On an op that only changes quantization parameters: the two conflicting demands."""
+"""On an op that only changes quantization parameters: the two demands that conflict."""
 PINNED = "zeropoint.pinned"
 """On a constant whose values are storage integers: their quantized type."""
 RESCALE_COUNTS = "zeropoint.rescale_counts"
@@ -156,7 +158,7 @@ Salience = Literal["default", "calibrated", "user", "kernel"]
 
 @dataclass(frozen=True)
 class Fact:
-    """Something known about a value or a kernel, with its source: `scale`, `0.5`, `calibrated`, `quant.stats 'conv1'`.
+    """A known property of a value or a kernel, with its source: `scale`, `0.5`, `calibrated`, `quant.stats 'conv1'`.
 
     As an attribute `{name = "scale", value = "0.5", salience = "calibrated", source = "quant.stats 'conv1'"}`.
     """
@@ -216,7 +218,7 @@ def state_facts(op: Operation, facts: Iterable[Fact], attribute: str = FACTS) ->
 
 
 def demanded_by(op: Operation) -> str | None:
-    """The rule of a recipe that states parameters, a range or a width of what an op makes; None if there is none."""
+    """The recipe rule that sets the scale, range or width of an op's result; None if there is none."""
     stating = (fact.source for fact in facts_of(op, DEMANDS) if fact.name in ("scale", "range", "bits"))
     return next(stating, None)
 

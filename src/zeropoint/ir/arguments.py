@@ -18,7 +18,7 @@ from zeropoint.ir.tensors import Array, booleans, element_dtype, element_of, sha
 from zeropoint.numerics.storage import integer_range
 
 Sample = Mapping[str, Array]
-"""An array for each input by name, of its shape and dtype."""
+"""Maps the name of each input to an array of its shape and dtype."""
 
 
 class InputError(Error, ValueError):
@@ -41,14 +41,14 @@ def checked_arguments(values: Sequence[Array], ports: Sequence[Port]) -> list[Ar
 
 
 def _checked(value: Array, port: Port) -> Array:
-    # Reading a type takes as long as a small network: those of most inputs are read once.
+    # Reading a type takes as long as running a small network, so `Port.plain` caches shape and dtype.
     if port.plain == (value.shape, value.dtype):
         return value
     return checked_argument(value, port.type, f"input {port.name}")
 
 
 def checked_argument(value: Array, found: Attribute, name: str) -> Array:
-    """The array, checked against the type `found` of the input `name`; booleans in bytes of 0 and 1.
+    """Check an array against the type `found` of the input `name`. Returns it, with booleans as bytes of 0 and 1.
 
     Raises InputError if its shape or dtype differs.
     """
@@ -84,7 +84,7 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
 
 
 def _check_stored(value: Array, element: Attribute, name: str) -> None:
-    """Raise InputError for integers outside of a type that has fewer than their dtype, such as i4 or i8<-127:127>."""
+    """Raise InputError for integers out of range, in a type narrower than its dtype, such as i4 or i8<-127:127>."""
     if isinstance(element, UniformQuantizedType):
         low, high = element.storage.minimum, element.storage.maximum
     elif isinstance(element, IntegerType) and element.bitwidth > 1:
@@ -92,7 +92,7 @@ def _check_stored(value: Array, element: Attribute, name: str) -> None:
     else:
         return
     whole = np.iinfo(value.dtype)
-    # The proof that nothing overflows holds for numbers of the type.
+    # The proof that nothing overflows assumes inputs in the range of their types.
     if not value.size or (low <= whole.min and whole.max <= high):
         return
     wrong = value[(value < low) | (value > high)]
@@ -101,9 +101,9 @@ def _check_stored(value: Array, element: Attribute, name: str) -> None:
 
 
 STORED_BELOW = 4
-"""Integers of fewer bytes store quantized reals; token ids and counts have at least so many."""
+"""Integers of fewer bytes store quantized reals. Token ids and counts have at least this many."""
 STORE_IT = "quantize it as `explain` says of this input, or keep inputs float (io='float', --io float)"
-"""The fix for floats where an input holds the stored integers of quantized reals: a conversion would truncate them."""
+"""The fix for floats passed to an input of stored integers. `astype` would truncate them instead of quantizing."""
 
 
 def stores_reals(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
@@ -117,7 +117,7 @@ def shape_text(shape: Sequence[int | str]) -> str:
 
 
 def shape_fix(shape: Sequence[int], expected: Sequence[int]) -> str:
-    """The fix for an array of another shape: a reshape if the numbers of elements are equal or one is dynamic."""
+    """The fix for an array of another shape: a reshape if the number of elements is equal or not fixed."""
     if any(size == DYNAMIC_INDEX for size in expected) or prod(shape) == prod(expected):
         return "reshape it"
     return "it has another number of elements: resize, crop or pad it"

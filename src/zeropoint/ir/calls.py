@@ -1,8 +1,8 @@
 """`func.call`, and the look-up of the functions that ops refer to.
 
-xDSL reads the functions of the module one after the other to find the one that a call names: a module of thousands of
-functions then takes the square of their number to verify. Inside of `symbol_tables()`, each module's symbols are
-collected once. So `func.call` is defined here, with xDSL's syntax and messages.
+xDSL finds the callee of each call by a linear search of the module, so verification takes quadratic time in the number
+of functions. Inside `symbol_tables()`, the symbols of a module are collected once. `func.call` is redefined here to use
+them, with xDSL's syntax and messages.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def referenced_function(op: Operation, name: str) -> FuncOp | None:
 
 
 def _symbols(table: Operation) -> dict[str, Operation]:
-    """The ops of a symbol table by name; the first of those that share one."""
+    """Maps names to the ops of a symbol table. If several ops share a name, the first one counts."""
     found: dict[str, Operation] = {}
     for op in table.regions[0].block.ops:
         name = op.get_attr_or_prop("sym_name")

@@ -49,7 +49,7 @@ def isolated_region(region: Region, values: Sequence[SSAValue]) -> FuncOp:
 
 
 def _cloned(op: Operation, mapping: dict[SSAValue, SSAValue]) -> Operation:
-    """A copy of an op that reads what `mapping` has for the values outside of it."""
+    """A copy of an op. `mapping` maps values from outside the op to those that the copy reads instead."""
     copy = cloned(op)
     for inner in copy.walk():
         inner.operands = [mapping.get(value, value) for value in inner.operands]

@@ -1,6 +1,7 @@
 """Copies of ops in linear time.
 
-`op.clone()` of xDSL inserts the arguments of a block one at a time, and each is as expensive as all before it.
+xDSL's `op.clone()` inserts block arguments one at a time. Each insertion rebuilds the list, so the time is quadratic in
+the number of arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def without_ops(block: Block) -> Block:
 
 
 def _without_operands(op: Op, values: dict[SSAValue, SSAValue], blocks: dict[Block, Block]) -> Op:
-    """A copy whose operands are missing. `values` and `blocks` are filled with what each became."""
+    """A copy without operands. Adds the copies of values and blocks to `values` and `blocks`."""
     copy = op.clone_without_regions(values, blocks, clone_operands=False)
     for region, new_region in zip(op.regions, copy.regions, strict=True):
         pairs = [(block, without_ops(block)) for block in region.blocks]

@@ -47,7 +47,7 @@ def constant_array(value: SSAValue, weights: Weights) -> Array | None:
 
 
 def constant_reader(value: SSAValue, weights: Weights) -> Callable[[], Array] | None:
-    """What reads the array behind a constant, also when the program is gone; None if the value is not a constant."""
+    """A function that reads the array behind a constant, without the program; None if the value is not a constant."""
     if not isinstance(value, OpResult) or not isinstance(op := value.op, ConstantOp):
         return None
     return partial(_read, weights.only(op.value), op.value, element_of(op.output))

@@ -82,8 +82,10 @@ def stored_zero(value: SSAValue, number: Callable[[SSAValue], float | None]) -> 
 
 
 def check_dot_form(op: Operation) -> None:
-    """Check that an op with a dot form is an integer contraction of 8-bit numbers, which instructions multiply: values
-    of i8, `convert(x)` or `convert(x) - z` of them, or quantized values of 8 bits. Raises VerifyException.
+    """Check that an op with a dot form is an integer contraction of 8-bit numbers, as dot-product instructions take.
+
+    Its operands are i8 values, `convert(x)` or `convert(x) - z` of them, or quantized values of 8 bits. Raises
+    VerifyException.
     """
     if DOT_FORM not in op.attributes:
         return
@@ -108,9 +110,10 @@ def _is_bytes(element: Attribute) -> bool:
 
 
 def multiplies_bytes(op: ContractionOp, number: Callable[[SSAValue], float | None]) -> bool:
-    """Whether it is a product of two computed values of i8 that kernels multiply as bytes.
+    """Whether an op is a matrix product of two i8 values that kernels multiply as bytes.
 
-    The right one has zero point 0, and one dimension of each is summed over and one stays, besides those of the batch.
+    The right operand has zero point 0. Besides batch dimensions, each operand has one contracted dimension, whose size
+    is a multiple of 4, and one free dimension.
     """
     if not isinstance(op, DotGeneralOp) or element_of(op.result) != i32 or stored_zero(op.lhs, number) is None:
         return False

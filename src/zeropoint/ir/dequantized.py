@@ -1,10 +1,10 @@
-"""Constants that a program has as stored integers and dequantizes: reads their integers, types and reals.
+"""Reads constants that a program stores as integers and dequantizes: their integers, types and real values.
 
 %w = quant.scast (constant)             : tensor<96x24xi4> to tensor<96x24x!quant.uniform<i4:f32:{0:32, 1:1}, {...}>>
 %r = quant.dcast %w                     : the value to read; or stablehlo.uniform_dequantize
 
-The quantized constant may have any form of `quantized_constants.py`. Integers in blocks may be the product that
-`lower/block_scales.py` writes:
+The quantized constant may have any form of `quantized_constants.py`. Integers with a scale per block may be dequantized
+by the product that `lower/block_scales.py` writes:
 
 %b = reshape (convert (constant))       : tensor<96x24xi4> to tensor<3x32x24xf32>
 %m = multiply (subtract %b, (broadcast of zero points)), (broadcast of constant), dims = [0, 2]
@@ -49,7 +49,7 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.profile import CAST_PROFILE, DEFAULT_PROFILE
 
 GREATEST_WIDTH = 8
-"""Of integers in blocks, in bits: differences of them are exact in f32."""
+"""Maximum width in bits of integers with a scale per block. Their differences are exact in f32."""
 
 
 def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQuantizedType] | None:
@@ -68,7 +68,7 @@ def stored_constant(program: Program, value: SSAValue) -> tuple[Array, UniformQu
 
 
 def _product(program: Program, op: ReshapeOp) -> tuple[Array, UniformQuantizedType] | None:
-    """The integers in blocks, and their type, of a product that `op` reshapes; None if it is no such product."""
+    """The integers with a scale per block in a product that `op` reshapes, and their type; None for other ops."""
     product = defining_op(op.operand)
     if not isinstance(product, MultiplyOp) or element_of(product.result) != f32:
         return None
@@ -102,7 +102,7 @@ def _integers(program: Program, value: SSAValue) -> tuple[Array, Storage] | None
 
 
 def _axes(shape: Sequence[int], split: Sequence[int]) -> list[list[int]] | None:
-    """The one or two dimensions of `split` that make each dimension of `shape`; None if they do not."""
+    """For each dimension of `shape`, the one or two dimensions of `split` that it merges; None if sizes differ."""
     found: list[list[int]] = []
     left = list(range(len(split)))
     for size in shape:
@@ -115,9 +115,10 @@ def _axes(shape: Sequence[int], split: Sequence[int]) -> list[list[int]] | None:
 
 
 def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]]) -> Array | None:
-    """Numbers that are broadcast over the elements of blocks, in the rank of the elements; None for other values.
+    """Numbers that are broadcast over the elements of blocks, in the rank of the weight; None for others.
 
-    `parts` are the dimensions of the number of blocks and of the elements of a block, along each axis.
+    For each axis of the weight, `parts` has the dimension that counts blocks and, if there is one, that of the elements
+    of a block.
     """
     op = defining_op(value)
     if not isinstance(op, BroadcastInDimOp):
@@ -134,7 +135,9 @@ def _by_block(program: Program, value: SSAValue, parts: Sequence[Sequence[int]])
 
 
 def _profile(program: Program, value: SSAValue) -> str:
-    """The profile that rounds floats; casts of the quant dialect are not those of StableHLO (`interp/quantized.py`)."""
+    """The profile that rounds floats. By default, casts of the quant dialect round by another profile than StableHLO
+    (`interp/quantized.py`).
+    """
     op = defining_op(value)
     while isinstance(op, BroadcastInDimOp | ReshapeOp | TransposeOp):
         op = defining_op(op.operand)
@@ -143,6 +146,6 @@ def _profile(program: Program, value: SSAValue) -> str:
 
 
 def dequantized_constant(program: Program, value: SSAValue) -> Array | None:
-    """The reals of a constant that a program dequantizes; None for other values."""
+    """The real values of a constant that a program dequantizes; None for other values."""
     found = stored_constant(program, value)
     return None if found is None else dequantize(*found)

@@ -1,4 +1,4 @@
-"""Follow the parts of a value: which one each element of a result comes from, through ops that keep parts apart.
+"""Follows parts of values through ops that keep them apart: for each element of a result, the part it comes from.
 
 ```mlir
 %c = stablehlo.concatenate %boxes, %scores, dim = 1      parts 0 and 1
@@ -44,9 +44,9 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 MOVES = BroadcastInDimOp | ConcatenateOp | GatherOp | PadOp | ReshapeOp | ReverseOp | SliceOp | TransposeOp
-"""Ops whose results have elements of their operands, in another order."""
+"""Ops that move, repeat or drop elements and compute none."""
 NO_PART = -1
-"""Of elements that belong to no part, such as padding and truth values."""
+"""Marks elements that belong to no part, such as padding and booleans."""
 MOST_PARTS = 64
 """Values with more combinations of parts than this are not followed."""
 Parts = Mapping[SSAValue, Array]
@@ -54,7 +54,7 @@ Parts = Mapping[SSAValue, Array]
 
 
 def concatenated(op: ConcatenateOp, parts: Sequence[Array]) -> Array:
-    """The parts of a concatenation, by those of its operands: one number for a whole operand, or one per element."""
+    """The parts of a concatenation. `parts` has one number for each operand, or one for each of its elements."""
     axis, shape = int(op.dimension.value.data), shape_of(op.result)
     if all(part.ndim == 0 for part in parts):
         sizes = [shape_of(value)[axis] for value in op.inputs]
@@ -65,7 +65,7 @@ def concatenated(op: ConcatenateOp, parts: Sequence[Array]) -> Array:
 
 
 def without_repeats(arrays: Sequence[Array], kept: int | None = None) -> list[Array]:
-    """Arrays of one rank, with size 1 along the dimensions in which none of them varies, but for dimension `kept`."""
+    """Arrays of equal rank, cut to size 1 along each dimension in which none of them varies, except for `kept`."""
     rank = arrays[0].ndim
     same = [n for n in range(rank) if n != kept and all(one.strides[n] == 0 or one.shape[n] == 1 for one in arrays)]
     return [one[tuple(slice(1) if n in same else slice(None) for n in range(rank))] for one in arrays]
@@ -86,15 +86,15 @@ def combinations(found: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
 
 
 def renumbered(parts: Array, numbers: Sequence[int]) -> Array:
-    """Parts with other numbers, by the numbers that they have."""
+    """The parts, with `numbers[n]` instead of each number n."""
     return np.broadcast_to(np.array([*numbers, NO_PART], np.int32)[without_repeats([parts])[0]], parts.shape)
 
 
 def carried(op: Operation, parts: Parts, weights: Weights) -> Array | None:
     """The parts of an op's result; None if an element depends on several, or if the op is not known to keep them apart.
 
-    An operation on constants or truth values keeps the parts of its other operands. A comparison has none: a mask that
-    is computed from the scores may be applied to the boxes.
+    Operands without parts, such as constants and booleans, do not change the parts of the others. The result of a
+    comparison has no parts, because a mask computed from the scores may be applied to the boxes.
     """
     if len(op.results) != 1:
         return None
@@ -130,7 +130,7 @@ def through(
 
 
 def _together(found: Sequence[Array], shape: Sequence[int]) -> Array | None:
-    """The parts of elements that are combined one by one; None if two parts meet."""
+    """The parts of an elementwise combination; None if two parts meet in an element."""
     result = np.broadcast_to(np.int32(NO_PART), shape)
     for number, one in enumerate(found):
         if not number:
@@ -143,7 +143,7 @@ def _together(found: Sequence[Array], shape: Sequence[int]) -> Array | None:
 
 
 def _merged(parts: Array, axes: Sequence[int]) -> Array | None:
-    """The parts of what is computed along some dimensions, which get size 1; None if several meet."""
+    """The parts after a reduction along `axes`, which get size 1; None if several parts meet."""
     if not axes or not parts.size:
         return parts if parts.size else None
     greatest = parts.max(axis=tuple(axes), keepdims=True)
@@ -157,7 +157,7 @@ def _sliced(op: SliceOp, parts: Array) -> Array:
 
 
 def _padded(op: PadOp, parts: Parts, _: Weights) -> Array | None:
-    """Negative padding removes elements; elements between others are not followed."""
+    """The parts of a padded value. Negative padding removes elements; interior padding is not supported."""
     sides = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
     if any(array_values(op.interior_padding)) or op.operand not in parts:
         return None
@@ -187,7 +187,7 @@ def _reduced(op: ReduceOp, parts: Parts, _: Weights) -> Array | None:
 
 
 def _windows(op: ReduceWindowOp, parts: Parts, _: Weights) -> Array | None:
-    """Parts that meet anywhere along a dimension of the windows count as meeting in a window."""
+    """The parts of a windowed reduction. Parts that meet anywhere along a dimension of the windows count as meeting."""
     if len(op.inputs) != 1 or op.inputs[0] not in parts:
         return None
     return _fitted(parts[op.inputs[0]], array_values(op.window_dimensions), shape_of(op.results[0]))
@@ -221,7 +221,7 @@ def _product(op: DotGeneralOp, parts: Parts, _: Weights) -> Array | None:
 
 
 def _convolved(op: ConvolutionOp, parts: Parts, _: Weights) -> Array | None:
-    """The parts of the channels that a filter reads; along the image, parts that meet anywhere count as meeting."""
+    """The parts of the channels that a filter reads. Parts that meet anywhere in the image or batch count."""
     layout, shape, groups = op.dimension_numbers.data, shape_of(op.result), op.feature_group_count.value.data
     if op.rhs in parts or op.lhs not in parts or op.batch_group_count.value.data != 1:
         return None
@@ -250,7 +250,7 @@ def gathered(op: GatherOp, indices: Array | None) -> tuple[int, Array] | None:
 
 
 def _taken(op: GatherOp, parts: Parts, weights: Weights) -> Array | None:
-    """Slices at computed positions keep the parts apart if these do not vary with the position."""
+    """The parts of gathered slices. At computed positions, the parts must not vary along the indexed dimensions."""
     if op.operand not in parts:
         return None
     if (found := gathered(op, constant_array(op.start_indices, weights))) is not None:
@@ -269,7 +269,7 @@ def _taken(op: GatherOp, parts: Parts, weights: Weights) -> Array | None:
 
 
 def _scattered(op: ScatterOp, parts: Parts, _: Weights) -> Array | None:
-    """Elements that an update without parts replaces keep the part that is around them."""
+    """The parts of the operand, also for elements that updates replace; None if the updates have parts of their own."""
     return None if len(op.inputs) != 1 or any(one in parts for one in op.updates) else parts.get(op.inputs[0])
 
 

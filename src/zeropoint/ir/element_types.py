@@ -9,9 +9,9 @@ becomes
 %b = stablehlo.tanh %a : tensor<4xf32>
 %0 = quant.qcast %b : tensor<4xf32> to tensor<4x!quant.calibrated<f32<-1.0:1.0>>>
 ```
-StableHLO's verifier rejects such element types. It accepts `!quant.uniform` if all values of an op have it: that op is
-already quantized and stays as it is. Next to float values it is a constraint like the others, except in ops that are
-defined on both (`uniform_quantize`, a contraction of floats with quantized weights).
+StableHLO's verifier rejects such element types. It accepts `!quant.uniform` if all values of an op have it; that op is
+already quantized and stays as it is. Next to float values, `!quant.uniform` is a constraint like the others. Ops that
+are defined on both (`uniform_quantize`, a contraction of floats with quantized weights) are exempt.
 
 Source: the RFC on quantization transformations, "Model Constraints": set by replacing the tensor element type.
 """
@@ -47,7 +47,7 @@ OPEN = (AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
 OF_BOTH = ("uniform_quantize", "uniform_dequantize", "custom_call", "composite", "optimization_barrier", "return")
 """StableHLO ops that are defined on a mix of float and quantized values."""
 CONTRACTIONS = ("dot_general", "convolution", "dynamic_conv")
-"""StableHLO ops that are defined on one mix: floats with quantized weights."""
+"""StableHLO ops that are defined on float activations with quantized weights, and on no other mix."""
 
 
 _SAYS = (CallOp, CoupledRefOp, StatisticsOp, StatisticsRefOp)
@@ -58,7 +58,8 @@ def take_element_types(module: ModuleOp) -> None:
     """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module.
 
     Arguments and results of functions with such elements become floats. Inside the regions of an op, only
-    `!quant.uniform` next to floats is a constraint; values of the other types become floats.
+    `!quant.uniform` next to floats becomes a cast; values of the other types become floats, and their constraints are
+    dropped.
     """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
@@ -83,7 +84,7 @@ def _take(op: Operation) -> None:
     elements = [_element(value) for value in (*op.operands, *op.results)]
     is_open = any(isinstance(e, OPEN) for e in elements)
     if isinstance(op, CallOp):
-        stated = OPEN  # a quantized argument stays one, as the function declares it
+        stated = OPEN  # the callee declares a quantized argument, so it stays one
     elif is_open or _is_mixed(op, elements):
         stated = (*OPEN, UniformQuantizedType)
     else:
@@ -95,7 +96,7 @@ def _take(op: Operation) -> None:
 
 
 def _is_mixed(op: Operation, elements: Sequence[Attribute | None]) -> bool:
-    """Whether an op that StableHLO defines on floats or on quantized values has both."""
+    """Whether an op has both float and quantized values, where StableHLO defines it on only one kind."""
     name = op.name.partition(".")[2]
     quantized = [isinstance(element, UniformQuantizedType) for element in elements]
     if name in OF_BOTH or not any(quantized) or not any(isinstance(element, AnyFloat) for element in elements):

@@ -1,9 +1,9 @@
 """Programs on disk.
 
 A program is `NAME.mlir` and, if it has large constants, `NAME.safetensors` beside it. Tensors there have the model's
-names and shapes; the metadata holds their SHA-256. Constants of 4-bit integers are stored two a byte, the first one in
-the low bits; the metadata holds their shapes. With inline weights, a program is one self-contained `.mlir` file
-that C++ MLIR reads. Files are written under a temporary name and renamed, so a reader never sees a partial file.
+names and shapes; the metadata holds their SHA-256. Constants of 4-bit integers are stored two per byte, the first one
+in the low bits; the metadata holds their shapes. With inline weights, a program is one self-contained `.mlir` file that
+C++ MLIR reads. Files are written under a temporary name and renamed, so a reader never sees a partial file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8
 NIBBLE = 4
-"""Bits of integers that are stored two a byte."""
+"""Width in bits of integers that are stored two per byte."""
 MOST_HEADER = 100_000_000
 """Maximum size of a header in bytes, the limit of the safetensors format."""
 _METADATA = "zeropoint"
@@ -72,8 +72,8 @@ class WeightsError(Error, ValueError):
 def check_weights_file(path: Path) -> None:
     """Check that writing the program's weights would not overwrite a foreign `.safetensors` file, such as a checkpoint.
 
-    `path` is the program's file. Raises WeightsError if its weights file exists and was not written by zeropoint, or
-    if no file can have the name.
+    `path` is the program's file. Raises WeightsError if the weights file exists and was not written by zeropoint, or if
+    the name is not valid for a file.
     """
     check_name(path, WeightsError)
     weights_path = path.with_suffix(".safetensors")
@@ -104,8 +104,8 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
     The weights are renamed first, so a text never refers to a handle whose data is not there yet. A pipe or a device
     gets the text with all weights inline.
 
-    Raises OSError, WeightsError if a file that zeropoint did not write is in the place of the weights, and
-    MissingWeights, a ValueError, for a handle without an array.
+    Raises OSError, WeightsError if the weights would replace a file that zeropoint did not write, and MissingWeights, a
+    ValueError, for a handle without an array.
     """
     if is_stream(path):
         inline_weights = True
@@ -129,7 +129,7 @@ def save_programs(programs: Mapping[str, Program], folder: Path) -> list[Path]:
     """Write programs into a folder, `NAME.mlir` each, with their weights in one file; return the written files.
 
     Arrays with equal bytes are stored once, under the name that the first program has for them. The weights are renamed
-    first. Raises OSError, and WeightsError if a file that zeropoint did not write is in the place of the weights.
+    first. Raises OSError, and WeightsError if the weights would replace a file that zeropoint did not write.
     """
     weights_path = folder / SHARED_WEIGHTS
     if weights_path.exists():
@@ -185,14 +185,14 @@ def _four_bit_handles(program: Program) -> dict[str, bool]:
 
 
 def _packed(array: Array) -> Array:
-    """4-bit integers two a byte, the first one in the low bits."""
+    """Pack 4-bit integers two per byte, the first one in the low bits."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & 0xF
     even = np.concatenate([flat, np.zeros(flat.size % 2, np.uint8)])
     return even[::2] | (even[1::2] << NIBBLE)
 
 
 def _unpacked(array: Array, signed: bool, shape: tuple[int, ...]) -> Array:
-    """Raises ValueError if the bytes do not hold as many integers as the shape has."""
+    """Unpack 4-bit integers. Raises ValueError if the number of bytes does not match the shape."""
     count = math.prod(shape)
     if array.dtype != np.uint8 or array.size != (count + 1) // 2 or min(shape, default=0) < 0:
         raise ValueError(f"{array.size} bytes of 4-bit integers, expected those of shape {shape}")
@@ -201,7 +201,7 @@ def _unpacked(array: Array, signed: bool, shape: tuple[int, ...]) -> Array:
 
 
 def _save_arrays(named: Mapping[str, Array], nibbles: Mapping[str, bool], path: Path, *, shared: bool = False) -> None:
-    """Write arrays by name. `nibbles` names those of 4-bit integers, and says which are signed."""
+    """Write named arrays. `nibbles` maps the names of arrays of 4-bit integers to whether these are signed."""
     from safetensors import SafetensorError  # heavy: imported only when weights are written
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] (safetensors has no types here)
 
@@ -218,17 +218,17 @@ def _save_arrays(named: Mapping[str, Array], nibbles: Mapping[str, bool], path: 
             **({"shared": True} if shared else {}),
         }
         save_file(arrays, path, {_METADATA: json.dumps(metadata, sort_keys=True)})
-    except SafetensorError as error:  # it hides the system's error, usually a full disk
+    except SafetensorError as error:  # safetensors hides the system's error, usually a full disk
         raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
 
 
 def _storable(array: Array) -> Array:
-    """The array, or its bytes if the format has no name for its dtype; the program's text gives the element type."""
+    """The array, or its bytes if safetensors has no name for its dtype. The program's text gives the element type."""
     return array if array.dtype in _DTYPES.values() else array.reshape(-1).view(np.uint8)
 
 
 def _digest(array: Array) -> str:
-    """The SHA-256 of the bytes in the file."""
+    """The SHA-256 of an array's bytes, as they are in the file."""
     return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
@@ -243,11 +243,12 @@ def load_program(path: Path) -> Program:
 
 
 def weights_beside(path: Path) -> Weights:
-    """The weights in the `.safetensors` file beside a program, or those that its folder's programs share; empty if
-    there is neither.
+    """The weights in the `.safetensors` file beside a program, or else those that the programs of its folder share.
 
-    Raises WeightsError as `load_weights`, and if the file is not a regular one (reading a pipe would block) or is a
-    link to a file outside of the program's folder.
+    Empty if there is neither file.
+
+    Raises WeightsError as `load_weights` does, if the file is not a regular one (reading a pipe would block), and if it
+    is a link to a file outside of the program's folder.
     """
     found = path.with_suffix(".safetensors")
     if not os.path.lexists(found):
@@ -263,9 +264,9 @@ def weights_beside(path: Path) -> Weights:
 
 
 def load_weights(path: Path) -> Weights:
-    """The arrays of a safetensors file, memory-mapped, read-only.
+    """The arrays of a safetensors file, memory-mapped and read-only.
 
-    Raises WeightsError if the file is truncated or of another format.
+    Raises WeightsError if the file is truncated or not in the safetensors format.
     """
     with reading(path):
         return _mapped_weights(path)

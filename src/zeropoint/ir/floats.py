@@ -21,7 +21,7 @@ from xdsl.ir import Attribute
 
 SHORT_DIGITS = 6
 MAX_LEADING_ZEROS = 3
-# 196/59 > log2(10) and 59/196 < log10(2): the bound that MLIR's arbitrary-precision floats use.
+# 196/59 > log2(10) and 59/196 < log10(2), the bounds that LLVM's APFloat uses.
 _LOG_NUMERATOR, _LOG_DENOMINATOR = 196, 59
 
 
@@ -119,7 +119,7 @@ def _short_text(magnitude: float) -> str:
 
 
 def _long_text(magnitude: float, precision: int) -> str:
-    """Enough digits to tell all numbers of a format apart; with an exponent only if there would be many zeros."""
+    """As many digits as tell all numbers of a format apart. An exponent is used only if there would be many zeros."""
     count = 2 + precision * _LOG_DENOMINATOR // _LOG_NUMERATOR
     digits, exponent = _decimal(magnitude, count)
     power = exponent + len(digits) - 1
@@ -140,13 +140,13 @@ def _reads_back(text: str, value: float, float_type: AnyFloat) -> bool:
         return round_to(float(text), float_type) == value
     written, exact = abs(Fraction(text)), abs(Fraction(value))
     mantissa, exponent = math.frexp(abs(value))
-    # Half a step of the format; below a power of two the steps are half as long. A tie goes to an f64, which is even.
+    # Half a step of the format; below a power of two the steps are half as long. A tie rounds to an f64, which is even.
     half_step = Fraction(2) ** (exponent - precision - 1 - (mantissa == 0.5 and written < exact))
     return abs(written - exact) <= half_step if value else not written
 
 
 def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
-    """A number of `float_type` as upstream MLIR prints it; it always reads back as the same number."""
+    """A number of `float_type` as upstream MLIR prints it. The text reads back as the same number."""
     if math.isfinite(value):
         sign = "-" if math.copysign(1.0, value) < 0 else ""
         short = sign + _short_text(abs(value))
@@ -161,7 +161,7 @@ def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
 
 
 def format_double(value: float) -> str:
-    """An f64 as upstream MLIR prints it; it always reads back as the same number."""
+    """An f64 as upstream MLIR prints it. The text reads back as the same number."""
     return format_float(value)
 
 

@@ -34,8 +34,8 @@ def evaluate_chain(
 ) -> Array:
     """Evaluate `value`, a chain of elementwise ops on `source` and splat constants, at every point of `domain`.
 
-    `others` gives the points of other values that the chain uses. The functions are the interpreter's, in the dtype of
-    the ops. Raises ValueError if the chain contains any other op.
+    `others` maps other values that the chain uses to their values at these points. The ops are computed by the
+    interpreter's functions, in the ops' dtype. Raises ValueError if the chain contains any other op.
     """
     memo = {source: domain, **(others or {})}
     order = _order(value, memo, weights)
@@ -69,7 +69,7 @@ class _Step:
 
 
 def _order(value: SSAValue, known: Collection[SSAValue], weights: Weights) -> list[_Step]:
-    """The steps that compute a value, operands first. Iterative, because a chain may be as long as the program."""
+    """The steps that compute a value, operands first. Not recursive, because a chain may be as long as the program."""
     found = set(known)
     order: list[_Step] = []
     pending = [value]

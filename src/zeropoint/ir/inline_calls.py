@@ -42,7 +42,7 @@ def inline_calls(program: Program) -> Program:
 
 
 def inline_functions(program: Program) -> Program:
-    """A program whose entry function has neither calls nor composites: the ops of their functions instead.
+    """A program in whose entry function calls and composites are replaced by the ops of their functions.
 
     Raises RecursionInProgram, a ValueError, for a function that calls itself; LimitExceeded if there are too many ops.
     """
@@ -50,7 +50,7 @@ def inline_functions(program: Program) -> Program:
 
 
 def _inlined(program: Program, inside: Sequence[FuncOp], kinds: tuple[Reference, ...]) -> Program:
-    """The program with the ops of `kinds` in some functions inlined; itself if there are none."""
+    """The program with the ops of `kinds` inlined in some functions; the same program if there are none."""
     if not any(isinstance(op, kinds) for function in inside for op in function.walk()):
         return program
     check_calls(program)
@@ -65,7 +65,7 @@ def _inlined(program: Program, inside: Sequence[FuncOp], kinds: tuple[Reference,
 
 
 def _inline(call: Operation, functions: Functions, kinds: tuple[Reference, ...]) -> None:
-    """Replace a call or composite by the ops of the function, and those among them by theirs."""
+    """Replace a call or composite by the ops of its function, recursively."""
     left = [call]
     while left:
         call = left.pop()

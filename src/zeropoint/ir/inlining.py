@@ -19,7 +19,7 @@ from zeropoint.limits import LimitExceeded
 MOST_OPS = 10_000_000
 """Maximum number of ops in a program after all calls are inlined."""
 MOST_NESTED = 200
-"""Maximum number of functions that are in a call at the same time: each takes some frames of Python's stack."""
+"""Maximum depth of nested calls. Each level takes some frames of Python's stack."""
 ValueMap = Callable[[SSAValue, int], SSAValue]
 
 
@@ -75,7 +75,7 @@ def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Ope
 
 
 def _symbols(attributes: Iterable[Attribute]) -> Iterator[SymbolRefAttr]:
-    """The symbols among attributes, and in lists of them."""
+    """The symbols among attributes, and in nested lists of attributes."""
     for attribute in attributes:
         if isinstance(attribute, SymbolRefAttr):
             yield attribute
@@ -84,12 +84,12 @@ def _symbols(attributes: Iterable[Attribute]) -> Iterator[SymbolRefAttr]:
 
 
 def _count(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], depths: dict[str, int]) -> None:
-    """Count the ops of a function after inlining, and the functions that are nested in it; also of those that it calls.
+    """For a function and those it calls, count the ops after inlining, and the depth of nested calls.
 
-    A chain of calls may be longer than Python's stack.
+    Not recursive, because a chain of calls may be longer than Python's stack.
     """
     calls = {name: _called(functions[name], functions)}
-    path = {name: iter(calls[name])}  # the stack of callers, each with its calls that are left
+    path = {name: iter(calls[name])}  # the stack of callers, each with its remaining calls
     while path:
         name = next(reversed(path))
         for op, called in path[name]:

@@ -32,7 +32,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 
 
 def read_values(op: Operation) -> list[SSAValue]:
-    """The values that an op and its regions use, each once."""
+    """The values that an op and its regions use, each listed once."""
     return list(dict.fromkeys((*op.operands, *captured(op.regions))))
 
 

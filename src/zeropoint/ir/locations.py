@@ -64,8 +64,8 @@ class TextLoc(Data[TextPosition]):
 
 
 def text_location(position: TextPosition) -> LocationAttr:
-    """The location of an op that starts there."""
-    return cast("LocationAttr", TextLoc(position))  # xDSL's union of locations is closed
+    """The location of an op that starts at a position."""
+    return cast("LocationAttr", TextLoc(position))  # xDSL's union of location types has no place for ours
 
 
 def text_position(op: Operation) -> TextPosition | None:
@@ -75,7 +75,7 @@ def text_position(op: Operation) -> TextPosition | None:
 
 
 def model_names(op: Operation) -> tuple[str, ...]:
-    """The names of an op in the model: that of its location or, if it has none, those of its results in the text."""
+    """The names of an op in the model: the name in its location or, without one, those of its results in the text."""
     text, position = location_text(op.location), text_position(op)
     if text is not None:
         return (text,)
@@ -95,7 +95,7 @@ def name_location(name: str) -> LocationAttr:
 def fused_location(*locations: LocationAttr) -> LocationAttr:
     """The location of an op that replaces several ops: `loc(fused["conv", "norm"])`, each part once.
 
-    Locations that no text or frontend gave are left out, if any is given.
+    Only locations that a text or a frontend gave are kept. If there are none, the first location is returned.
     """
     parts: list[LocationAttr] = []
     for location in locations:
@@ -107,7 +107,7 @@ def fused_location(*locations: LocationAttr) -> LocationAttr:
 
 
 def location_of(value: SSAValue) -> LocationAttr:
-    """The location of the op that makes a value; for an argument its own, or the name of the model's input."""
+    """The location of the op that defines a value. For an argument, its own or its input's name."""
     if isinstance(value.owner, Operation):
         return value.owner.location
     assert isinstance(value, BlockArgument)
@@ -128,7 +128,7 @@ def location_text(location: LocationAttr) -> str | None:
 
 
 def op_name(op: Operation) -> str:
-    """The name of an op, also of an unregistered one."""
+    """The name of an op, including an unregistered one."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
@@ -163,7 +163,7 @@ def value_name(value: SSAValue) -> str:
 
 
 def written_name(value: SSAValue) -> str:
-    """`value_name`, but a value without a location or a name is called as in the text, `%x`, if that is known."""
+    """`value_name`, but a value without a location or an input name is named as in the text, `%x`, if that is known."""
     if isinstance(value, BlockArgument):
         named = bool(location_text(value.location) or _input_name(value))
     else:
@@ -172,7 +172,7 @@ def written_name(value: SSAValue) -> str:
 
 
 def named_kernel(kernel: str, output: SSAValue) -> str:
-    """A kernel with the name of its (first) output, if that has one: `convolution 'conv1'`, `tanh '%y'`."""
+    """A kernel and the name of its (first) output, if the output has a name: `convolution 'conv1'`, `tanh '%y'`."""
     name = written_name(output)
     unnamed = isinstance(output, OpResult) and name == value_name(output) and not location_text(output.op.location)
     return kernel if unnamed else f"{kernel} '{name.partition('#')[0]}'"

@@ -1,12 +1,12 @@
-"""Memory-mapped weights: pages that were read are given back to the system.
+"""Memory-mapped weights: pages that were read are released to the system.
 
 A pass reads each weight once, but the pages of a mapped file stay in the process's memory until the system needs them.
-So of the arrays that were read, only the last `RECENT` bytes stay. Giving pages back is always safe: later reads of the
-array read them again from the file, which the system usually still has in its cache.
+So only the last `RECENT` bytes of the arrays that were read are kept. Releasing pages is always safe: a later access
+reads them again from the file, which is usually still in the system's cache.
 
-A mapping follows a file that is written where it is, by `cp` or an exporter: weights would be those of two models, and
-a read past the new end is a signal that ends the process. So each read of weights looks first whether the file is still
-the one that was mapped. One that was replaced by a rename is: the mapping keeps the old file.
+If `cp` or an exporter overwrites a mapped file in place, the mapping shows the new bytes. Weights of two models would
+be mixed, and an access past the new end raises a signal that ends the process. So each read of weights first checks
+that the file was not overwritten. A file that was replaced by a rename passes, because the mapping keeps the old file.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 
 RECENT = 64 << 20
-"""Bytes of mapped arrays whose pages may stay in memory after they were read."""
+"""Maximum bytes of mapped arrays whose pages stay in memory after they were read."""
 
 
 _Map = np.memmap[Any, np.dtype[Any]]
 
 
 class ChangedFile(Error):
-    """A file was written where it is after it was mapped."""
+    """A mapped file was overwritten in place."""
 
 
 class MappedFile(_Map):
-    """The bytes of a file, which knows whether the file was changed since."""
+    """The bytes of a file, with the state of the file when it was mapped."""
 
     before: os.stat_result
 
     def check(self) -> None:
-        """Raise ChangedFile if the file was changed in its place; one that was removed or replaced is as it was."""
+        """Raise ChangedFile if the file was overwritten in place, not if it was removed or replaced."""
         try:
             now = os.stat(str(self.filename))
         except OSError:
@@ -82,11 +82,11 @@ class RecentPages:
         self._held = 0
         self._lock = threading.Lock()
         self._pages: OrderedDict[tuple[int, int], tuple[weakref.ref[_Map], int]] = OrderedDict()
-        """The mapping and the size in bytes, by the address of the mapping's first byte and the offset in it."""
+        """Maps (address of a mapping, offset of an array in it) to the mapping and the array's size in bytes."""
         self._files: dict[int, weakref.ref[_Map]] = {}
 
     def read(self, array: Array) -> None:
-        """Note that an array is about to be read, or was. Has no effect on an array that is not mapped.
+        """Record that an array is read, and release the pages of older ones. No effect on an array that is not mapped.
 
         Raises ChangedFile.
         """
@@ -109,7 +109,7 @@ class RecentPages:
                     _release(file, offset, size)
 
     def release(self) -> None:
-        """Give back the pages of all mapped arrays that were ever noted, also those of arrays noted long ago."""
+        """Release the pages of all mappings that were ever recorded."""
         with self._lock:
             self._pages.clear()
             self._held = 0
@@ -125,7 +125,7 @@ def _address(array: Array) -> int:
 
 
 def _release(whole: _Map, offset: int, size: int) -> None:
-    """Give back the pages of a part of a mapping, which starts at a page. Has no effect on systems without madvise."""
+    """Release the pages of a part of a mapping. No effect on systems without madvise."""
     held: object = whole.base
     if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         start = offset - offset % mmap.PAGESIZE
@@ -133,19 +133,19 @@ def _release(whole: _Map, offset: int, size: int) -> None:
 
 
 RECENT_PAGES = RecentPages()
-"""Those of this process."""
+"""The recent pages of this process."""
 
 
 def result_of(function: Callable[[Array], Array], array: Array) -> Array:
-    """What a function makes of an array, whose pages are given back when others have been read."""
+    """The result of a function of an array. The array's pages are released after others have been read."""
     RECENT_PAGES.read(array)
     return function(array)
 
 
 def one_by_one(arrays: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, Array]]:
-    """Named arrays, of which each is read before the next: the pages of mapped ones are given back behind them.
+    """Iterate over named arrays and release the pages of mapped ones behind the iteration.
 
-    Arrays that are listed first and read later would all stay in memory.
+    The caller has to read each array before it asks for the next one, or all of them stay in memory.
     """
     for name, array in arrays:
         RECENT_PAGES.read(array)

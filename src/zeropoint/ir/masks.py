@@ -32,16 +32,16 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of
 
 HIDDEN = -1000.0
-"""The greatest number of an additive mask or a bias that hides a score; no usual bias is as low."""
+"""A number of an additive mask hides a score if it is at most this. Usual biases are not as low."""
 MOVES = (BroadcastInDimOp, ConvertOp, ReshapeOp, SliceOp, TransposeOp)
 
 
 Known = dict[SSAValue, bool]
-"""Whether values feed a softmax. A chain of sums is followed once, not from each of its inputs."""
+"""Maps values to whether they feed a softmax, so that a chain of sums is followed once, not from each of its inputs."""
 
 
 def _is_mask(value: SSAValue, known: Known) -> bool:
-    """Whether everything that reads a value adds it to the operand of a softmax."""
+    """Whether every reader of a value adds it to the operand of a softmax."""
     moved = [value]
     for each in moved:
         readers = [use.operation for use in each.uses]
@@ -53,7 +53,7 @@ def _is_mask(value: SSAValue, known: Known) -> bool:
 
 
 def _feeds_softmax(value: SSAValue, known: Known) -> bool:
-    """Whether a value, after sums and reshapes, begins a softmax."""
+    """Whether a value, after sums and reshapes, is the operand of a softmax."""
     chain: list[SSAValue] = []
     while value not in known:
         chain.append(value)
@@ -69,17 +69,16 @@ def _feeds_softmax(value: SSAValue, known: Known) -> bool:
 
 
 def _begins_softmax(value: SSAValue, readers: list[Operation]) -> bool:
-    """Whether a value and its maximum are read only to be subtracted from each other, as a softmax begins, and to be
-    compared."""
+    """Whether a value is the operand of a softmax: only a maximum, subtractions and comparisons read it."""
     greatest = [op for op in readers if isinstance(op, ReduceOp) and body_op(op.body) is MaximumOp]
     differences = [op for op in readers if isinstance(op, SubtractOp) and op.lhs is value]
-    # A model may ask which scores are hidden, as `scores == -inf`.
+    # A model may also test which scores are hidden: `scores == -inf`.
     asking = [op for op in readers if isinstance(op, CompareOp)]
     return bool(greatest) and bool(differences) and len(greatest) + len(differences) + len(asking) == len(readers)
 
 
 def mark_masks(program: Program) -> Program:
-    """The program, whose float inputs that are masks carry the attribute `MASK`, in place."""
+    """Attach the attribute `MASK` to the float inputs of a program that are masks. Changes the program."""
     try:
         function, arguments = program.main, program.entry.args
     except NoEntry:

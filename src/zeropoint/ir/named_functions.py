@@ -23,7 +23,7 @@ POINTS: Array = np.concatenate(
 """Sample points: dense near 0, where functions bend, and sparse far away, where a clip would show."""
 
 TOLERANCE = 2e-5
-"""The difference of two values of one function in f32, relative or absolute."""
+"""Maximum difference between two computations of a function in f32, relative or absolute."""
 
 
 def _near(found: Array, expected: Array, tolerance: float = TOLERANCE) -> bool:
@@ -32,9 +32,9 @@ def _near(found: Array, expected: Array, tolerance: float = TOLERANCE) -> bool:
 
 
 def _is(reference: Callable[[Array], Array]) -> Callable[[Array, float], bool]:
-    """A predicate: whether values at the points are those of `reference`."""
+    """A predicate on values at the points: whether they are those of `reference`."""
     with np.errstate(all="ignore"):
-        expected = reference(POINTS.astype(np.float64)).astype(np.float32)  # exp overflows f32 at the far points
+        expected = reference(POINTS.astype(np.float64)).astype(np.float32)  # exp overflows f32 at the largest points
     return lambda found, tolerance: _near(found, expected, tolerance)
 
 
@@ -61,7 +61,7 @@ def _is_hard_sigmoid(found: Array, tolerance: float) -> bool:
 def _is_leaky_relu(found: Array, tolerance: float) -> bool:
     """x for x >= 0, slope * x otherwise."""
     slope = -_at(found, -1.0)
-    with np.errstate(invalid="ignore", over="ignore"):  # an infinite slope, or one of 1e38
+    with np.errstate(invalid="ignore", over="ignore"):  # the slope may be infinite or near 1e38
         line = np.where(POINTS >= 0, POINTS, slope * POINTS)
     return slope != 0.0 and not _near(found, POINTS, tolerance) and _near(found, line, tolerance)
 
@@ -118,7 +118,7 @@ def computes(kernel: str, values: Array, tolerance: float = TOLERANCE) -> bool:
 def hard_sigmoid_line(evaluate: Callable[[Array], Array]) -> tuple[np.float32, np.float32]:
     """The slope and the offset of clamp(0, slope * x + offset, 1), from its values at points in f64.
 
-    So the rounding of the values does not reach the f32 that the ops multiply by and add.
+    f64, so that the values' rounding errors do not change the f32 slope and offset.
     """
     points = np.array([0, 0.125])
     offset, near = evaluate(points)

@@ -8,10 +8,10 @@ After `group`, kernels take and return tensors:
       "native.yield"(%r) : (tensor<1x8x4x4xi8>) -> ()
     }) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
 
-After `layout` they take memrefs; the last ones are written. The body is the same: it computes on tensors with the
+After `layout` they take memrefs, and write the last ones. The body is the same: it computes on tensors with the
 elements of the memrefs. Memory spaces are "arena", "carried", "input", "output" and "weights". The i8 elements in the
-arena are stored with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers). Those in
-other spaces are stored as they are.
+arena are stored with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers). Elements
+in other spaces are stored without an offset.
 
 The regions of `native.while` and `native.case` are isolated, and each is a program of its own: its arguments are
 inputs, what it yields are outputs. After `layout`, carried values and results are dense buffers, in space "carried" or
@@ -73,7 +73,7 @@ def memory_of(value: SSAValue | Attribute) -> MemRefType[Attribute]:
 
 
 def _like(type_: Attribute) -> tuple[tuple[int, ...], object]:
-    """The shape and the dtype of a memref's or a tensor's elements."""
+    """A memref or tensor type as one that can be compared: its shape and the dtype of its elements."""
     if isinstance(type_, MemRefType):
         memory = memory_of(cast("Attribute", type_))
         return memory.get_shape(), element_dtype(memory.element_type)
@@ -83,7 +83,7 @@ def _like(type_: Attribute) -> tuple[tuple[int, ...], object]:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The values that a kernel computes, or a region of a loop or branch."""
+    """Returns the values that a kernel, or a region of a loop or branch, computes."""
 
     name = "native.yield"
     values = var_operand_def()
@@ -95,7 +95,7 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """One kernel: on tensors with results, or on memrefs, the `outputs` of which it writes.
+    """One kernel. On tensors it has results; on memrefs it writes `outputs`.
 
     `declined` gives the reasons why faster kernels did not match its ops. `row` is the dimension along which a kernel
     of kind "rows" computes.
@@ -129,7 +129,7 @@ class KernelOp(IRDLOperation):
         if row is not None:
             properties["row"] = IntegerAttr(row, i64)
         properties["operandSegmentSizes"] = _segments(len(inputs), len(outputs))
-        # Not IRDLOperation's constructor, which takes several times as long: programs have many kernels.
+        # IRDLOperation's constructor takes several times as long, and programs have many kernels.
         Operation.__init__(
             self, operands=[*inputs, *outputs], result_types=result_types, properties=properties, regions=[body]
         )
@@ -191,10 +191,10 @@ def _check_types_alike(
 
 
 class ControlOp(IRDLOperation):
-    """A loop or a branch. Its regions are programs of their own; `channels` has the dimension of each one's channels.
+    """A loop or a branch, whose regions are programs of their own.
 
-    The dimension is -1 for a region without images. On tensors, `inputs` are what its regions read from outside; on
-    memrefs, it writes `outputs`.
+    `channels` has the channel dimension of the images in each region, -1 for a region without images. On tensors,
+    `inputs` are the values that the regions read from outside; on memrefs, the op writes `outputs`.
     """
 
     inputs = var_operand_def()
@@ -257,7 +257,7 @@ class ControlOp(IRDLOperation):
 
 @irdl_op_definition
 class NativeWhileOp(ControlOp):
-    """A loop: while the first region yields true, the carried values become what the second one yields.
+    """A loop: while the first region yields true, the values that the second one yields replace the carried values.
 
     The arguments of both are the carried values, then the captured ones. On tensors, `inputs` are the first carried
     values and the captured ones. On memrefs, `outputs` hold the carried values before and after, `inputs` the captured.
@@ -284,10 +284,10 @@ class NativeWhileOp(ControlOp):
 
 @irdl_op_definition
 class NativeCaseOp(ControlOp):
-    """A branch: the values that one of the regions yields.
+    """A branch: its results are the values that one of the regions yields.
 
-    The first of `inputs` selects: region number n for an i32, the last one if there is no such number; the first one if
-    an i1 is true, else the second. The others are the arguments of every region.
+    The first of `inputs` selects a region. An i32 is the number of the region; if there is none, the last region runs.
+    An i1 selects the first region if it is true, else the second. The other inputs are the arguments of every region.
     """
 
     name = "native.case"

@@ -1,8 +1,8 @@
-"""Finds the op of a layer normalization that takes the root of the variance of its rows.
+"""Finds the variances of the rows in a layer normalization.
 
-Normalization divides each row by its own size, so an error that is small relative to the largest rows is large relative
-to small ones. Whether 8 bits are enough for its operand depends on how the variances of the rows are spread, so
-calibration observes them inside the region (`instrument`).
+Normalization divides each row by its standard deviation. An error that is small for the largest rows becomes large for
+rows of small variance. Whether 8 bits are enough for the operand depends on the spread of the variances, so calibration
+observes them inside the region (`instrument`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from zeropoint.ir.stablehlo import AddOp, RsqrtOp, SqrtOp
 from zeropoint.ir.weights import Weights
 
 NORMALIZATIONS = ("layer_norm",)
-"""Kernels that divide rows by their own deviations."""
+"""Kernels that divide each row by its standard deviation."""
 
 
 def row_variances(op: Operation) -> SSAValue | None:
-    """The variances of the rows that a region normalizes, epsilon included; None for any other op."""
+    """The operand of the square root in a region that normalizes rows: variance plus epsilon. None for any other op."""
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data not in NORMALIZATIONS:
         return None
     roots = [inner for inner in op.body.block.ops if isinstance(inner, RsqrtOp | SqrtOp)]
@@ -27,7 +27,7 @@ def row_variances(op: Operation) -> SSAValue | None:
 
 
 def stated_variances(op: Operation) -> StatisticsOp | None:
-    """The statistics of the variances of the rows that a region normalizes, also if the root does not read them."""
+    """The statistics of `row_variances`, whether or not the square root reads them; None without statistics."""
     variances = row_variances(op)
     if variances is None:
         return None
@@ -37,7 +37,7 @@ def stated_variances(op: Operation) -> StatisticsOp | None:
 
 
 def epsilon(variances: SSAValue, weights: Weights) -> float:
-    """The number that is added to the variances before the root; 0 without one."""
+    """The constant that is added to the variances before the square root; 0 without one."""
     while isinstance(variances.owner, StatisticsOp):
         variances = variances.owner.arg
     if not isinstance(variances.owner, AddOp):

@@ -1,15 +1,15 @@
 """Atomic file output: a file is written completely or not at all, also after an error, a signal or a full disk.
 
 Every file is written under a temporary name beside its own, flushed to disk, and renamed. The temporary name,
-`.NAME.HOST.PID.XXXX.tmp`, identifies its process. Leftovers of killed processes of this machine are removed by the next
-run that writes into the same folder, whatever it writes. Processes of other machines and of other containers cannot be
-seen from here, so HOST distinguishes them, and what they left stays.
+`.NAME.HOST.PID.XXXX.tmp`, identifies its process. The next run that writes into the same folder removes leftovers of
+killed processes of this machine. Processes of other machines and containers are not visible. HOST distinguishes them,
+and their files are kept.
 
-Two renames are not atomic: between them, a text would stand beside the weights of another program. So the file that is
-renamed last is moved away before the first rename. An error or Ctrl-C in between restores the old files. kill -9 within
-those microseconds leaves no text, but never a text and weights of different programs.
+Two renames together are not atomic: between them, a text would stand beside the weights of another program. So the old
+version of the file that is renamed last is moved away before the first rename. An error or Ctrl-C in between restores
+the old files. kill -9 within those microseconds leaves no text, but never a text and weights of different programs.
 
-A pipe, a terminal or a device such as `/dev/null` is written into: a rename would take its place.
+Pipes, terminals and devices such as `/dev/null` are written directly, because a rename would replace them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Write = Callable[[Path], object]
 """Writes the file at the given path."""
 _SUFFIX = ".tmp"
 _MACHINE, _PROCESSES = Path("/etc/machine-id"), Path("/proc/self/ns/pid")
-"""The number of a machine, and a link that names the processes that this one can see."""
+"""The id of this machine, and a link that names the PID namespace of this process."""
 
 
 class OutputError(Error, OSError):
-    """An output cannot be written: there is no folder for it, or it is a folder."""
+    """An output cannot be written, for example because its folder does not exist or its path is a folder."""
 
 
 def is_stream(path: Path) -> bool:
@@ -52,7 +52,7 @@ def is_stream(path: Path) -> bool:
 
 def descriptor(path: Path) -> int | None:
     """The open file that a path names: 1 for `/dev/stdout`; None for other paths."""
-    text = os.path.abspath(path)  # links are not followed: they end in the file that the descriptor has
+    text = os.path.abspath(path)  # not Path.resolve: it follows the link to the file that the descriptor has open
     found = _DESCRIPTOR.fullmatch(text)
     return _STANDARD.get(text) if found is None else int(found[1])
 
@@ -62,16 +62,16 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
 def check_folder(path: Path) -> None:
-    """Raise OutputError if there is no folder to write a file into, or the file is a folder, a pipe or a device."""
+    """Raise OutputError if the folder of a file does not exist, or the path is a folder, a pipe or a device."""
     check_parent(path)
     if path.is_dir():
         raise OutputError(f"{path}: found a folder, expected the name of a file")
-    if path.exists() and not path.is_file():  # a rename would take its place, even of /dev/null
+    if path.exists() and not path.is_file():  # a rename would replace even /dev/null
         raise OutputError(f"{path}: found a pipe or a device, expected the name of a file")
 
 
 def check_parent(path: Path) -> None:
-    """Raise OutputError if there is no folder to write a file or a folder into."""
+    """Raise OutputError if the parent folder of a path does not exist or is not writable."""
     check_name(path, OutputError)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
@@ -80,7 +80,7 @@ def check_parent(path: Path) -> None:
 
 
 def made_folder(path: Path) -> Path:
-    """The folder at a path, which is made if it does not exist. Raises OutputError if that is not possible."""
+    """Make the folder at a path, if it does not exist, and return the path. Raises OutputError if that fails."""
     check_name(path, OutputError)
     try:
         path.mkdir(exist_ok=True)
@@ -92,13 +92,13 @@ def made_folder(path: Path) -> Path:
 def write_atomically(path: Path, write: Write) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it. On failure, no file is left behind.
 
-    What it writes for a stream (`is_stream`) is copied into that.
+    For a stream (`is_stream`), the content of the temporary file is copied into the stream.
     """
     write_together({path: write})
 
 
 def write_together(files: Mapping[Path, Write]) -> None:
-    """The same for several files: none is renamed before all are written. They are renamed in the order given.
+    """`write_atomically` for several files. All are written before the first is renamed, in the order given.
 
     Raises OutputError, OSError, and what a `write` raises.
     """
@@ -128,11 +128,11 @@ def _write_into(stream: Path, write: Write) -> None:
         write(made)
         number = descriptor(stream)
         try:
-            # An open file keeps its position: opening it by its name would begin at its start.
+            # Write to the open descriptor, which keeps its position. Opening the file by name would begin at its start.
             with open(stream if number is None else os.dup(number), "wb") as target, made.open("rb") as source:
                 shutil.copyfileobj(source, target)
         except BrokenPipeError:
-            raise  # the reader has left, which is not a failure of a file
+            raise  # the reader closed the pipe, which is no error of a file
         except OSError as error:
             raise _of(stream, error) from error
 
@@ -143,7 +143,7 @@ def _give_names(temporaries: Mapping[Path, Path]) -> None:
         ((path, temporary),) = temporaries.items()
         os.replace(temporary, path)
         return
-    # This also keeps the renames quick: freeing the space of an old file takes milliseconds and happens afterwards.
+    # This also keeps the renames quick: the space of an old file is freed afterwards, which takes milliseconds.
     asides = {path: temporary.with_name(f"{temporary.stem}old{_SUFFIX}") for path, temporary in temporaries.items()}
     kept = False
     try:
@@ -183,7 +183,7 @@ def workspace(path: Path) -> Generator[Path]:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder among the system's temporary files, a context; leftovers of killed processes there are removed."""
+    """A context: a folder in the system's temporary folder, after leftovers of killed processes there are removed."""
     remove_leftovers(Path(tempfile.gettempdir()))
     return tempfile.TemporaryDirectory(prefix=_prefix(Path("zeropoint")), suffix=_SUFFIX)
 
@@ -212,13 +212,13 @@ def _temporaries(paths: list[Path]) -> Generator[list[Path]]:
 
 @cache
 def _host() -> str:
-    """The name of this machine, and a hash of what else distinguishes it: its number and the container's processes.
+    """The name of this machine, and a hash of its id and its PID namespace.
 
-    Machines of one name may write into one folder, and a container numbers its processes anew.
+    Machines of the same name may write into one folder, and each container numbers its processes from 1.
     """
     found = [platform.node()]
     for read in (lambda: _MACHINE.read_text(), lambda: os.readlink(_PROCESSES)):
-        with suppress(OSError):  # the system has none
+        with suppress(OSError):  # this system has no such file
             found.append(read())
     name = re.sub(r"\W", "-", found[0]) or "host"
     return f"{name}-{hashlib.sha256(repr(found).encode()).hexdigest()[:8]}"
@@ -229,7 +229,7 @@ def _prefix(path: Path) -> str:
 
 
 def _finish(temporary: Path, path: Path) -> None:
-    """Set a file's permissions to those of the file it replaces, or of a new file, and flush it to disk."""
+    """Give a file the permissions of the file it replaces, or those of a new file, and flush it to disk."""
     try:
         mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
@@ -259,7 +259,7 @@ def remove_leftovers(folder: Path) -> None:
         match = pattern.fullmatch(name)
         if match is not None and not _is_alive(int(match[1])):
             left = folder / name
-            with suppress(OSError):  # another process was quicker, or we may not
+            with suppress(OSError):  # removed by another process, or not permitted
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
@@ -268,6 +268,6 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except (OverflowError, ProcessLookupError):
         return False
-    except PermissionError:  # someone else's
+    except PermissionError:  # the file of another user
         return True
     return True

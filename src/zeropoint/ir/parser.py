@@ -56,9 +56,9 @@ class InvalidAttribute(Error, VerifyException):
 
 
 class _Lexer(MLIRLexer):
-    """Lexes strings without backtracking: xDSL takes time exponential in the length of an unterminated string.
+    """Lexes strings without backtracking. xDSL takes exponential time in the length of an unterminated string.
 
-    Escaped bytes that are UTF-8, such as `"\\C3\\A9"`, are a string; xDSL takes only ASCII for one.
+    Escaped bytes that are UTF-8, such as `"\\C3\\A9"`, are a string; in xDSL, only ASCII is.
     """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
@@ -79,12 +79,12 @@ _TENSOR_TYPE = re.compile(r'tensor<[^<>"/]*(?:<[^<>"/]*>[^<>"/]*)?>')
 _NUMBERS = (IntegerType, IndexType, AnyFloat, ComplexType)
 
 MOST_PARTS = 100_000
-"""The maximum number of parts of an alias whose aliases are written out. Forty lines can make 2^40 of them."""
+"""The maximum number of parts of an alias after expansion. Forty lines of aliases can expand to 2^40 parts."""
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_$][\w$.]*")
 
 
 class _LocationParser(Parser):
-    """Reads locations that xDSL does not, and limits what aliases of aliases stand for."""
+    """Reads locations that xDSL does not read, and limits the size of nested aliases."""
 
     _parts: dict[str, int]
 
@@ -100,9 +100,9 @@ class _LocationParser(Parser):
             raise LimitExceeded(f"alias '{alias}' stands for more than {MOST_PARTS} parts, expected fewer")
 
     def parse_dimension_list(self) -> list[int]:
-        """Dimensions with `x` between them and after the last, where that `x` stays unread.
+        """Parse dimensions with `x` between them. An `x` after the last dimension is not consumed.
 
-        Spaces may stand around an `x`, as in `tensor<5 x 1 x f32>`; xDSL goes back one character to the last one.
+        Spaces are allowed around an `x`, as in `tensor<5 x 1 x f32>`. xDSL steps back one character and misses it.
         """
         dims: list[int] = []
         kinds = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
@@ -117,7 +117,7 @@ class _LocationParser(Parser):
         return dims
 
     def _parse_location(self) -> LocationAttr:
-        """Parse a location. Of a range, `"file":3:34 to 5:10` or `to :53`, only the start is kept."""
+        """Parse a location. Only the start of a range, `"file":3:34 to 5:10` or `to :53`, is kept."""
         found = super()._parse_location()
         if isinstance(found, FileLineColLoc) and self.parse_optional_keyword("to") is not None:
             self.parse_optional_integer(allow_boolean=False, allow_negative=False)
@@ -149,7 +149,7 @@ class ProgramParser(_LocationParser):
 
     def __init__(self, context: Context, text: str, name: str):
         super().__init__(context, "", name)
-        try:  # to read the first token
+        try:  # reads the first token
             self._parser_state = ParserState(_Lexer(Input(text, name)))
         except ParseError as error:
             raise InvalidText(error.span, error.msg) from error
@@ -285,7 +285,7 @@ class ProgramParser(_LocationParser):
         super()._register_ssa_definition(name, values, span)
         for value in values:
             self._result_names[value] = name
-            # xDSL cuts a number off the end, which leaves nothing of `_363`, and then refuses to copy that name.
+            # xDSL strips a number from the end. `_363` becomes an empty name, which xDSL then refuses to copy.
             if not value.name_hint:
                 value.name_hint = None
 

@@ -22,14 +22,14 @@ from zeropoint.ir.tensors import Array, real_element
 from zeropoint.ir.value_names import Names, identifier_of, named_values
 from zeropoint.ir.weights import inline_array
 
-# Constants with this number of elements or more are printed as one hexadecimal string, as in C++ MLIR.
+# Constants with at least this many elements are printed as one hexadecimal string, as in C++ MLIR.
 _HEXADECIMAL_ELEMENTS = 101
 
 
 class ProgramPrinter(Printer):
     """Prints only known locations, floats in full, and dictionaries in alphabetical order.
 
-    With `handles`, values are named as in the original model, and handles as given (`value_names.py`).
+    With `handles`, values are named as in the original model, and handles as the mapping says (`value_names.py`).
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ProgramPrinter(Printer):
         self._names = Names()
 
     def print_ssa_value(self, value: SSAValue) -> str:
-        """Print the name of a value; it is chosen the first time."""
+        """Print the name of a value. The name is chosen at the first use."""
         if self._handles is not None and value not in self._ssa_values:
             wanted = identifier_of(value)
             if wanted is not None:
@@ -54,7 +54,7 @@ class ProgramPrinter(Printer):
         return super().print_ssa_value(value)
 
     def name_values(self, arguments: Iterable[BlockArgument], ops: Iterable[Operation]) -> None:
-        """Choose which of several values keeps their common name, before any of them is printed."""
+        """Choose which of several values with the same name keeps it, before any of them is printed."""
         if self._handles is not None:
             for name, value in named_values(arguments, ops).items():
                 self._ssa_values[value] = self._names.free(name)
@@ -70,7 +70,7 @@ class ProgramPrinter(Printer):
             self.name_values(
                 (arg for block in blocks for arg in block.args), (op for block in blocks for op in block.ops)
             )
-        # Only in this mode does xDSL print locations of a function's arguments; they follow the arguments' attributes.
+        # xDSL prints locations of function arguments, after their attributes, only in this mode.
         self.print_debuginfo = isinstance(op, FuncOp) and self._locations and _has_argument_locations(op)
         super().print_op(op)
         self.print_debuginfo = False
@@ -117,7 +117,7 @@ class ProgramPrinter(Printer):
         super().print_attribute(attribute)
 
     def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any], element_type: AnyFloat) -> None:
-        # xDSL detects splats by comparing values, so it takes -0.0 for 0.0 and NaN for different from NaN.
+        # xDSL detects splats by comparing values, so it confuses -0.0 with 0.0 and finds no splat of NaN.
         array = inline_array(attribute)
         element = attribute.data.data[: array.dtype.itemsize]
         if array.size > 0 and attribute.data.data == element * array.size:
@@ -143,7 +143,7 @@ def _nested_text(array: Array, element_type: AnyFloat) -> str:
         return f"({real},{imaginary})"
     if array.ndim == 0:
         value = float(array)
-        if math.isnan(value):  # a Python float does not keep the bits of every NaN
+        if math.isnan(value):  # a Python float loses the bits of some NaNs
             return f"0x{int.from_bytes(array.tobytes(), 'little'):X}"
         return format_float(value, element_type)
     return f"[{', '.join(_nested_text(part, element_type) for part in array)}]"

@@ -32,15 +32,15 @@ from zeropoint.ir.weights import Weights
 
 
 class NoEntry(Error, ValueError):
-    """The module has no entry function with exactly one block."""
+    """The module has no function `@main` with exactly one block."""
 
 
 @dataclass(frozen=True)
 class Port:
     """An input or output of a program.
 
-    `index_bounds` are the least and the greatest valid value of an input of indices. An input that `is_mask` may hold
-    -inf.
+    `index_bounds` are the least and the greatest valid value of an input of indices. If `is_mask`, -inf is a valid
+    element.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Port:
 
     @cached_property
     def plain(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """The only shape and dtype of arrays for this port; None if it takes several shapes, or not all values."""
+        """The shape and dtype of arrays that need no further check; None for a dynamic shape or a narrower type."""
         element, shape = element_of(self.type), shape_of(self.type)
         dtype = element_dtype(element)
         whole = isinstance(element, IntegerType) and element.bitwidth == 8 * dtype.itemsize
@@ -99,7 +99,7 @@ def name_attributes(
 
 
 def _index_bounds(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[tuple[int, int] | None]:
-    """The bounds of each argument's indices; None for arguments that hold none."""
+    """For each argument that holds indices, their bounds; None for other arguments."""
     if attributes is None:
         return [None] * count
     found = [attribute.data.get(INDEX_BOUNDS) for attribute in attributes]
@@ -114,14 +114,14 @@ class Program:
     module: ModuleOp
     weights: Weights = field(default_factory=Weights)
     is_temporary: bool = field(default=False, compare=False, repr=False)
-    """Whether only a sequence of passes has the program (`sequence.py`), so that the next pass may change it."""
+    """Whether only a sequence of passes (`sequence.py`) refers to the program, so that the next pass may change it."""
 
     def clone(self) -> Program:
         """An independent copy of the module; the arrays are shared."""
         return Program(cloned(self.module), self.weights.copy())
 
     def for_change(self) -> Program:
-        """A program that a pass may change: this one if it is temporary, else an independent copy."""
+        """A program that a pass may change: itself if it is temporary, else an independent copy."""
         return Program(self.module, self.weights) if self.is_temporary else self.clone()
 
     @property

@@ -5,7 +5,8 @@
 %1 = stablehlo.uniform_quantize %floats : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 0.25>>  // or quant.qcast
 %2 = quant.scast %integers : tensor<2xi8> to tensor<2x!quant.uniform<i8:f32, 0.25>>  // or stablehlo.bitcast_convert
 ```
-are the same constant, if they read a constant; also one that is transposed, reshaped, or broadcast from one number.
+are the same quantized constant, if `%floats` and `%integers` are constants. Any of these values may be transposed,
+reshaped, or broadcast from one number.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def quantized_constant(
 
 
 def _made(op: Operation, kind: UniformQuantizedType, weights: Weights, quantize: QuantizeArray) -> Array | None:
-    """The storage integers that an op makes of a constant of floats or integers."""
+    """The storage integers that an op computes from a constant of floats or integers."""
     given, source = _array(op.operands[0], weights), element_of(op.operands[0])
     if given is None:
         return None
@@ -59,13 +60,13 @@ def _made(op: Operation, kind: UniformQuantizedType, weights: Weights, quantize:
 
 
 def _array(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a constant that is not quantized, also moved; None for other values."""
+    """The array of a constant that is not quantized, also through ops of `_moved`; None for other values."""
     array = constant_array(value, weights)
     return _moved(value, lambda source: _array(source, weights)) if array is None else array
 
 
 def _moved(value: SSAValue, read: Callable[[SSAValue], Array | None]) -> Array | None:
-    """The array of a constant that is transposed, reshaped, or one number that is broadcast; None for other values."""
+    """The array of a transposed or reshaped constant, or of a broadcast number; None for other values."""
     owner = value.owner
     if not isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp) or (array := read(owner.operand)) is None:
         return None

@@ -1,4 +1,4 @@
-"""The kernels of a program before materialization."""
+"""Lists the kernels of a program before materialization."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ class ResourceTable(OpAsmDialectInterface):
         self.blobs: dict[str, bytes] = {}
 
     def declare_resource(self, key: str) -> str:
-        """Every use of a handle means the same blob."""
+        """Return the handle unchanged, so that all its uses refer to one blob."""
         return key
 
     def parse_resource(self, key: str, val: str) -> None:
-        """Keep the blob of a handle."""
+        """Store the blob of a handle."""
         self.blobs[key] = blob_bytes(val)
 
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:

@@ -22,23 +22,24 @@ _STATISTICS = (StatisticsOp, StatisticsRefOp)
 def result_names(program: Program, *, every_result: bool = False) -> dict[SSAValue, str]:
     """The names of arguments, of results of regions, and of other floats that a region reads, in program order.
 
-    With `every_result`, the float results of all ops that depend on an argument. The name is that of the original
-    model, or else that of the value in the text, with `#index` if an op has several results, and a number if the name
-    is taken.
+    With `every_result`, the float results of all ops that depend on an argument are included. A name is that of the
+    original model, or else that of the value in the text. `#index` follows if the op has several results, and a number
+    if the name is taken.
     """
     names = Names()
     ports = zip(program.entry.args, program.inputs, strict=True)
     found: dict[SSAValue, str] = {argument: names.free(port.name) for argument, port in ports}
     varying = varying_values(program.entry)
     for op in program.entry.ops:
-        # They have the location of the value that they are about, and would take its next number.
+        # Statistics have the location of their operand and would take its name.
         if isinstance(op, _STATISTICS):
             continue
         for result in op.results:
-            # Integers, such as computed positions of a gather, are not observed, and would take the name of the kernel.
+            # Integers, such as the computed indices of a gather, are not observed and would take the name of the
+            # kernel.
             is_named = isinstance(element_of(result), AnyFloat) and (every_result or feeds_region(result))
-            # Regions count even if they are computed from constants: they are kernels, and have a name in the search
-            # for widths.
+            # Regions are named even if they read only constants: they are kernels, which the search for widths refers
+            # to by name.
             if isinstance(op, QuantizeRegionOp) or (is_named and result in varying):
                 found[result] = names.free(_result_name(result))
     return found

@@ -1,7 +1,7 @@
-"""Names of tensors in the original model, where the op that computes them has another name.
+"""Names of tensors in the original model that differ from the names of the ops that compute them.
 
-An op carries the name of its node; viewers such as Netron show the names of tensors, too. Exporters derive one from the
-other by a rule (`REGULAR`); only names that follow none are stored in the program.
+An op carries the name of its node; viewers such as Netron show the names of tensors, too. Most exporters derive a
+tensor's name from its op's by a rule (`REGULAR`). Only other names are stored in the program.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ REGULAR: Mapping[str, re.Pattern[str]] = {
     "PyTorch": re.compile(r"(?P<op>.+)_output_\d+"),
     "tf2onnx": re.compile(r"(?P<op>.+):\d+"),
 }
-"""By exporter: the name of a tensor, with that of the op that computes it."""
+"""For each exporter, a pattern of tensor names. The group `op` is the name of the op that computes the tensor."""
 
 
 def state_tensor_names(module: ModuleOp, ops: Mapping[str, str]) -> None:
-    """Record the ops of tensors, by the names of both, if the module has the op and no rule gives its name."""
+    """Store the names of tensors and of their ops in the module. `ops` maps tensors to ops.
+
+    Only ops that the module has, and whose name no rule gives, are stored.
+    """
     present = {location_text(op.location) for op in module.walk()}
     pairs = [
         ArrayAttr([StringAttr(tensor), StringAttr(op)])

@@ -33,7 +33,7 @@ _COMPLEX: dict[Attribute, np.dtype[Any]] = {f32: np.dtype(np.complex64), f64: np
 
 
 class UnheldType(Error, TypeError):
-    """A type without an array form: not a ranked tensor, or elements that NumPy cannot hold."""
+    """A type has no array form: it is not a ranked tensor, or NumPy cannot hold its elements."""
 
 
 def element_dtype(element_type: Attribute) -> np.dtype[Any]:
@@ -41,7 +41,7 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
 
     Raises UnheldType, a TypeError, for a type that has none.
     """
-    if type(element_type) is IntegerType:  # exact types first: isinstance on an abstract class is slow
+    if type(element_type) is IntegerType:  # exact types first, because isinstance on an abstract class is slow
         unsigned = element_type.signedness.data is Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType] (xDSL leaves it open)
         return _integer_dtype(element_type.bitwidth, unsigned)
     if type(element_type) in _FLOATS:
@@ -80,7 +80,7 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
 
 
 def booleans(array: Array) -> Array:
-    """Booleans of bytes 0 and 1. A file, or memory of another program, may hold any byte; each but 0 is true."""
+    """Booleans as bytes 0 and 1. Files and memory of other programs may hold any byte; all but 0 are true."""
     return np.asarray(array.view(np.uint8) != 0)
 
 

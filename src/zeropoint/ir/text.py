@@ -46,8 +46,8 @@ def resource_handles(module: ModuleOp) -> dict[str, tuple[int, ...]]:
 class ResourceArrays(Mapping[str, Array]):
     """The arrays behind the handles that a program refers to, in order of first use, in the shape of that use.
 
-    Each is read when it is asked for, because some are computed, and all of these would be more than the program holds.
-    Raises MissingWeights for a handle without an array.
+    An array is read when it is looked up. Some arrays are computed, and all together would take more memory than the
+    program. Raises MissingWeights for a handle without an array.
     """
 
     def __init__(self, program: Program):
@@ -77,8 +77,9 @@ def print_program(
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section.
 
-    `locations` prints the location of each op and argument; `generic` prints every op in MLIR's generic form; `names`
-    names values and handles as in the original model (`value_names.py`), or handles as the mapping says.
+    `locations` prints the location of each op and argument. `generic` prints every op in MLIR's generic form. With
+    `names`, values and handles are named as in the original model (`value_names.py`); a mapping gives the names of
+    handles.
     """
     stream = StringIO()
     handles = names if isinstance(names, Mapping) else handle_names(program.module.walk()) if names else None

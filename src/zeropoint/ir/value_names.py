@@ -1,11 +1,12 @@
 """Names of the original model in a program's text: `%stem_conv`, `dense_resource<stem_conv_weight>`.
 
-A value is named after the location of its op or argument, in a body without locations after the op that has the body;
-a handle is named after the constant that holds it. Characters that
-MLIR does not allow in a name become `_`; a name of such characters only, like `日`, is the hexadecimal digits of its
-UTF-8, as MLIR prints it. Of several values of a name, the one that the original model has keeps it: the result of the
-kernel, or the last one. The others get `_1`, `_2`, in program order. So the same program has the same text, and parsing
-and printing a text does not change it.
+A value is named after the location of its op or argument. In a body without locations, it is named after the op that has
+the body. A handle is named after the constant that holds it. Characters that MLIR does not allow in a name become `_`.
+A name of such characters only, like `日`, becomes the hexadecimal digits of its UTF-8, as in MLIR.
+
+If several values have the same name, the value that the original model has keeps it: the result of the kernel, or the
+last one. The others get `_1`, `_2`, in program order. So the same program always has the same text, and parsing and
+printing a text does not change it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Names:
 
 
 def identifier(name: str) -> str | None:
-    """A name of the model as an MLIR identifier; None if it has punctuation only."""
+    """A name of the model as an MLIR identifier; None if it consists of punctuation only."""
     found = _FOREIGN.sub("_", name).strip("_")
     if not found and not name.isascii():
         found = name.encode().hex().upper()
@@ -54,15 +55,14 @@ def identifier(name: str) -> str | None:
 def value_identifier(value: SSAValue) -> str | None:
     """The identifier for a value, or None if the model has no name for it."""
     location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
-    if isinstance(location, UnknownLoc):  # in a body that a frontend or a pass made
+    if isinstance(location, UnknownLoc):  # in a body that a frontend or a pass created
         location = _enclosing(value)
     text = location_text(location) if isinstance(location, NameLoc | FusedLoc) else None
     return None if text is None else identifier(text)
 
 
 def named_values(arguments: Iterable[BlockArgument], ops: Iterable[Operation]) -> dict[str, SSAValue]:
-    """The values that keep their names, by identifier: of each name an argument, the last value with facts, or the last
-    value."""
+    """Maps identifiers to the values that keep them: an argument, else the last value with facts, else the last one."""
     given = {identifier_of(argument): argument for argument in reversed(list(arguments))}
     found: dict[str | None, SSAValue] = {}
     explained: dict[str | None, SSAValue] = {}
@@ -73,7 +73,7 @@ def named_values(arguments: Iterable[BlockArgument], ops: Iterable[Operation]) -
 
 
 def identifier_of(value: SSAValue) -> str | None:
-    """The identifier for a value by the model, else by the text that it was parsed from; None without one."""
+    """The identifier that the model, or else the parsed text, gives to a value; None without one."""
     return value_identifier(value) or value.name_hint
 
 
@@ -85,7 +85,7 @@ def _enclosing(value: SSAValue) -> LocationAttr | None:
 
 
 def handle_names(ops: Iterable[Operation]) -> Mapping[str, str]:
-    """Maps the handles of the constants among the ops to their names; other handles keep theirs."""
+    """Maps the handles of the constants among `ops` to readable names. Handles without a name are not in the result."""
     names, found = Names(), dict[str, str]()
     for op in ops:
         if isinstance(op, ConstantOp) and isinstance(op.value, DenseResourceAttr):

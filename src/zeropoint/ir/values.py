@@ -47,7 +47,7 @@ SHOWN_ELEMENTS = 4096
 
 
 def value_text(value: Any, found: Attribute) -> str:
-    """The text of a value of tensor, tuple or token type; for a quantized type, of its storage integers."""
+    """The text of a value of tensor, tuple or token type. A quantized value is printed as its storage integers."""
     if isinstance(found, TupleType):
         parts = zip(cast("Sequence[Any]", value), found.types, strict=True)
         return "(" + ", ".join(value_text(part, part_type) for part, part_type in parts) + ")"

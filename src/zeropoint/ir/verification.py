@@ -25,15 +25,14 @@ from zeropoint.ir.weights import Weights
 # xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
 _VerifierError = VerifyException | UnheldType
-"""Verifiers that ask for the shape or the element of a value raise UnheldType if it is not a tensor."""
+"""Verifiers raise UnheldType when they read the shape or element type of a value that is not a tensor."""
 _ISOLATION_NOTE = "required by region isolation constraints"
 
 
 class InvalidProgram(Error, VerifyException):
     """A program breaks a rule of its dialects.
 
-    `op` is the op at fault. `note` is a further sentence about another op. `others` are the first errors of the
-    functions after this one.
+    `op` is the op at fault. `note` is a remark about another op. `others` are the first errors of later functions.
     """
 
     def __init__(self, message: str, op: Operation, note: tuple[Operation, str] | None = None):
@@ -46,7 +45,7 @@ class InvalidProgram(Error, VerifyException):
 def verify(module: ModuleOp) -> None:
     """Verify every op of the module.
 
-    Raises InvalidProgram: the op with its position, then the verifier's message.
+    Raises InvalidProgram, whose message names the op and its position, then gives the verifier's message.
     """
     try:
         with symbol_tables():
@@ -92,7 +91,7 @@ def _verify_dominance(module: ModuleOp) -> None:
 
 
 def _ancestors(op: Operation | None) -> Iterator[Operation]:
-    """An op and those around it, inside out."""
+    """An op and the ops that contain it, from the inside out."""
     while op is not None:
         yield op
         op = op.parent_op()
@@ -134,8 +133,8 @@ def _verify_types(op: Operation) -> None:
 def _first_error(root: Operation) -> InvalidProgram | None:
     """The error of the first op that fails to verify; for a function, of the first such op in its body.
 
-    As in C++ MLIR, an op is verified before the ops in its regions. But a function's own error is reported only if its
-    body has none.
+    As in C++ MLIR, an op is verified before the ops in its regions. A function's own error, however, is reported only
+    if its body has none.
     """
     found: tuple[Operation, _VerifierError] | None = None
     for op in root.walk():

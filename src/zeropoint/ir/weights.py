@@ -1,6 +1,6 @@
 """The constants of a program: small ones are inline in the IR, large ones are behind handles.
 
-A constant of more than 64 elements is an array in `Weights` and a `dense_resource<w...>` in the IR, whose handle is a
+A constant of more than 64 elements is an array in `Weights`. The IR holds a `dense_resource<w...>`, whose handle is a
 hash of the content. So error messages and clones stay small, and equal weights are stored once.
 """
 
@@ -29,13 +29,13 @@ ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 
 Computed = Callable[[], Array]
-"""Computes an array from one that takes less memory, or is held in any case: reals of stored integers, a transpose."""
+"""Computes an array from another that takes less memory or is held anyway: reals from stored integers, a transpose."""
 COMPUTED_BYTES = 1 << 20
-"""Arrays of fewer bytes are kept as they are."""
+"""Arrays of fewer bytes are stored, not computed again."""
 
 
 class RecentArrays:
-    """Computed arrays that were read last, by handle, at most `most` bytes of them. Calls are thread-safe."""
+    """Caches the computed arrays that were read last, by handle, up to `most` bytes. Calls are thread-safe."""
 
     def __init__(self, most: int):
         self._most, self._held = most, 0
@@ -43,7 +43,7 @@ class RecentArrays:
         self._arrays: OrderedDict[str, Array] = OrderedDict()
 
     def get(self, handle: str, computed: Computed) -> Array:
-        """The array of a handle, which stands for its content; computed if it was not read for long."""
+        """The array of a handle, computed if it is not in the cache. A handle identifies its content."""
         with self._lock:
             if handle in self._arrays:
                 self._arrays.move_to_end(handle)
@@ -53,7 +53,7 @@ class RecentArrays:
         return array
 
     def keep(self, handle: str, array: Array) -> None:
-        """Note an array that was just computed."""
+        """Put an array that was just computed into the cache."""
         with self._lock:
             if handle not in self._arrays:
                 self._arrays[handle] = array
@@ -77,7 +77,7 @@ class ForeignWeights(Error, ValueError):
 
 
 def _is_unchanging(array: Array) -> bool:
-    """Whether an array is all of a `bytes` object, such as a tensor of a file: nobody can write to it."""
+    """Whether an array is all of a `bytes` object, such as a tensor of a file, which cannot be written to."""
     found: object = array
     while isinstance(found, np.ndarray):
         found = cast("object", found.base)
@@ -85,7 +85,7 @@ def _is_unchanging(array: Array) -> bool:
 
 
 def _frozen(array: Array) -> Array:
-    view = array.view(np.ndarray)  # NumPy computes slower with the arrays of mapped files
+    view = array.view(np.ndarray)  # NumPy computes more slowly with np.memmap than with plain arrays
     view.flags.writeable = False
     return view
 
@@ -93,7 +93,7 @@ def _frozen(array: Array) -> Array:
 class Weights(Mapping[str, Array]):
     """Maps handles to flat, read-only arrays. The type at the handle's use gives the shape.
 
-    `file` is where errors say that the arrays were expected.
+    `file` is the file that error messages name for missing arrays.
     """
 
     def __init__(self, arrays: Mapping[str, Array] | None = None, file: Path | None = None):
@@ -122,13 +122,14 @@ class Weights(Mapping[str, Array]):
         return copied
 
     def take(self, other: Weights) -> None:
-        """Keep the arrays of other constants, too: a handle stands for its content."""
+        """Add the arrays of other weights. Equal handles have equal content."""
         self._arrays = {**other._arrays, **self._arrays}
 
     def add(self, array: Array, again: Computed | None = None) -> str:
         """Keep `array` and return its handle; the handle depends on dtype and content only.
 
-        Of a large array that `again` computes, only that is kept; a mapped array needs no more memory as it is.
+        If `again` computes a large array, only `again` is kept. A mapped array is kept as it is, because it takes no
+        memory.
         """
         flat = np.ascontiguousarray(array).reshape(-1)
         digest = hashlib.sha256(flat.dtype.name.encode())
@@ -146,7 +147,7 @@ class Weights(Mapping[str, Array]):
         return handle
 
     def computed_bytes(self, attribute: Attribute) -> int:
-        """The bytes of the array of an elements attribute if it is computed at each look-up, otherwise 0."""
+        """The size in bytes of the array of an elements attribute, if it is computed at look-up; otherwise 0."""
         if not isinstance(attribute, DenseResourceAttr) or not callable(
             self._arrays.get(attribute.resource_handle.data)
         ):
@@ -154,7 +155,7 @@ class Weights(Mapping[str, Array]):
         return math.prod(attribute.type.get_shape()) * element_dtype(element_of(attribute.type)).itemsize
 
     def only(self, attribute: Attribute) -> Weights:
-        """The array of an elements attribute alone, for what is computed from it at each look-up."""
+        """Weights with the array of one elements attribute only, for a function that computes another array from it."""
         found = Weights(file=self.file)
         if isinstance(attribute, DenseResourceAttr) and (handle := attribute.resource_handle.data) in self._arrays:
             found._arrays[handle] = self._arrays[handle]
@@ -202,7 +203,7 @@ class Weights(Mapping[str, Array]):
 def _shaped(array: Array, use: DenseResourceAttr) -> Array:
     shape, expected = use.type.get_shape(), element_dtype(element_of(use.type))
     if array.dtype == np.uint8 and expected.kind not in "iub" and array.size % expected.itemsize == 0:
-        array = array.view(expected)  # a file holds narrow floats and complex numbers as bytes
+        array = array.view(expected)  # safetensors files hold narrow floats and complex numbers as bytes
     if array.size != math.prod(shape) or array.itemsize != expected.itemsize:
         raise ForeignWeights(
             f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "
@@ -214,7 +215,7 @@ def _shaped(array: Array, use: DenseResourceAttr) -> Array:
 
 
 def _in_shape(array: Array, shape: tuple[int, ...]) -> Array:
-    """The array in a shape, which has as many elements. Raises UnheldType for a rank that NumPy has not."""
+    """The array in a shape of as many elements. Raises UnheldType for a rank above NumPy's maximum."""
     try:
         return array.reshape(shape)
     except ValueError as error:
@@ -229,7 +230,7 @@ def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:
 
 
 def _booleans(array: Array) -> Array:
-    """The same, read-only, of bytes 0 and 1. `dense<true>` holds the byte 255."""
+    """The array, read-only; booleans as bytes 0 and 1, because `dense<true>` holds the byte 255."""
     result = booleans(array)
     result.flags.writeable = False
     return result

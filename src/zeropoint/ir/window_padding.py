@@ -28,7 +28,7 @@ def padding_of(op: ConvolutionOp | ReduceWindowOp) -> tuple[list[int], list[int]
 
 
 def pads(op: Operation) -> bool:
-    """Whether an op is a convolution or windows that pad or dilate their input."""
+    """Whether an op is a convolution or a windowed reduction that pads or dilates its input."""
     if type(op) is not ConvolutionOp and type(op) is not ReduceWindowOp:  # faster than isinstance
         return False
     return any(map(any, padding_values(op.padding, 0))) or any(step != 1 for step in array_values(_dilation(op)))
