@@ -206,14 +206,14 @@ REFUSED = {
     "multiplier must be in 0..32767 for behaviour 'fixed16', but got 32768": requantize(
         behaviour="fixed16", **{**ONE, "multiplier": "dense<32768> : tensor<1xi32>"}, shift="dense<9> : tensor<1xi32>"
     ),
-    "inputs must be at least one, but got none": weighted_sum(inputs=(), multipliers="", zero_points=""),
+    "there must be at least one input, but got none": weighted_sum(inputs=(), multipliers="", zero_points=""),
     "result must be a tensor of i8 or i16, but got 'tensor<4xi32>'": weighted_sum(result="4xi32"),
     "input #1 must be a tensor of i8 or i16, but got 'tensor<4xi32>'": weighted_sum(inputs=("4xi8", "4xi32")),
     "input #1 must have the shape of the result, but got 'tensor<1xi8>' and 'tensor<4xi8>'": weighted_sum(
         inputs=("4xi8", "1xi8")
     ),
-    "multipliers must be one an input (2), but got 3": weighted_sum(multipliers="1, 2, 3"),
-    "zero_points must be one an input (2), but got 1": weighted_sum(zero_points="1"),
+    "multipliers must have one number per input (2), but got 3": weighted_sum(multipliers="1, 2, 3"),
+    "zero_points must have one number per input (2), but got 1": weighted_sum(zero_points="1"),
     "shift must be in 1..31, but got 0": weighted_sum(shift=0),
     "shift must be in 1..31, but got 32": weighted_sum(shift=32),
     "multipliers must be in -2147483648..2147483647 (i32), but got 2147483648": weighted_sum(
@@ -281,7 +281,7 @@ REFUSED = {
     ),
     "lhs, rhs and result must be [..., m, k], [..., k, n] and [..., m, n], but got 'tensor<2x3xf32>', "
     "'tensor<2x4xf32>' and 'tensor<2x4xf32>'": matmul(rhs="2x4"),
-    "bias must have one element a column, but got 'tensor<2xf32>' and 'tensor<2x4xf32>'": matmul(bias="2"),
+    "bias must have one element per column, but got 'tensor<2xf32>' and 'tensor<2x4xf32>'": matmul(bias="2"),
     "operand must be a tensor of i8, ui8 or i16, but got 'tensor<4xi32>'": table(operand="4xi32"),
     "result must be a tensor of i8 or i16 or i32, but got 'tensor<4xf32>'": table(result="4xf32", entries="256xf32"),
     "operand must have the shape of the result, but got 'tensor<4xi8>' and 'tensor<3xi8>'": table(result="3xi8"),

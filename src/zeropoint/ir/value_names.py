@@ -1,8 +1,8 @@
 """Names of the original model in a program's text: `%stem_conv`, `dense_resource<stem_conv_weight>`.
 
-A value is named after the location of its op or argument. In a body without locations, it is named after the op that has
-the body. A handle is named after the constant that holds it. Characters that MLIR does not allow in a name become `_`.
-A name of such characters only, like `日`, becomes the hexadecimal digits of its UTF-8, as in MLIR.
+A value is named after the location of its op or argument. In a body without locations, it is named after the op that
+has the body. A handle is named after the constant that uses it. Characters that MLIR does not allow in a name become
+`_`. A name of such characters only, like `日`, becomes the hexadecimal digits of its UTF-8, as in MLIR.
 
 If several values have the same name, the value that the original model has keeps it: the result of the kernel, or the
 last one. The others get `_1`, `_2`, in program order. So the same program always has the same text, and parsing and

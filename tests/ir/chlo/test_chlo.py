@@ -295,7 +295,7 @@ def test_ragged_dot_is_a_product_of_each_group_of_rows(element: str, sizes: list
         ),
         (
             _ragged("f32", DIMENSIONS.replace("group_dimensions = [1]", "group_dimensions = [2]")),
-            "rhs dimensions [2, 0, 2] name one twice",
+            "rhs dimensions [2, 0, 2] have a duplicate",
         ),
         (
             _ragged("f32", DIMENSIONS.replace("group_dimensions = [1]", "group_dimensions = [4]")),

@@ -80,7 +80,7 @@ class BroadcastOp(IRDLOperation):
         return element_of(self.lhs)
 
     def placements(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each operand, the dimensions of the result that its own are."""
+        """For each operand, the dimensions of the result that its dimensions map to."""
         ranks = len(shape_of(self.lhs)), len(shape_of(self.rhs))
         rank = max(ranks)
         given = array_values(self.broadcast_dimensions) if self.broadcast_dimensions is not None else None
@@ -197,7 +197,7 @@ class BroadcastSelectOp(IRDLOperation):
         super().__init__(operands=[pred, on_true, on_false], result_types=[result_type])
 
     def placements(self) -> list[tuple[int, ...]]:
-        """For each operand, the dimensions of the result that its own are."""
+        """For each operand, the dimensions of the result that its dimensions map to."""
         ranks = [len(shape_of(operand)) for operand in self.operands]
         return [tuple(range(max(ranks) - rank, max(ranks))) for rank in ranks]
 

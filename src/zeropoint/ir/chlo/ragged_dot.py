@@ -142,7 +142,7 @@ class RaggedDotOp(IRDLOperation):
 
 def _check_in_range(side: str, axes: Sequence[int], shape: Sequence[int]) -> None:
     if len(set(axes)) != len(axes):
-        raise VerifyException(f"{side} dimensions {list(axes)} name one twice")
+        raise VerifyException(f"{side} dimensions {list(axes)} have a duplicate")
     for axis in axes:
         if not 0 <= axis < len(shape):
             raise VerifyException(f"{side} dimension {axis} is out of range for rank {len(shape)}")

@@ -147,7 +147,7 @@ class ScanOp(IRDLOperation):
             if not compatible_types(expected, types):
                 raise VerifyException(f"body {what} must be {types_text(expected)}, but found {types_text(types)}")
         if not compatible_types(carried, [value.type for value in self.carries]):
-            raise VerifyException("inits and the results that carry must have the same types")
+            raise VerifyException("inits and the final carried values must have the same types")
 
 
 def _slice(found: Attribute, axis: int) -> TensorType:

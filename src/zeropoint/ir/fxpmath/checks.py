@@ -1,4 +1,4 @@
-"""Verification of fixed-point ops. It ensures that every implementation computes the same.
+"""Verification of fixed-point ops. Verified ops have the same result in every implementation.
 
 Inline constants are checked with the op. Those behind a handle are checked when a program's text is parsed, with its
 weights (`check_stored_numbers`).
@@ -147,7 +147,7 @@ def inline_array(value: SSAValue) -> Array | None:
 def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) -> None:
     """Check that there is one 32-bit number per input."""
     if len(numbers) != count:
-        raise refusal(op, f"{role} must be one an input ({count}), but got {len(numbers)}")
+        raise refusal(op, f"{role} must have one number per input ({count}), but got {len(numbers)}")
     half = half_range(WORD)
     for found in numbers:
         if not -half <= found < half:
@@ -155,8 +155,9 @@ def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) 
 
 
 def sum_bounds(inputs: Sequence[SSAValue], parameters: CommonScaleSum) -> tuple[int, int]:
-    """The least and the greatest rounded sum before the shift, over all numbers of the inputs' types: exact integers,
-    which are attained.
+    """The least and the greatest sum, with the rounding term, before the shift, over all numbers of the inputs' types.
+
+    Both are exact and attained.
     """
     low = high = 1 << (parameters.shift - 1)
     for value, factor, zero in zip(inputs, parameters.multipliers, parameters.zero_points, strict=True):

@@ -1,4 +1,4 @@
-"""The steps that fixed-point kernels are written in: a rounding shift, a saturating sum, a high product, a quotient.
+"""Elementary fixed-point ops: a rounding shift, a saturating sum, a high product, a quotient.
 
 Source: "MLIR Quantization", section "FxpMath Dialect" (fixed-point math ops); the formulas are gemmlowp's. The other
 steps of that dialect have ops already: clamp is `stablehlo.clamp`, convert is `stablehlo.convert`, and requantize is
@@ -131,8 +131,9 @@ class SaturatingRoundingDoublingHighMulOp(IRDLOperation):
 class QuotientOp(IRDLOperation):
     """The quotient of storage integers of 8 or 16 bits, rounded once, ties towards positive infinity.
 
-    clamp(zero_point + floor((lhs - z0) * multiplier / ((rhs - z1) * 2^shift) + 1/2)), with z0, z1 = zero_points. A
-    quotient by 0 is a bound, by the sign of lhs - z0, and that of 0 by 0 is zero_point (`numerics.division`).
+    clamp(zero_point + floor((lhs - z0) * multiplier / ((rhs - z1) * 2^shift) + 1/2)), with z0, z1 = zero_points. If rhs
+    = z1, the result is the lower or upper bound, by the sign of lhs - z0; if lhs = z0 as well, it is zero_point
+    (`numerics.division`).
     """
 
     name = "fxpmath.quotient"

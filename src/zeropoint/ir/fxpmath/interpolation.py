@@ -20,9 +20,10 @@ from zeropoint.numerics.interpolation import BITS, shift_of
 
 @irdl_op_definition
 class InterpolateOp(IRDLOperation):
-    """Applies a function to 16-bit storage integers: with S = 16 - k for a table of 2^k + 1 entries, u = x + 2^15,
+    """Applies a function to 16-bit storage integers, by linear interpolation between the entries of a table.
 
-    i = u >> S and f = u & (2^S - 1), result = table[i] + ((table[i + 1] - table[i]) * f + 2^(S-1)) >> S, in i32.
+    With 2^k + 1 entries, S = 16 - k, u = x + 2^15, i = u >> S and f = u & (2^S - 1), the result is
+    table[i] + ((table[i + 1] - table[i]) * f + 2^(S-1)) >> S, in i32.
     """
 
     name = "fxpmath.interpolate"

@@ -54,11 +54,11 @@ from zeropoint.numerics.requantize import Multiplier, Requantization, Requantize
 class RequantizeOp(IRDLOperation):
     """Requantizes accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
 
-    Accumulators have 32 or 64 bits; LiteRT's 16x8 form has 64, with a multiplier of 15 bits. No step wraps around:
-    `fixed32-double` and `tosa-double` saturate accumulators to 32 bits first, `exact` to +-2^44; the others give the
-    exact result for any. `multiplier` and `shift` have one element, or one per index of `axis`. `behaviour` names their
-    encoding of m and the rounding. The floating behaviours (`float32-rne`, `exact`) have a float `multiplier` and no
-    `shift`.
+    Accumulators have 32 or 64 bits; LiteRT's 16x8 form has 64, with a multiplier of 15 bits. No step wraps around.
+    `fixed32-double` and `tosa-double` saturate accumulators to 32 bits first, and `exact` to +-2^44. The other
+    behaviours are exact for every accumulator. `multiplier` and `shift` have one element, or one per index of `axis`.
+    `behaviour` names their encoding of m and the rounding. The floating behaviours (`float32-rne`, `exact`) have a
+    float `multiplier` and no `shift`.
     """
 
     name = "fxpmath.requantize"
@@ -182,7 +182,7 @@ class WeightedSumOp(IRDLOperation):
     def verify_(self) -> None:
         """Check types, shapes, bounds, one factor and one zero point per input, and that every sum fits 32 bits."""
         if not self.inputs:
-            raise refusal(self, "inputs must be at least one, but got none")
+            raise refusal(self, "there must be at least one input, but got none")
         check_tensor(self, "result", self.result, (8, 16))
         for index, value in enumerate(self.inputs):
             check_tensor(self, f"input #{index}", value, (8, 16))

@@ -11,9 +11,9 @@ values of one scale and 8 or 16 bits, whose types may differ. `clamp_min` and `c
 %2 = "fxpmath.real_matmul_bias"(%x, %w, %bias) <{clamp_min = 0.0 : f64, clamp_max = 6.0 : f64}> : ...
 ```
 
-**Meaning.** For floats, the function and then the clamp, in the float type. For quantized values, the real result is
-rounded once to the result's type, by the program's profile, and clamped to the quantized bounds. If every ratio of
-scales is a power of two, scales are changed by shifts, whose ties go away from zero (`numerics.real_math`).
+**Semantics.** On floats, the function is applied, then the clamp, in the float type. On quantized values, the real
+result is rounded once to the result's type, by the program's profile, and clamped to the quantized bounds. If every
+ratio of scales is a power of two, values are rescaled by shifts that round ties away from zero (`numerics.real_math`).
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ FUNCTIONS = {
     "SQUARE": None,
     "SQRT": "sqrt",
 }
-"""The functions of `real_unary_ew`, and StableHLO's names of those that it has."""
+"""Maps the functions of `real_unary_ew` to StableHLO's op names; None if StableHLO has no such op."""
 COMPARISONS = {"CMPZ": "EQ", "CMPNZ": "NE", "CMPLZ": "LT", "CMPGZ": "GT"}
-"""The comparisons with zero, whose results are i1, and StableHLO's names of their directions."""
+"""Maps the comparisons with zero, whose results are i1, to StableHLO's directions."""
 
 
 def _is_tensor(value: SSAValue) -> bool:
@@ -128,7 +128,7 @@ class ClampedRealOp(IRDLOperation):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """clamp_min and clamp_max, None where there is none."""
+        """clamp_min and clamp_max; None for an absent one."""
         low, high = (None if bound is None else float(bound.value.data) for bound in (self.clamp_min, self.clamp_max))
         return low, high
 
@@ -318,5 +318,5 @@ class RealMatMulBiasOp(RealMatMulBase):
         self._check_matrices()
         if tuple(shape_of(self.bias)) != tuple(shape_of(self.result))[-1:]:
             raise refusal(
-                self, f"bias must have one element a column, but got '{self.bias.type}' and '{self.result.type}'"
+                self, f"bias must have one element per column, but got '{self.bias.type}' and '{self.result.type}'"
             )

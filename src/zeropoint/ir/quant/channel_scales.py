@@ -12,9 +12,9 @@ from zeropoint.numerics.arrays import FloatArray
 
 
 def channel_scales(kind: UniformQuantizedType, axis: int, channels: int) -> FloatArray:
-    """The scale of the sums of each channel along `axis` of the weights: [channels], or [1] for a per-layer type.
+    """The weight scale of each channel's sums, along `axis` of the weights: f64 of shape [channels], or [1] per layer.
 
-    In blocks, the greatest scale of the channel's blocks (`numerics.blockwise`).
+    For weights with a scale per block, the greatest scale of each channel's blocks (`numerics.blockwise`).
     """
     if not kind.is_sub_channel:
         return kind.scales
@@ -24,7 +24,7 @@ def channel_scales(kind: UniformQuantizedType, axis: int, channels: int) -> Floa
 
 
 def with_least_scales(kind: UniformQuantizedType, axis: int, least: FloatArray) -> UniformQuantizedType:
-    """A sub-channel type whose channels have at least the scales `least`, [channels].
+    """A sub-channel type in which the greatest scale of each channel is at least `least`, of shape [channels].
 
     All scales of a channel grow by one factor, so that their ratios do not change.
     """

@@ -75,9 +75,10 @@ def quantize(
     the shape.
 
     Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type. NaN becomes the
-    zero point, infinities are clamped. For a float storage type, x / scale + zero_point is clamped and rounded to its
-    nearest number. For a quantile type, it becomes the stored number with the nearest value; ties take the first one,
-    under every profile.
+    zero point (under profile `stablehlo`, the integer 0), infinities are clamped. For a float storage type, x / scale +
+    zero_point is clamped and rounded to the nearest number of that type. For a quantile type, the result is the stored
+    number with the value nearest to x / scale + zero_point; of two equally near ones, the first. These two rules, with
+    NaN as the zero point, hold under every profile.
 
     Raises ValueError, with the verifier's message, for a shape that does not fit the type, and for an unknown profile;
     TypeError for an expressed or storage type that NumPy does not have.

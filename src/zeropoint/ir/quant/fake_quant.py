@@ -95,7 +95,7 @@ class ConstFakeQuantOp(_FakeQuantOp):
 
 @irdl_op_definition
 class ConstFakeQuantPerAxisOp(_FakeQuantOp):
-    """The same with one range per index of `axis`: `min` and `max` are arrays of floats."""
+    """`const_fake_quant` with one range per index of `axis`: `min` and `max` are arrays of floats."""
 
     name = "quant.const_fake_quant_per_axis"
     min = attr_def(ArrayAttr[FloatAttr])

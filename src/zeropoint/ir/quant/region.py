@@ -106,7 +106,7 @@ class QuantizeRegionOp(IRDLOperation):
 
     @property
     def is_quantized(self) -> bool:
-        """Whether propagation gave a result a quantized type, or the operands if no result is a float."""
+        """Whether propagation gave a quantized type to a result or, if no result is a float, to an operand."""
         no_floats = not any(isinstance(element_or_self(value.type), AnyFloat) for value in self.outputs)
         specs = self.input_specs if no_floats else self.output_specs
         return any(isinstance(spec, UniformQuantizedType) for spec in specs)

@@ -50,7 +50,7 @@ class StatisticsRefOp(_IdentityOp):
 class StatisticsOp(_IdentityOp):
     """`"quant.stats"(%x) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : ...`: the identity on values.
 
-    `layerStats` is [minimum, maximum] of the whole tensor; `axisStats`, of shape [N, 2], the same for each of the N
+    `layerStats` is [minimum, maximum] of the whole tensor. `axisStats`, of shape [N, 2], has those of each of the N
     slices along `axis`.
     """
 

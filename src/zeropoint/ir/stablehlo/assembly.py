@@ -100,7 +100,7 @@ class SameOperandsAndResultType(CustomDirective):
         self.result.set(state, found.outputs.data)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form if it says the same."""
+        """Print the short form if it is equivalent."""
         state.print_whitespace(printer)
         (result,) = op.result_types
         if all(operand == result for operand in op.operand_types):
@@ -131,7 +131,7 @@ class SelectOpType(CustomDirective):
             directive.set(state, (second,))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form if it says the same."""
+        """Print the short form if it is equivalent."""
         state.print_whitespace(printer)
         pred, on_true, on_false = op.operand_types
         (result,) = op.result_types

@@ -104,7 +104,7 @@ class BatchNormInferenceOp(_BatchNormOp):
 
 @irdl_op_definition
 class BatchNormTrainingOp(_BatchNormOp):
-    """The same with the operand's own mean and variance, which are also results."""
+    """`batch_norm_inference` with the operand's own mean and variance, which are also results."""
 
     name = "stablehlo.batch_norm_training"
     SIGNATURE: ClassVar[OpSignature] = OpSignature((REAL, _FEATURES), REAL, (compatible_element_types,))

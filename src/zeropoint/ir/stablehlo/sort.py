@@ -111,7 +111,7 @@ class SortKey:
 def sort_key(comparator: Block) -> SortKey | None:
     """The key of a comparator; None if it is not one LT or GT of the two elements of one input.
 
-    An `and` of that, in total order, with NE of the same two floats is the total order with one zero.
+    The `and` of such a comparison in total order with NE of the same two floats is the total order with one zero.
     """
     *ops, terminator = comparator.ops
     order = ops[0] if ops else None

@@ -1,7 +1,7 @@
 """MLIR's linalg dialect: xDSL's, with a `generic` of several results, a `matmul` that extends narrow integers, and
 named ops that xDSL lacks.
 
-xDSL's `pooling_nchw_max` compares with the window operand instead of the total.
+xDSL's `pooling_nchw_max` is replaced, because its body compares with the window operand instead of the maximum so far.
 
 Source: MLIR's "'linalg' Dialect" page. Operands of sums of products are sign-extended to the type of the result.
 """
@@ -43,7 +43,9 @@ def _products(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region
 
 
 def _windows(inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], of: tuple[CombineOp, CombineOp]) -> Region:
-    """A body that combines the total with the first operand, extended to its type. The second is only the window."""
+    """A body that combines the result so far with the first operand, extended to its type. The second operand only
+    gives the shape of the window.
+    """
     kinds = NamedOperation.body_arg_types((*inputs, *outputs))
     block = Block(arg_types=kinds)
     with ImplicitBuilder(block):
