@@ -1,4 +1,4 @@
-"""Integer programs in the dialects that other compilers run: integer StableHLO, linalg on tensors, loops on memrefs."""
+"""Integer programs for other compilers: as integer StableHLO, as linalg on tensors, and as loops on memrefs."""
 
 from zeropoint.standard.expand_fxpmath import expand_fxpmath
 from zeropoint.standard.lower_to_loops import lower_to_loops

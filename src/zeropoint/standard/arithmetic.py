@@ -1,10 +1,10 @@
-"""The ops that fixed-point formulas are written in, on one element or on all elements of a tensor.
+"""The arithmetic ops of fixed-point formulas, on one element or on all elements of a tensor.
 
 `fixed_point.py` states each formula once. `tensors.py` emits it as StableHLO on tensors, `scalars.py` as arith ops in
 the body of a `linalg.generic`.
 
-A parameter is a number, or an array with one number per channel. A parameter that changes nothing (a sum with 0, a
-product with 1, a shift by 0) emits no op.
+A parameter is a number, or an array with one number per channel. No op is emitted for a parameter that changes nothing:
+a sum with 0, a product with 1, a shift by 0.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ BinaryKind = Literal[
     "subtract",
     "xor",
 ]
-"""The ops. A right shift is arithmetic, unless it is named logical."""
+"""The binary ops. `shift_right` is arithmetic."""
 ComparisonKind = Literal["eq", "ge", "gt", "le", "lt", "ne"]
 """Comparisons, of signed integers."""
 Parameter = int | float | AnyArray
-"""A number, or one per channel."""
+"""A number, or an array with one number per channel."""
 Element = IntegerType | AnyFloat
 """The type of an element."""
 ArithmeticOperand = SSAValue | Parameter
 
 _NEUTRAL: dict[BinaryKind, int] = {"add": 0, "subtract": 0, "multiply": 1, "shift_left": 0, "shift_right": 0}
-"""The right operand that leaves the left one unchanged."""
+"""Maps ops to the right operand that leaves the left one unchanged."""
 
 
 class ElementwiseArithmetic(ABC):
@@ -57,11 +57,11 @@ class ElementwiseArithmetic(ABC):
 
     @abstractmethod
     def emit(self, kind: BinaryKind, *operands: SSAValue) -> SSAValue:
-        """An op on operands of one type."""
+        """A binary op on operands of one type."""
 
     @abstractmethod
     def compare(self, relation: ComparisonKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
-        """Whether x `relation` y, as i1."""
+        """x `relation` y, as i1."""
 
     @abstractmethod
     def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -69,7 +69,10 @@ class ElementwiseArithmetic(ABC):
 
     @abstractmethod
     def converted(self, x: SSAValue, element: Element) -> SSAValue:
-        """x in another type. Integers are sign-extended or truncated; floats must be integers that fit."""
+        """x converted to another type.
+
+        Integers are sign-extended or truncated. Floats must be whole numbers in the range of the type.
+        """
 
     @abstractmethod
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
@@ -80,7 +83,7 @@ class ElementwiseArithmetic(ABC):
         """The type of the elements of x."""
 
     def of(self, value: ArithmeticOperand, like: SSAValue) -> SSAValue:
-        """An operand as a value of the type of `like`."""
+        """An operand as a value with the type of `like`."""
         return value if isinstance(value, SSAValue) else self.parameter(value, self.element(like), like)
 
     def _with(self, kind: BinaryKind, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
@@ -109,11 +112,11 @@ class ElementwiseArithmetic(ABC):
         return self._with("shift_right", x, y)
 
     def bit_and(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
-        """The bits that x and y share."""
+        """The bitwise and of x and y."""
         return self._with("and", x, y)
 
     def bit_or(self, x: SSAValue, y: ArithmeticOperand) -> SSAValue:
-        """The bits of x and those of y."""
+        """The bitwise or of x and y."""
         return self._with("or", x, y)
 
     @abstractmethod

@@ -17,7 +17,7 @@ def scalar_results(
 ) -> list[SSAValue]:
     """The results of a block of an op for scalar arguments, computed at the end of `body`.
 
-    Raises LoweringError for ops that are not elementwise, and for values from around the op that are not constant.
+    Raises LoweringError for ops that are not elementwise, and for captured values that are not constant.
     """
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
 

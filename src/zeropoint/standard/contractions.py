@@ -1,7 +1,7 @@
 """Matrix products and convolutions as linalg named ops; other forms as `linalg.generic`.
 
-A constant operand is transposed here to the layout of the named op. Named ops extend
-their operands as signed integers, so products of unsigned ones are generics.
+A constant operand is transposed at compile time to the layout of the named op. Named ops sign-extend their operands, so
+products of unsigned integers become generics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Dims = Sequence[int]
 
 
 def narrow(std: Standard, value: SSAValue) -> SSAValue:
-    """The constant before a conversion to a wider type: named ops extend their operands themselves."""
+    """The constant before a conversion to a wider type; other values unchanged.
+
+    Named ops extend their operands themselves.
+    """
     made = value.owner if isinstance(value, OpResult) else None
     if isinstance(made, ConvertOp) and std.array(made.operand) is not None:
         given, wanted = element_of(made.operand), element_of(value)
@@ -38,7 +41,7 @@ def narrow(std: Standard, value: SSAValue) -> SSAValue:
 
 
 def transposed(std: Standard, value: SSAValue, permutation: Dims) -> SSAValue:
-    """The standard tensor of a value with its dimensions permuted: dimension i is dimension permutation[i]."""
+    """The standard tensor of a value, transposed: dimension i of the result is dimension permutation[i]."""
     if list(permutation) == sorted(permutation):
         return std.value(value)
     array = std.array(value)
@@ -54,7 +57,7 @@ def transposed(std: Standard, value: SSAValue, permutation: Dims) -> SSAValue:
 def lower_dot_general(std: Standard, op: DotGeneralOp) -> SSAValue:
     """`linalg.matmul` or `linalg.batch_matmul` for products of integer matrices, otherwise a generic.
 
-    Several batching, free or contracting dimensions are collapsed to one: a stack of rows is a matrix.
+    Several batching, free or contracting dimensions are collapsed into one.
     """
     dims, left, right = op.dot_dimension_numbers.data, narrow(std, op.lhs), narrow(std, op.rhs)
     batch = (dims.lhs_batching_dimensions, dims.rhs_batching_dimensions)
@@ -77,7 +80,10 @@ def lower_dot_general(std: Standard, op: DotGeneralOp) -> SSAValue:
 
 
 def _matrices(std: Standard, value: SSAValue, groups: tuple[Dims, Dims, Dims]) -> SSAValue:
-    """The standard tensor of a value with each group of its dimensions as one; an empty first group has none."""
+    """The standard tensor of a value with each group of dimensions collapsed into one.
+
+    An empty first group is left out.
+    """
     given, permutation = shape_of(value), [dim for group in groups for dim in group]
     shape = [math.prod(given[dim] for dim in group) for group in (groups if groups[0] else groups[1:])]
     array = std.array(value)
@@ -92,7 +98,7 @@ def _general_product(
     init: SSAValue,
     dims: tuple[tuple[Dims, Dims], tuple[Dims, Dims], list[list[int]]],
 ) -> SSAValue:
-    """Loops: batching, free dimensions of the left and right operand, contracting dimensions."""
+    """A generic with these loops: batching dimensions, free dimensions of lhs, those of rhs, contracting dimensions."""
     batch, contracted, free = dims
     counts = [len(batch[0]), len(free[0]), len(free[1]), len(contracted[0])]
     starts = [sum(counts[:index]) for index in range(5)]
@@ -117,7 +123,10 @@ def pair(values: Dims) -> DenseIntElementsAttr:
 
 
 def lower_convolution(std: Standard, op: ConvolutionOp) -> SSAValue:
-    """Two-dimensional ones of channels-first layout as named ops, otherwise a generic. Padding is `tensor.pad`."""
+    """A named op for signed two-dimensional convolutions of channels-first layout, otherwise a generic.
+
+    Padding becomes `tensor.pad`.
+    """
     layout, groups = op.dimension_numbers.data, int(op.feature_group_count.value.data)
     rank = len(layout.input_spatial_dimensions)
     if int(op.batch_group_count.value.data) != 1 or (
@@ -170,7 +179,7 @@ def _reshaped_weight(std: Standard, weight: SSAValue, shape: Dims) -> SSAValue:
 
 
 def _padded_input(std: Standard, op: ConvolutionOp) -> SSAValue:
-    """The input with the op's padding of zeros, and with zeros between its elements if it is dilated."""
+    """The input after zero padding at its edges and, if it is dilated, between its elements."""
     zero = 0 if isinstance(scalar_type(op, op.lhs), IntegerType) else 0.0
     return padded(std, std.value(op.lhs), lambda: std.number(zero, scalar_type(op, op.lhs)), padding_of(op))
 
@@ -178,7 +187,9 @@ def _padded_input(std: Standard, op: ConvolutionOp) -> SSAValue:
 def _general_convolution(
     std: Standard, op: ConvolutionOp, given: SSAValue, weight: SSAValue, window: tuple[Dims, Dims, int]
 ) -> SSAValue:
-    """Loops: batch, groups, outputs of a group, positions, inputs of a group, window."""
+    """A generic with these loops: batch, groups, a group's output features, positions, a group's input features,
+    window.
+    """
     strides, dilations, groups = window
     layout = op.dimension_numbers.data
     rank = len(strides)
@@ -237,7 +248,7 @@ def _inserted(
     spatial: Dims,
     expressions: Sequence[AffineExpr],
 ) -> AffineMap:
-    """The map of a tensor of which one dimension is split into groups."""
+    """The indexing map of a tensor in which one dimension is split into groups."""
     found: dict[int, tuple[AffineExpr, ...]] = {one: (one_expression,), split: split_expressions}
     found |= {dim: (expression,) for dim, expression in zip(spatial, expressions, strict=True)}
     return AffineMap(rank, 0, tuple(expression for dim in sorted(found) for expression in found[dim]))

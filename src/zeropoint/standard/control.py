@@ -18,8 +18,8 @@ becomes
 %1 = scf.if %p0 -> (tensor<4xi32>) { ... scf.yield %c } else { ... scf.yield %d }
 %2 = scf.index_switch %i0 -> tensor<4xi32> case 0 { ... } default { ... }
 ```
-The last branch of a `case`, which StableHLO takes for an index out of range, is the default. A `stablehlo.composite`
-becomes a call of its decomposition.
+The last branch of a `case` becomes the default, because StableHLO selects it for an index out of range. A
+`stablehlo.composite` becomes a call of its decomposition.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from zeropoint.ir.program import Program
 from zeropoint.standard.lowering import Standard
 
 LowerBlock = Callable[[Block, Standard], Sequence[SSAValue]]
-"""Lowers the ops of a block, of which the terminator stays, and returns the terminator's operands in standard form."""
+"""Lowers the ops of a block except its terminator, and returns the terminator's operands in standard form."""
 
 
 def call_decompositions(program: Program) -> None:
@@ -90,7 +90,7 @@ def _results(branch: Region) -> Sequence[Attribute]:
 
 
 def _lowered(region: Region, std: Standard, lower_block: LowerBlock) -> tuple[Region, Sequence[SSAValue]]:
-    """A region's block in standard form, without its terminator, and what that returned."""
+    """A region's block in standard form, without its terminator, and the values that the terminator returned."""
     block = region.block
     results = lower_block(block, std)
     last = block.last_op

@@ -1,4 +1,4 @@
-"""The element types of standard MLIR: arith and linalg have only signless integers, and the op determines their sign.
+"""The element types of standard MLIR. In arith and linalg, integers are signless; the op interprets their sign.
 
 | StableHLO | standard | ops |
 |---|---|---|
@@ -49,18 +49,18 @@ def signless_tensor(value: SSAValue) -> TensorType[Attribute]:
 
 
 def is_unsigned(value: SSAValue) -> bool:
-    """Whether the ops that read a tensor are the unsigned ones: for unsigned integers and booleans."""
+    """Whether ops on a tensor have to be unsigned: its elements are unsigned integers or booleans."""
     found = element_of(value)
     return found == i1 or signedness_of(found) is Signedness.UNSIGNED
 
 
 def signless_array(values: AnyArray, element: Attribute) -> AnyArray:
-    """The numbers of a constant with the same bits, in the dtype that holds a signless element."""
+    """A constant's elements with the same bits, in the dtype that holds signless elements."""
     dtype = element_dtype(element)
     found = np.asarray(values, order="C").astype(dtype, copy=False)
     if dtype.kind != "i" or not isinstance(element, IntegerType):
         return found
-    # Integers below 8 bits are sign-extended in their containers.
+    # Signless integers below 8 bits are sign-extended in their containers.
     spare = 8 * dtype.itemsize - element.bitwidth
     return (found << spare) >> spare if spare else found
 

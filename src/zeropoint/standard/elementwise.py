@@ -1,7 +1,8 @@
 """Elementwise StableHLO and fxpmath ops on one element: a table from op to function.
 
-arith leaves some results undefined that StableHLO or our interpreter defines: shifts by the width or more, division by
-0, floats out of range. A comparison replaces them, unless constants show that they cannot occur.
+In arith, some results are undefined that StableHLO or our interpreter defines: shifts by the width or more, division by
+0, conversion of floats out of range. A comparison and a select give these results, unless constants prove that the case
+cannot occur.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from zeropoint.standard.scalars import ScalarArithmetic
 
 @dataclass(frozen=True)
 class ElementSource:
-    """The program around an elementwise op: its constants, its profile, and tensors as standard values."""
+    """What an elementwise op reads from its program: constants, the profile, and tensors as standard values."""
 
     weights: Weights
     profile: str | None
@@ -92,7 +93,7 @@ def _power(ops: ScalarArithmetic, op: hlo.PowerOp, args: Sequence[SSAValue], sou
 
 
 def _shift(kind: BinaryKind) -> Emit:
-    """A shift by the width or more gives 0; an arithmetic right shift then gives the sign in every bit."""
+    """A shift by the width or more gives 0. An arithmetic right shift fills the result with the sign bit."""
 
     def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         amounts, width = constant_elements(op.rhs, source.weights), scalar_type(op, op.lhs).bitwidth
@@ -108,7 +109,10 @@ def _shift(kind: BinaryKind) -> Emit:
 
 
 def _division(kind: BinaryKind) -> Emit:
-    """Integers towards 0; a quotient or remainder by 0 is 0, and the least number divided by -1 is itself."""
+    """A quotient or remainder, of integers truncated towards 0.
+
+    For a divisor of 0, both are 0. The least number divided by -1 wraps to itself.
+    """
 
     def emit(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
         x, y = args
@@ -118,7 +122,7 @@ def _division(kind: BinaryKind) -> Emit:
         divisors = constant_elements(made.rhs if isinstance(made, hlo.MaximumOp) else op.rhs, source.weights)
         if divisors is not None and (divisors > 0).all():
             return ops.emit(kind, x, y)
-        # Divides by 1 instead of 0 and -1: the quotient is then x, or its negation, and the remainder 0.
+        # 0 and -1 are replaced by the divisor 1, because arith.divsi is undefined for them. The quotient by -1 is -x.
         none = ops.compare("eq", y, 0)
         is_minus = none if ops.unsigned else ops.compare("eq", y, -1)
         divided = ops.emit(kind, x, ops.select(is_minus, ops.of(1, y), ops.select(none, ops.of(1, y), y)))
@@ -138,7 +142,7 @@ def _count(function: Callable[[SSAValue], Operation]) -> Emit:
 
 
 def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
-    """|x| < infinity, which does not hold for NaN."""
+    """|x| < infinity, which is false for NaN."""
     del op, source
     return ops.compare("lt", ops.body.value(math.AbsFOp(args[0])), np.inf)
 
@@ -188,7 +192,7 @@ def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue],
 
 
 def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
-    """The same bits as another type of their width."""
+    """The same bits as another type of the same width."""
     del source
     wanted, x = scalar_type(op, op.result), args[0]
     if wanted.bitwidth != cast("IntegerType", x.type).bitwidth:
@@ -197,7 +201,9 @@ def _bits(ops: ScalarArithmetic, op: hlo.BitcastConvertOp, args: Sequence[SSAVal
 
 
 def _in_total_order(ops: ScalarArithmetic, x: SSAValue) -> SSAValue:
-    """The bits of a float as an integer of the same order; those of negative floats are flipped, but the sign."""
+    """The bits of a float as a signed integer in total order: for negative floats, all bits but the sign are
+    flipped.
+    """
     width = cast("AnyFloat", x.type).bitwidth
     bits = ops.body.value(arith.BitcastOp(x, IntegerType(width)))
     sign = ops.shift_right(bits, width - 1)
@@ -210,7 +216,7 @@ def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], s
 
 
 def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: ElementSource) -> SSAValue:
-    """Integers modulo 2^width; floats to integers saturate."""
+    """Integers are converted modulo 2^width; floats to integers saturate."""
     del source
     wanted, x = scalar_type(op, op.results[0]), args[0]
     if isinstance(wanted, IntegerType) and wanted != i1 and not isinstance(x.type, IntegerType):
@@ -244,7 +250,10 @@ def _emitter(ops: ScalarArithmetic) -> ElementwiseEmitter:
 
 
 def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> ScalarParameters:
-    """Scale and zero point of a quantized value, or of the element's channel. Raises LoweringError for blocks."""
+    """The scale and zero point of a quantized value, or of the element's channel.
+
+    Raises LoweringError for a scale per block.
+    """
     quantized = element_of(value)
     if not isinstance(quantized, UniformQuantizedType) or quantized.blocks:
         raise LoweringError(
@@ -265,7 +274,7 @@ def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> Scalar
 def _quantize(
     ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[SSAValue], source: ElementSource
 ) -> SSAValue:
-    """Floats to storage integers, by the rule of the program's profile."""
+    """Quantize floats to storage integers, by the rule of the op's profile."""
     if isinstance(args[0].type, IntegerType):
         raise LoweringError(f"{describe(op)}: found {op.operand.type}, expected floats; run integer-program first", op)
     parameters = _parameters(ops, op, op.result)
@@ -355,19 +364,19 @@ def channel_axis(op: Operation) -> int | None:
 
 
 def activations(op: Operation) -> Sequence[SSAValue]:
-    """The operands that an elementwise op reads element by element; not multipliers, shifts and tables."""
+    """The operands that an elementwise op reads element by element: all but multipliers, shifts and tables."""
     return op.operands[:1] if isinstance(op, InterpolateOp | RequantizeOp | TableOp) else op.operands
 
 
 def constant_elements(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a constant, or of one that is broadcast; None for any other value."""
+    """The array of a constant or a broadcast constant; None for any other value."""
     while isinstance(value, OpResult) and isinstance(value.op, hlo.BroadcastInDimOp):
         value = value.op.operand
     return constant_array(value, weights)
 
 
 def constant_number(value: SSAValue, weights: Weights) -> float | None:
-    """The number that every element of a constant has, exactly; None for any other value."""
+    """The number that every element of a constant equals, exactly; None for any other value."""
     array = constant_elements(value, weights)
     if array is None or not array.size or not (array == array.flat[0]).all():
         return None

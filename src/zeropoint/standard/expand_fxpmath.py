@@ -83,7 +83,10 @@ def _table(ops: ElementwiseArithmetic, op: TableOp, values: list[SSAValue], weig
 def rounding_divide(
     ops: ElementwiseArithmetic, op: RoundingDivideByPotOp, values: Sequence[SSAValue], source: object
 ) -> SSAValue:
-    """`fixed_point.rounding_divided` with the op's exponent. `source` is not used, here and below."""
+    """`fixed_point.rounding_divided` with the op's exponent.
+
+    The parameter `source` is part of the type `Emit`; it is not used.
+    """
     del source
     return fixed_point.rounding_divided(ops, values[0], number(op.exponent))
 

@@ -2,7 +2,7 @@
 
 The formulas are those of `zeropoint.numerics.requantize`, whose docstrings prove that no step overflows its type.
 Shifts and rounding terms are computed here from the constant multipliers, so that all shifts are constants in range.
-Only `float32-rne` computes in floats, because onnxruntime's and XNNPACK's kernels do.
+Only `float32-rne` computes in floats, as onnxruntime's and XNNPACK's kernels do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NARROW_FLOAT = 1 << 24
 
 @dataclass(frozen=True)
 class MultiplierParameters:
-    """A multiplier and its shift, one of each or one per channel, with the bounds of the result less its zero point."""
+    """A multiplier and its shift, one of each or one per channel, with the zero point and the bounds of the result."""
 
     multiplier: AnyArray
     shift: IntArray
@@ -54,7 +54,7 @@ def requantized(ops: ElementwiseArithmetic, accumulator: SSAValue, op: Requantiz
 
 
 def _one(values: AnyArray) -> AnyArray:
-    """Parameters that are equal for all channels as one number."""
+    """The parameters as one number if they are equal for all channels."""
     flat = values.reshape(-1)
     return flat[0].reshape(()) if flat.size and bool((flat == flat[0]).all()) else flat
 
@@ -66,14 +66,14 @@ def _width(ops: ElementwiseArithmetic, x: SSAValue) -> int:
 
 
 def _half(shift: IntArray) -> IntArray:
-    """2^(shift - 1), which rounds half up before a right shift; 0 for no shift."""
+    """2^(shift - 1), the term that makes a right shift round half up; 0 for a shift of 0."""
     return (np.int64(1) << shift) >> 1
 
 
 def _fixed16(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
-    """a = sat16(half up (x >> s)); (((a * M + 2^14) >> 15) + 64 * zero_point + 32) >> 6.
+    """(((a * M + 2^14) >> 15) + 64 * zero_point + 32) >> 6, where a = sat16(x / 2^s, rounded half up).
 
-    2a is saturated before and after a left shift, so that every step fits 32 bits.
+    2a instead of a is saturated, before and after a left shift, so that every step fits 32 bits.
     """
     left = np.maximum(1 - p.shift, 0)
     doubled = ops.clamp(ops.shift_right(x, np.maximum(p.shift - 1, 0)), -65536, 65534)
@@ -95,7 +95,9 @@ def _fixed32(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -
 
 
 def _sum(ops: ElementwiseArithmetic, y: SSAValue, zero_point: int) -> SSAValue:
-    """y + zero_point, where y may be any i64: results past 2^33 saturate before and after."""
+    """y + zero_point for any i64 y. y is clamped to +-2^33 first, beyond any storage range, so that no sum
+    overflows.
+    """
     return ops.add(ops.clamp(y, -(1 << 33), 1 << 33), zero_point) if zero_point else y
 
 
@@ -108,8 +110,10 @@ def _within(ops: ElementwiseArithmetic, x: SSAValue, most: IntArray) -> SSAValue
 
 
 def _fixed32_of_64_bits(ops: ElementwiseArithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
-    """The exact (x * M + 2^(N-1)) >> N. For N >= 31 it is (high * M + (low * M >> 31) + 2^(N-32)) >> N - 31 with
-    x = high * 2^31 + low. For others, x saturates first, which gives a result out of any storage range.
+    """The exact (x * M + 2^(N-1)) >> N.
+
+    For N >= 31 it is (high * M + (low * M >> 31) + 2^(N-32)) >> N - 31 with x = high * 2^31 + low. For N < 31, x is
+    saturated first, at a bound where the result is out of any storage range.
     """
     if (right >= 31).all():
         return _of_halves(ops, x, factor, right)
@@ -124,27 +128,31 @@ def _fixed32_of_64_bits(ops: ElementwiseArithmetic, x: SSAValue, factor: IntArra
 
 def _of_halves(ops: ElementwiseArithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
     low = ops.multiply(ops.bit_and(x, INT32_MAX), factor)
-    # The rounding term of N = 31 is 2^30, which is added before the shift by 31.
+    # For N = 31, the rounding term 2^30 has to be added before the shift by 31.
     low = ops.shift_right(ops.add(low, np.where(right == 31, np.int64(1 << 30), np.int64(0))), 31)
     total = ops.add(ops.multiply(ops.shift_right(x, 31), factor), low)
     return ops.shift_right(ops.add(total, _half(right) >> 31), np.maximum(right - 31, 0))
 
 
 def _fixed32_double(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
-    """Two roundings: the high half of a doubled product, ties up; then a division by 2^k, ties away from zero."""
+    """The high half of the doubled product, ties up, then a division by 2^k, ties away from zero: two roundings."""
     left, right = np.maximum(p.shift, 0), np.maximum(-p.shift, 0)
     inside = ops.converted(x, i64)
     if _width(ops, x) > WORD:
         inside = ops.clamp(inside, INT32_MIN, INT32_MAX)
     if left.any():
         inside = ops.clamp(ops.shift_left(inside, left), INT32_MIN, INT32_MAX)
-    # Multipliers are not negative, so that the product is below 2^62 and its high half needs no saturation.
+    # Multipliers are not negative. So the magnitude of the product is below 2^62, and its high half needs no
+    # saturation.
     high = ops.shift_right(ops.add(ops.multiply(inside, p.multiplier), 1 << 30), 31)
     return ops.add(_divided(ops, high, right), p.zero_point)
 
 
 def _divided(ops: ElementwiseArithmetic, x: SSAValue, power: IntArray) -> SSAValue:
-    """x / 2^power, ties away from zero: 1 less than half is added to negative numbers. |x| <= 2^62."""
+    """x / 2^power, ties away from zero, for |x| <= 2^62.
+
+    Half is added to positive numbers, half less 1 to negative ones.
+    """
     if not power.any():
         return x
     sign = ops.shift_right(x, 63)
@@ -167,7 +175,10 @@ def _tosa_double(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameter
 
 
 def _float32_rne(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
-    """The product in f32, rounded to even. It is clamped before it becomes an integer, which must hold it."""
+    """The product in f32, rounded half to even.
+
+    It is clamped before the conversion, which is undefined out of range.
+    """
     rounded = ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier))
     low, high = p.low - p.zero_point, p.high - p.zero_point
     if max(abs(low), abs(high)) <= NARROW_FLOAT:
@@ -190,7 +201,7 @@ def _exact(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> 
     y = ops.shift_right(high, k)
     rest = ops.shift_left(ops.subtract(high, ops.shift_left(y, k)), 1)
     one = np.int64(1) << k
-    # Half to even: up above the tie, and at the tie if low bits remain or y is odd.
+    # Half to even: round up above the tie, and at the tie if lower bits are set or y is odd.
     odd = ops.bit_or(low, ops.bit_and(y, 1))
     at_tie = ops.select(ops.compare("eq", rest, one), odd, ops.of(0, y))
     up = ops.select(ops.compare("gt", rest, one), ops.of(1, y), at_tie)
@@ -199,7 +210,7 @@ def _exact(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> 
 
 
 def _pot(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
-    """x * 2^-n: a left shift, or a division, ties away from zero."""
+    """x * 2^-n: a left shift, or a division with ties away from zero."""
     left, right = np.maximum(-p.shift, 0), np.maximum(p.shift, 0)
     value = ops.converted(x, i64)
     if _width(ops, x) <= WORD:
@@ -207,7 +218,8 @@ def _pot(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SS
     if left.any():
         value = _within(ops, value, INT64_MAX >> left)
     shifted = ops.shift_left(value, left)
-    # 64-bit accumulators may leave no room for the rounding term: the bits that are shifted out decide.
+    # A sum of a 64-bit accumulator and a rounding term may overflow, so the bits that are shifted out are compared
+    # instead.
     mask = (np.int64(1) << right) - 1
     threshold = ops.subtract(ops.of(mask >> 1, shifted), ops.shift_right(shifted, 63))
     above = ops.compare("gt", ops.bit_and(shifted, mask), threshold)
@@ -224,13 +236,13 @@ FORMS: dict[RequantizeBehaviour, RequantizeForm] = {
     RequantizeBehaviour.EXACT: _exact,
     RequantizeBehaviour.POT: _pot,
 }
-"""The ops of each behaviour."""
+"""Maps behaviours to their forms."""
 
 
 def weighted_sum(ops: ElementwiseArithmetic, inputs: list[SSAValue], op: CommonScaleSum, result: Element) -> SSAValue:
     """Emit clamp(zero_point + (sum_i (x_i - z_i) * A_i + 2^(shift-1)) >> shift) in i32.
 
-    The zero points are subtracted from the rounding term, sum_i z_i * A_i at once, modulo 2^32: sums wrap around and
+    sum_i z_i * A_i is subtracted from the rounding term at compile time. Intermediate sums may wrap around modulo 2^32;
     the total fits.
     """
     terms = [ops.multiply(ops.converted(x, i32), factor) for x, factor in zip(inputs, op.multipliers, strict=True)]
@@ -273,7 +285,7 @@ def high_product(ops: ElementwiseArithmetic, x: SSAValue, multiplier: int) -> SS
 
 
 def divided(ops: ElementwiseArithmetic, x: SSAValue, y: SSAValue, op: Division, result: Element) -> SSAValue:
-    """Emit `numerics.division`'s quotient in 64 bits; an integer division truncates, so 1 is subtracted below 0."""
+    """Emit `numerics.division`'s quotient in 64 bits."""
     a = ops.subtract(ops.converted(x, i64), op.zero_points[0])
     b = ops.subtract(ops.converted(y, i64), op.zero_points[1])
     zero, below = ops.of(0, a), ops.compare("lt", b, 0)

@@ -22,7 +22,10 @@ from zeropoint.standard.scalars import GenericBody, extended
 
 
 def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
-    """A generic that extracts the element at the start index, clamped so that the slice is inside, plus the offset."""
+    """A generic that extracts the element at the start index plus the offset.
+
+    The start is clamped so that the slice is in bounds.
+    """
     dims, shape = op.dimension_numbers.data, shape_of(op.result)
     sizes, given = array_values(op.slice_sizes, ()), shape_of(op.operand)
     body = GenericBody(len(shape), op.location)
@@ -60,7 +63,7 @@ def _wide(body: GenericBody, start: SSAValue, *, unsigned: bool) -> SSAValue:
 
 
 def bounded(body: GenericBody, start: SSAValue, size: int, *, unsigned: bool) -> SSAValue:
-    """A start index as an index; unsigned ones are at most `size`, so that the index is not negative."""
+    """A start index of type index. Unsigned ones are limited to `size`, so that the signed index is not negative."""
     start = _wide(body, start, unsigned=unsigned)
     if unsigned:
         start = body.value(arith.MinUIOp(start, body.number(size, i64)))
@@ -68,7 +71,7 @@ def bounded(body: GenericBody, start: SSAValue, size: int, *, unsigned: bool) ->
 
 
 def _inside(body: GenericBody, start: SSAValue, last: int, *, unsigned: bool) -> SSAValue:
-    """A start index, clamped to 0..last, as an index."""
+    """A start index, clamped to 0..last, of type index."""
     start = _wide(body, start, unsigned=unsigned)
     if unsigned:
         clamped = arith.MinUIOp(start, body.number(last, i64))
@@ -80,7 +83,10 @@ def _inside(body: GenericBody, start: SSAValue, last: int, *, unsigned: bool) ->
 def _starts(
     std: Standard, body: GenericBody, indices: Sequence[SSAValue], shapes: tuple[Sequence[int], Sequence[int]]
 ) -> list[SSAValue]:
-    """The first index of a slice in each dimension, clamped so that the slice is inside; `shapes` are of both."""
+    """The start of a slice in each dimension, clamped so that the slice is in bounds.
+
+    `shapes` are those of the tensor and the slice.
+    """
     found: list[SSAValue] = []
     for start, whole, size in zip(indices, *shapes, strict=True):
         number = body.read(std.value(start), AffineMap(body.rank, 0, ()))
@@ -99,7 +105,7 @@ def lower_dynamic_slice(std: Standard, op: hlo.DynamicSliceOp) -> SSAValue:
 
 
 def lower_dynamic_update_slice(std: Standard, op: hlo.DynamicUpdateSliceOp) -> SSAValue:
-    """A generic that selects the element of the update inside the slice, and that of the operand outside."""
+    """A generic that selects the update's element inside the slice and the operand's element outside."""
     shape = shape_of(op.result)
     body, update = GenericBody(len(shape), op.location), std.value(op.update)
     kept = body.read(std.value(op.operand))
@@ -108,7 +114,7 @@ def lower_dynamic_update_slice(std: Standard, op: hlo.DynamicUpdateSliceOp) -> S
     inside: SSAValue | None = None
     for dim, (start, size) in enumerate(zip(starts, shape_of(update), strict=True)):
         offset = body.value(arith.SubiOp(body.index(dim), start))
-        # As an unsigned number, an offset below 0 is above every size.
+        # One unsigned comparison tests both bounds: a negative offset is above every size.
         fits = body.value(arith.CmpiOp(offset, body.number(size, IndexType()), "ult"))
         inside = fits if inside is None else body.value(arith.AndIOp(inside, fits))
         position.append(body.value(arith.SelectOp(fits, offset, body.number(0, IndexType()))))

@@ -76,7 +76,7 @@ class Structured:
         )
 
     def size(self, dim: int) -> int:
-        """The trip count of a loop: the size of a dimension that it indexes alone."""
+        """The trip count of a loop: the size of a dimension whose index is the loop's own."""
         for value, indexing in zip((*self.inputs, *self.outputs), self.maps, strict=True):
             for position, expression in enumerate(indexing.results):
                 if expression == AffineExpr.dimension(dim):
@@ -101,7 +101,7 @@ def _lower_structured(nest: LoopNest, op: Operation) -> None:
 
 
 def _access(at: Mapping[int, SSAValue], indexing: AffineMap) -> tuple[list[SSAValue], AffineMap]:
-    """The loop indices that a map reads, and the map from them."""
+    """The loop indices that a map uses, and the map from these alone."""
     used = sorted({dim for expression in indexing.results for dim in expression.used_dims()})
     renamed: list[AffineExpr] = [AffineExpr.constant(0)] * indexing.num_dims
     for position, dim in enumerate(used):
@@ -111,7 +111,7 @@ def _access(at: Mapping[int, SSAValue], indexing: AffineMap) -> tuple[list[SSAVa
 
 
 def _initial(nest: LoopNest, found: Structured, at: Mapping[int, SSAValue]) -> list[SSAValue | None]:
-    """The totals before the first step: the number of a fill, or the element of the output; None if it is not read."""
+    """The initial totals: the number of a fill, or the output's element; None if the body does not read it."""
     totals: list[SSAValue | None] = []
     arguments = found.block.args[len(found.inputs) :]
     for value, argument, indexing in zip(found.outputs, arguments, found.maps[len(found.inputs) :], strict=True):
@@ -127,7 +127,7 @@ def _initial(nest: LoopNest, found: Structured, at: Mapping[int, SSAValue]) -> l
 def _reduce(
     nest: LoopNest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
-    """Loops that carry the totals."""
+    """Emit the reduction loops, which carry the totals."""
     given = [total for total in totals if total is not None]
     if len(given) < len(totals):
         raise LoweringError(f"{describe(found.op)}: found a reduction that ignores its total", found.op)
@@ -148,7 +148,7 @@ def _reduce(
 def _body(
     nest: LoopNest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
-    """The body on elements that are loaded here."""
+    """Emit the body, on elements that are loaded at this point."""
     values: dict[SSAValue, SSAValue] = {}
     count = len(found.inputs)
     for value, argument, indexing in zip(found.inputs, found.block.args[:count], found.maps[:count], strict=True):
@@ -172,7 +172,10 @@ def _body(
 
 
 def _lower_fill(nest: LoopNest, op: linalg.ops.FillOp) -> None:
-    """A loop nest that stores one number, where a reader needs more than the number."""
+    """A loop nest that stores one number.
+
+    It is left out if all readers are structured ops that start with the number.
+    """
     if all(_reads_the_number(use.operation, op.results[0]) for use in op.results[0].uses):
         return
     target = nest.alloc(op.results[0])
@@ -180,7 +183,10 @@ def _lower_fill(nest: LoopNest, op: linalg.ops.FillOp) -> None:
 
 
 def _lower_empty(nest: LoopNest, op: tensor.EmptyOp) -> None:
-    """Memory for a tensor without elements, which is a value; others are only places that a reader fills."""
+    """Allocate a tensor without elements, because it is a value.
+
+    Other `tensor.empty` are destinations that a reader allocates.
+    """
     if 0 in shape_of(op.tensor):
         nest.alloc(op.tensor)
 
@@ -191,7 +197,7 @@ def _reads_the_number(reader: Operation, value: SSAValue) -> bool:
 
 
 def _shifted(offsets: Sequence[int], strides: Sequence[int]) -> AffineMap:
-    """offset + i * stride in each dimension."""
+    """The map to offset + i * stride in each dimension."""
     pairs = enumerate(zip(offsets, strides, strict=True))
     results = tuple(AffineExpr.dimension(dim) * stride + offset for dim, (offset, stride) in pairs)
     return AffineMap(len(offsets), 0, results)
@@ -221,7 +227,7 @@ def _lower_insert_slice(nest: LoopNest, op: tensor.InsertSliceOp) -> None:
 
 
 def _lower_reshape(nest: LoopNest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
-    """The same memory in another shape."""
+    """A view of the same memory in another shape."""
     kind = MemRefType(element_of(op.result), shape_of(op.result))
     expands = isinstance(op, tensor.ExpandShapeOp)
     form = memref.ExpandShapeOp if expands else memref.CollapseShapeOp
@@ -245,7 +251,9 @@ def _lower_return(nest: LoopNest, op: CallOp | ReturnOp) -> None:
 
 
 def _lower_insert(nest: LoopNest, op: tensor.InsertOp) -> None:
-    """A store into the memory of the loop's argument, which `_lower_control` has copied for it."""
+    """A store into the memory that a loop carries (`_passed` copied it before the loop), else into a copy of the
+    tensor.
+    """
     target = nest.buffer(op.dest)
     if not _is_carried(op.dest):
         before, target = target, nest.alloc(op.result)
@@ -255,7 +263,9 @@ def _lower_insert(nest: LoopNest, op: tensor.InsertOp) -> None:
 
 
 def _is_carried(value: SSAValue) -> bool:
-    """Whether a `scf.for` carries a tensor, reads elements of it, then writes one and yields it, as scatters do."""
+    """Whether an `scf.for` carries a tensor, reads its elements, then writes one element and yields it, as
+    scatters do.
+    """
     block = value.owner
     if not isinstance(value, BlockArgument) or not isinstance(block, Block):
         return False
@@ -273,7 +283,7 @@ def _is_carried(value: SSAValue) -> bool:
 
 
 def _lower_control(nest: LoopNest, op: scf.ForOp | scf.IfOp | scf.IndexSwitchOp | scf.WhileOp) -> None:
-    """The same op on memrefs."""
+    """A loop or branch on memrefs."""
     operands = [_passed(nest, op, position) for position in range(len(op.operands))]
     for region in op.regions:
         for block in region.blocks:
@@ -298,12 +308,12 @@ def _lower_control(nest: LoopNest, op: scf.ForOp | scf.IfOp | scf.IndexSwitchOp 
 
 
 def _memory_type(value: SSAValue) -> Attribute:
-    """The type of a tensor's memref; of another value, its own."""
+    """The memref type of a tensor; the type of any other value."""
     return MemRefType(element_of(value), shape_of(value)) if isinstance(value.type, TensorType) else value.type
 
 
 def _passed(nest: LoopNest, op: Operation, position: int) -> SSAValue:
-    """An operand of a control op: the memref of a tensor, or a copy of it if the loop writes elements in place."""
+    """An operand of a loop or branch: the memref of a tensor, copied if the loop writes elements in place."""
     value = op.operands[position]
     if not isinstance(value.type, TensorType):
         return value
@@ -316,7 +326,7 @@ def _passed(nest: LoopNest, op: Operation, position: int) -> SSAValue:
 
 
 def _lower_end(nest: LoopNest, op: scf.YieldOp | scf.ConditionOp) -> None:
-    """The end of a region, with memrefs."""
+    """The terminator of a region, on memrefs."""
     tensors = [isinstance(value.type, TensorType) for value in op.operands]
     given = list(op.operands)
     op.operands = [nest.buffer(value) if found else value for value, found in zip(given, tensors, strict=True)]

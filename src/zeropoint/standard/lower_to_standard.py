@@ -1,4 +1,4 @@
-"""Lower an integer program to func, arith, linalg and tensor: what MLIR's own compilers take.
+"""Lower an integer program to func, arith, linalg and tensor, the input of MLIR-based compilers.
 
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x3xi8>, tensor<3x4xi8>) -> tensor<2x4xi32>
@@ -19,9 +19,9 @@ becomes one named op and one generic,
   linalg.yield %9 : i8
 } -> tensor<2x4xi8>
 ```
-Loops and branches become scf ops (`control.py`), scatters and sorts `scf.for` (`scatter.py`, `sort.py`); calls and the
-functions that they call stay. Floats at the edges become arith and math ops. Their sums have the interpreter's order
-(`ordered_reductions.py`); only `exp` and products of float matrices depend on the compiler.
+Loops and branches become scf ops (`control.py`), scatters and sorts `scf.for` (`scatter.py`, `sort.py`); calls and
+their callees stay. Floats at the edges become arith and math ops. Their sums have the interpreter's order
+(`ordered_reductions.py`). Only functions such as `exp`, and products of float matrices, depend on the compiler.
 """
 
 from __future__ import annotations
@@ -88,22 +88,22 @@ LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
     hlo.SliceOp: lower_slice,
     hlo.TransposeOp: lower_transpose,
 }
-"""The ops that are not elementwise."""
+"""Lowerings of ops that are not elementwise."""
 CONTROL: Mapping[type[Operation], Callable[[Standard, Any, LowerBlock], Sequence[SSAValue]]] = {
     hlo.CaseOp: lower_case,
     hlo.IfOp: lower_if,
     hlo.WhileOp: lower_while,
 }
-"""The ops whose regions are lowered, too."""
+"""Lowerings of ops whose regions are lowered, too."""
 LOOPED: Mapping[type[Operation], Callable[[Standard, Any], Sequence[SSAValue]]] = {
     hlo.OptimizationBarrierOp: lambda std, op: [std.value(value) for value in op.operands],
     hlo.ReduceWindowOp: lower_reduce_window,
     hlo.ScatterOp: lower_scatter,
     hlo.SortOp: lower_sort,
 }
-"""Ops with any number of results."""
+"""Lowerings of ops with any number of results."""
 _DEFERRED = (hlo.ConstantOp, hlo.BroadcastInDimOp)
-"""Ops that are emitted where they are read."""
+"""Ops that are emitted at their first reader."""
 _ON_STORAGE = (
     StorageCastOp,
     hlo.BroadcastInDimOp,
@@ -115,7 +115,7 @@ _ON_STORAGE = (
     hlo.UniformDequantizeOp,
     hlo.UniformQuantizeOp,
 )
-"""Ops on quantized values that cast them, or only move storage integers."""
+"""Ops on quantized values that only cast or move storage integers."""
 KEPT = frozenset((*LOWERINGS, *ELEMENTWISE))
 """Ops that `expand` keeps, because they have a standard form."""
 _EXPANDED: Mapping[type[Operation], Expansion] = {
@@ -126,7 +126,7 @@ _EXPANDED: Mapping[type[Operation], Expansion] = {
     hlo.ReducePrecisionOp: reduced,
     hlo.ReduceWindowOp: in_one_type,
 }
-"""Ops that are expanded for standard forms, but not for native code."""
+"""Ops that are expanded before this lowering, but not for native code."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "scf", "tensor"))
 
 
@@ -182,14 +182,14 @@ def _lower_block(block: Block, program: Program, outer: Standard | None = None) 
 
 
 def _read_standard(std: Standard, op: Operation, block: list[Operation]) -> None:
-    """Let an op that is in standard form, such as a call, read the standard values of what is not."""
+    """Replace the operands of an op that is kept, such as a call, by their standard values."""
     lowered = {result for made in block for result in made.results} | set(std.values)
     for inner in op.walk():
         inner.operands = [std.value(value) if value in lowered else value for value in inner.operands]
 
 
 def _signless(values: Sequence[SSAValue], point: InsertPoint) -> dict[SSAValue, SSAValue]:
-    """The values as signless integers: casts of unsigned ones, which change type when all their readers are lowered."""
+    """The values with signless elements, by casts. The cast values change type when all their readers are lowered."""
     found: dict[SSAValue, SSAValue] = {}
     for value in values:
         given: Attribute = value.type
@@ -228,7 +228,7 @@ def _lower(std: Standard, op: Operation, program: Program) -> None:
 
 
 def _lower_body(block: Block, program: Program, outer: Standard) -> Sequence[SSAValue]:
-    """Lower a block of a loop, of which the terminator stays. Returns the terminator's operands."""
+    """Lower a block of a loop except its terminator. Returns the terminator's operands."""
     _lower_block(block, program, outer)
     assert block.last_op is not None
     return list(block.last_op.operands)

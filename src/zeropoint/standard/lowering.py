@@ -1,8 +1,8 @@
 """The context of `lower-to-standard`: the standard values of a function's tensors, and the fusion of elementwise ops.
 
-An elementwise op whose only reader is an elementwise op of the same shape is not emitted where it stands. The reader's
-`linalg.generic` computes it. So the bias, the requantization and the clamp behind a contraction are one generic.
-Broadcasts are not emitted either: they are indexing maps of the generic.
+If the only reader of an elementwise op is an elementwise op of the same shape, the reader's `linalg.generic` computes
+both. So the bias, the requantization and the clamp after a contraction are one generic. A broadcast becomes an indexing
+map of the generic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PARALLEL, REDUCTION = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
 
 
 def is_fused(op: Operation) -> bool:
-    """Whether the only reader of an elementwise op is one of the same shape, which computes it."""
+    """Whether an elementwise op is computed by its only reader, an elementwise op of the same shape."""
     readers = {use.operation for result in op.results for use in result.uses}
     if type(op) not in ELEMENTWISE or len(readers) != 1 or len(op.results) != 1:
         return False
@@ -67,10 +67,10 @@ class Standard:
     location: LocationAttr
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     order: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
-    """The positions of the block's ops: a search of the whole block for each body would be quadratic."""
+    """The positions of the block's ops. Searching the block for the ops of each body would take quadratic time."""
 
     def insert(self, op: OperationT) -> OperationT:
-        """Insert an op at the op that is being lowered, with its location."""
+        """Insert an op before the op that is being lowered, with the latter's location."""
         op.location = self.location
         return self.builder.insert(op)
 
@@ -88,7 +88,7 @@ class Standard:
         return self.insert(arith.ConstantOp(number_attribute(value, IndexType()))).result
 
     def converted(self, value: SSAValue, element: Element, *, unsigned: bool) -> SSAValue:
-        """A standard tensor with other elements."""
+        """A standard tensor with its elements converted to another type."""
         if element_of(value) == element:
             return value
         body = GenericBody(len(shape_of(value)), self.location)
@@ -97,15 +97,15 @@ class Standard:
         return self.generic(body, shape_of(value), element)
 
     def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """`tensor.empty`, which only gives the shape of a result."""
+        """`tensor.empty`, as a destination that only gives the shape of a result."""
         return self.insert(tensor.EmptyOp([], TensorType(element, shape))).tensor
 
     def filled(self, shape: Sequence[int], element: Attribute, value: float) -> SSAValue:
-        """A tensor of one number, by `linalg.fill`."""
+        """A tensor filled with a number, by `linalg.fill`."""
         return self.filled_with(shape, self.number(value, cast("Element", element)))
 
     def filled_with(self, shape: Sequence[int], scalar: SSAValue) -> SSAValue:
-        """A tensor of one scalar, by `linalg.fill`."""
+        """A tensor filled with a scalar, by `linalg.fill`."""
         empty = self.empty(shape, scalar.type)
         return self.insert(FillOp([scalar], [empty], [empty.type])).results[0]
 
@@ -142,14 +142,14 @@ class Standard:
         return body.inputs[0] if result else self.generic(body, shape_of(value), element)
 
     def _is_copy(self, body: GenericBody, value: SSAValue) -> bool:
-        """Whether a body yields its only operand unchanged, as for casts between a type and its storage."""
+        """Whether a body yields its only operand unchanged, as for a cast between a quantized type and its storage."""
         last = body.block.last_op
         assert last is not None
         plain = body.maps == [AffineMap.identity(body.rank)] and [*last.operands] == [*body.block.args]
         return plain and body.inputs[0].type == TensorType(body.block.args[0].type, shape_of(value))
 
     def elementwise(self, root: OpResult) -> GenericBody:
-        """The body that computes one element of `root`, with every op that is fused into it."""
+        """The body that computes one element of `root` and of every op that is fused into it."""
         body = GenericBody(len(shape_of(root)), self.location)
         scalars: dict[SSAValue, SSAValue] = {}
         for op in sorted(self._fused(root), key=self.order.__getitem__):
@@ -194,7 +194,7 @@ class Standard:
     def generic(self, body: GenericBody, shape: Sequence[int], element: Attribute) -> SSAValue:
         """A `linalg.generic` with parallel loops over the elements of a result.
 
-        The sizes of a dynamic shape are those of an operand that is read in the result's order.
+        The sizes of a dynamic shape are taken from an operand whose indexing map is the identity.
         """
         empty = self.like(body, shape, element) if min(shape, default=0) < 0 else self.empty(shape, element)
         body.block.insert_arg(element, len(body.block.args))
@@ -203,7 +203,7 @@ class Standard:
         return self.insert(op).results[0]
 
     def like(self, body: GenericBody, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """`tensor.empty` with the sizes of an operand of a body of the same shape."""
+        """`tensor.empty` with the dynamic sizes of an operand of the body that has the same shape."""
         whole = AffineMap.identity(len(shape))
         source = next(value for value, found in zip(body.inputs, body.maps, strict=True) if found == whole)
         sizes: list[SSAValue] = []
@@ -225,7 +225,7 @@ class Standard:
         block: Block,
         loops: tuple[Sequence[AffineMap], int, int],
     ) -> Sequence[SSAValue]:
-        """The same with any number of results."""
+        """`reduction` with any number of results."""
         maps, parallel, reduced = loops
         iterators = [PARALLEL] * parallel + [REDUCTION] * reduced
         attributes, types = [AffineMapAttr(found) for found in maps], [init.type for init in inits]
@@ -237,7 +237,7 @@ class Standard:
 
 
 def broadcast_map(op: BroadcastInDimOp) -> AffineMap:
-    """From the indices of a broadcast's result to those of its operand."""
+    """The map from the indices of a broadcast's result to those of its operand."""
     given, made = shape_of(op.operand), shape_of(op.result)
     results = [
         AffineExpr.constant(0) if size == 1 and made[dim] != 1 else AffineExpr.dimension(dim)
@@ -252,7 +252,7 @@ def insert_before(op: Operation) -> Builder:
 
 
 def product_body(types: Sequence[Attribute], unsigned: Sequence[bool] = (False, False)) -> Block:
-    """total + a * b, with operands extended to the type of the total; `unsigned` says how those are read.
+    """total + a * b, with operands extended to the type of the total; `unsigned` says which of these are zero-extended.
 
     A sum of booleans is "or".
     """

@@ -34,7 +34,7 @@ Padding = tuple[Extents, Extents, Extents]
 
 
 def _segments(given: Extents, wanted: Extents) -> list[tuple[list[int], list[int]]]:
-    """The finest groups of neighbouring dimensions of two shapes that have equal numbers of elements."""
+    """Split two shapes into the smallest groups of neighbouring dimensions with equal numbers of elements."""
     found: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(given) or j < len(wanted):
@@ -50,7 +50,7 @@ def _segments(given: Extents, wanted: Extents) -> list[tuple[list[int], list[int
         if left and right:
             found.append((left, right))
             continue
-        # What remains of one shape has size 1: it belongs to the last group.
+        # The remaining dimensions of a shape have size 1. They belong to the last group.
         rest = ([*range(i, len(given))], [*range(j, len(wanted))])
         i, j = len(given), len(wanted)
         left, right = found.pop() if found else (left, right)
@@ -113,9 +113,9 @@ def _surrounded(
 
 
 def _spread(std: Standard, value: SSAValue, number: Callable[[], SSAValue], interior: Extents) -> SSAValue:
-    """A number between elements: dimension n becomes n x 1, is padded to n x (1 + interior), and merged again.
+    """Insert a number between elements: dimension n becomes n x 1, is padded to n x (1 + interior), and merged again.
 
-    A strided insertion would be one op, but IREE 3.13 computes it wrongly.
+    A strided `tensor.insert_slice` would be one op, but IREE 3.13 miscompiles it.
     """
     given = shape_of(value)
     kept = [max(n + (n - 1) * between, 0) for n, between in zip(given, interior, strict=True)]

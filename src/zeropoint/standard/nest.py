@@ -37,11 +37,11 @@ class LoopNest:
         return self.builder.insert(op)
 
     def inside(self, block: Block) -> LoopNest:
-        """The same at the end of a block."""
+        """An insertion point at the end of a block, with the same memrefs."""
         return LoopNest(Builder(InsertPoint.at_end(block)), self.location, self.buffers)
 
     def buffer(self, value: SSAValue) -> SSAValue:
-        """The memref of a tensor; of an argument or a constant, a cast."""
+        """The memref of a tensor. For an argument or a constant, a `bufferization.to_buffer` of it is inserted."""
         if value not in self.buffers:
             kind = cast("TensorType[Any]", value.type)
             cast_op = ToBufferOp.create(

@@ -3,13 +3,13 @@
 ```mlir
 %v, %i = stablehlo.reduce(%x, %n init: %low, %zero) ({ the greater one, and its position }) across dimensions = [0]
 ```
-combines neighbours, level by level, each level by elementwise ops on strided slices; an odd last element moves to the
-next level. The initial value is combined last, from the left. `linalg.reduce`, for bodies of one associative op, has no
-order that could be relied on.
+combines neighbours level by level. A level is computed by elementwise ops on strided slices, and an odd last element
+moves to the next level. The initial value is combined last, from the left. `linalg.reduce` guarantees no order, so it
+is only used for bodies of one associative op.
 
-Sums and products of f32 and f64 have the order of `numerics/sums.py`: a loop adds rows of 16 numbers, and the 16 parts
-are added by halves. Windows of them start with the first element, which equals a start with -0 (for products, 1); the
-initial value is combined last. The windows of other types start with the initial value already.
+Sums and products of f32 and f64 have the order of `numerics/sums.py`: a loop adds rows of 16 numbers, then the 16
+partial sums are added by halves. In a `reduce_window` of them, each window starts with the neutral element, -0 (for
+products, 1), and the initial value is combined last. Windows of other types start with the initial value.
 
 Source: the schedule of `interp/reduction.py`.
 """
@@ -39,19 +39,20 @@ from zeropoint.numerics.sums import PARTIALS
 from zeropoint.quant_passes.errors import LoweringError
 
 ASSOCIATIVE = (hlo.AddOp, hlo.AndOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp, hlo.OrOp, hlo.XorOp)
-"""Bodies of one op that `linalg.reduce` computes; of floats, those of `_ORDER_FREE`."""
+"""Ops whose integer reductions become `linalg.reduce`. For floats, these are `_ORDER_FREE`."""
 _ORDER_FREE = (hlo.MaximumOp, hlo.MinimumOp)
 _PARTED: dict[type[Operation], type[hlo.AddOp | hlo.MultiplyOp]] = {
     hlo.AddOp: hlo.AddOp,
     hlo.MultiplyOp: hlo.MultiplyOp,
 }
-"""The ops of which f32 and f64 are combined in parts."""
+"""Ops that combine f32 and f64 in 16 partial results."""
 _UNROLLED = 8
-"""Rows of parts that are combined without a loop."""
+"""Maximum number of rows that are combined without a loop."""
 
 
 def expand_ordered_reductions(program: Program) -> None:
-    """Replace the reductions with other bodies than one op of `ASSOCIATIVE`, and sums and products of floats, in place.
+    """Expand, in place, reductions whose result depends on the order: all but integer ones of one op of `ASSOCIATIVE`
+    and float ones of one op of `_ORDER_FREE`.
 
     Raises LoweringError for a body with an op that is not elementwise.
     """
@@ -70,7 +71,7 @@ def _is_order_free(op: hlo.ReduceOp) -> bool:
 
 
 def _parted(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> type[hlo.AddOp | hlo.MultiplyOp] | None:
-    """The op that combines f32 or f64 in parts; None for other bodies and elements."""
+    """The op of a body that combines f32 or f64 in partial results; None for other bodies and element types."""
     kind = body_op(op.body)
     is_parted = len(op.inputs) == 1 and isinstance(element_of(op.inputs[0]), Float32Type | Float64Type)
     return _PARTED.get(kind) if is_parted and kind is not None else None
@@ -81,13 +82,13 @@ def _neutral(kind: type[Operation]) -> float:
 
 
 def _starts_neutral(emit: Emission, op: hlo.ReduceWindowOp, kind: type[Operation]) -> bool:
-    """Whether the initial value changes nothing, so that it may as well be combined first."""
+    """Whether the initial value is the neutral element, so that it may be combined first as well as last."""
     found, neutral = emit.array(op.init_values[0]), _neutral(kind)
     return found is not None and bool(found == neutral) and bool(np.signbit(found) == np.signbit(neutral))
 
 
 def _window(emit: Emission, op: hlo.ReduceWindowOp, kind: type[hlo.AddOp | hlo.MultiplyOp]) -> SSAValue:
-    """The initial value and, from the right, windows that start with a value that changes nothing."""
+    """The initial value combined with the result of windows that start with the neutral element."""
     start, value = op.init_values[0], op.inputs[0]
     if pads(op):
         value = padded(emit, value, start, *padding_of(op))
@@ -110,7 +111,7 @@ def _combined(emit: Emission, op: hlo.ReduceOp) -> list[SSAValue]:
 
 
 def _tree(emit: Emission, op: hlo.ReduceOp, values: list[SSAValue]) -> list[SSAValue]:
-    """Neighbours are combined until one row is left."""
+    """Combine neighbouring rows until one is left."""
     while (length := shape_of(values[0])[0]) > 1:
         even = length - length % 2
         left, right = ([_rows(emit, value, first, even, 2) for value in values] for first in (0, 1))
@@ -123,7 +124,7 @@ def _tree(emit: Emission, op: hlo.ReduceOp, values: list[SSAValue]) -> list[SSAV
 
 
 def _in_parts(emit: Emission, kind: type[hlo.AddOp | hlo.MultiplyOp], value: SSAValue) -> SSAValue:
-    """One row: part p combines rows p, p + 16, ..., then the parts are combined by halves."""
+    """Combine all rows into one: partial result p of rows p, p + 16, ...; then the partial results by halves."""
     count = shape_of(value)[0]
     parts = _rows(emit, value, 0, min(count, PARTIALS), 1)
     whole = count // PARTIALS
@@ -144,7 +145,7 @@ def _in_parts(emit: Emission, kind: type[hlo.AddOp | hlo.MultiplyOp], value: SSA
 
 
 def _onto_first(emit: Emission, kind: type[hlo.AddOp | hlo.MultiplyOp], parts: SSAValue, behind: SSAValue) -> SSAValue:
-    """The first parts combined with as many rows; the others stay."""
+    """Combine the first partial results with the rows in `behind`; the others stay unchanged."""
     count, more = shape_of(parts)[0], shape_of(behind)[0]
     if count == more:
         return emit.add(kind(parts, behind))
@@ -153,7 +154,7 @@ def _onto_first(emit: Emission, kind: type[hlo.AddOp | hlo.MultiplyOp], parts: S
 
 
 def _looped(emit: Emission, kind: type[hlo.AddOp | hlo.MultiplyOp], value: SSAValue, parts: SSAValue) -> SSAValue:
-    """The parts, combined with all whole rows of parts but the first, one after the other."""
+    """Combine the partial results with all further groups of 16 rows, in a loop."""
     (count, *rest), zero = shape_of(value), emit.constant(np.array(0, np.int64))
     step, limit = (emit.constant(np.array(n, np.int64)) for n in (PARTIALS, count - count % PARTIALS))
     types: list[Attribute] = [zero.type, parts.type]

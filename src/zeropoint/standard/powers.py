@@ -1,4 +1,4 @@
-"""Powers of integers as products: the exponent's bits choose among the squares of squares of the base."""
+"""Powers of integers as products, by repeated squaring: the exponent's bits select which squares are multiplied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zeropoint.standard.scalars import ScalarArithmetic
 def integer_power(ops: ScalarArithmetic, x: SSAValue, y: SSAValue, exponents: Array | None) -> SSAValue:
     """Emit x^y modulo 2^width, where `exponents` are the elements of y if they are constant.
 
-    A negative exponent gives 1 / x^|y| truncated: 0, or 1 or -1 for these bases.
+    A negative exponent gives 1 / x^|y| truncated to an integer: 1 or -1 for a base of 1 or -1, otherwise 0.
     """
     known = exponents is not None and exponents.size > 0 and bool((exponents >= 0).all())
     if known and exponents is not None:
@@ -22,7 +22,7 @@ def integer_power(ops: ScalarArithmetic, x: SSAValue, y: SSAValue, exponents: Ar
         return ops.of(1, x) if found is None else found
     width = cast("IntegerType", x.type).bitwidth
     bits = width if ops.unsigned else width - 1
-    # All exponents, of which the greatest has every bit.
+    # 0 and the greatest exponent stand for all: no bit is shared, and every bit is used.
     power = cast("SSAValue", _product(ops, x, y, [0, (1 << bits) - 1]))
     if ops.unsigned:
         return power
@@ -34,7 +34,7 @@ def integer_power(ops: ScalarArithmetic, x: SSAValue, y: SSAValue, exponents: Ar
 
 
 def _product(ops: ScalarArithmetic, x: SSAValue, y: SSAValue, exponents: list[int]) -> SSAValue | None:
-    """x^y for an exponent among those given; None if it can only be 0. A bit that all of them share needs no choice."""
+    """x^y for a y among `exponents`; None if these are all 0. A bit that all of them share needs no select."""
     shared, some = exponents[0], 0
     for exponent in exponents:
         shared, some = shared & exponent, some | exponent

@@ -32,8 +32,7 @@ def _inits(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[SSAValu
 
 
 def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, ignored: int) -> Block:
-    """The op's body on scalars. The first arguments are the elements, the last ones the totals; `ignored` of those in
-    between are not read."""
+    """The op's body on scalars. Its arguments are the elements, then `ignored` unused ones, then the totals."""
     elements = [scalar_type(op, result) for result in op.results_]
     block = Block(arg_types=[*elements, *elements[:1] * ignored, *elements])
     count = len(elements)
@@ -82,7 +81,7 @@ def _general(
     values: tuple[Sequence[SSAValue], Sequence[SSAValue]],
     window: tuple[Sequence[int], Sequence[int], Sequence[int]],
 ) -> Sequence[SSAValue]:
-    """Loops: positions, then the dimensions of the window."""
+    """A generic with these loops: positions, then the dimensions of the window."""
     sizes, strides, dilations = window
     (inputs, inits), rank = values, len(sizes)
     loop = [AffineExpr.dimension(dim) for dim in range(2 * rank)]

@@ -1,11 +1,11 @@
-"""The dot forms that have no equal in StableHLO or linalg: those whose sums of two products may saturate.
+"""Refuses dot forms that StableHLO and linalg cannot express: those whose sums of two products may saturate.
 
 ```mlir
 %w = stablehlo.constant dense<127> : tensor<8x3xi8>
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_pairs"} : ...
 ```
-is refused. Other compilers add the products exactly, and the interpreter saturates each pair to 16 bits, as the
-instruction does. All other forms are exact, so that their names may be dropped.
+is refused. Other compilers add the products exactly. The interpreter saturates the sum of each pair to 16 bits, as the
+instruction does. All other forms are exact, so their attribute may be dropped.
 """
 
 from __future__ import annotations

@@ -81,12 +81,12 @@ def extended(x: SSAValue, wanted: IntegerType, *, unsigned: bool) -> Operation:
 
 
 VectorSource = Callable[[AnyArray, Element], SSAValue]
-"""Makes a constant vector outside of the body."""
+"""Inserts a constant vector outside of the body."""
 
 
 @dataclass
 class GenericBody:
-    """A block that computes one element, and the operands that it reads, each with its map from the loops."""
+    """A block that computes one element, and the tensors that it reads, each with its indexing map."""
 
     rank: int
     location: LocationAttr
@@ -98,7 +98,7 @@ class GenericBody:
     )
 
     def read(self, value: SSAValue, indexing: AffineMap | None = None) -> SSAValue:
-        """The element of a tensor at the loops' indices, or at those that a map gives."""
+        """The element of a tensor at the loops' indices, or at the indices that a map computes from them."""
         indexing = AffineMap.identity(self.rank) if indexing is None else indexing
         for argument, given, found in zip(self.block.args, self.inputs, self.maps, strict=True):
             if given is value and found == indexing:
@@ -120,7 +120,7 @@ class GenericBody:
         self.block.add_op(op)
 
     def number(self, value: float, element: Element | IndexType) -> SSAValue:
-        """A constant; the same one is emitted once."""
+        """A constant. Equal constants are emitted once."""
         attribute = number_attribute(value, element)
         key = (element, attribute.value.data)
         if key not in self.constants:
@@ -140,9 +140,9 @@ class GenericBody:
 
 
 class ScalarArithmetic(ElementwiseArithmetic):
-    """Appends ops to a body. Parameters per channel are read from a constant vector, indexed by the loop `axis`.
+    """Appends ops to a body. Parameters per channel are read from a constant vector, at the index of the loop `axis`.
 
-    `unsigned` says how integer operands are read; those of i1 always are unsigned.
+    `unsigned` says whether integer operands are unsigned; operands of i1 always are.
     """
 
     def __init__(self, body: GenericBody, vector: VectorSource, axis: int | None = None, *, unsigned: bool = False):
@@ -203,9 +203,9 @@ class ScalarArithmetic(ElementwiseArithmetic):
         return arith.ExtFOp(x, wanted) if wanted.bitwidth > given.bitwidth else arith.TruncFOp(x, wanted)
 
     def saturated(self, x: SSAValue, element: IntegerType, *, unsigned: bool) -> SSAValue:
-        """A float truncated to an integer type, and clamped to its range; NaN is 0.
+        """A float truncated to an integer type and clamped to its range. NaN becomes 0.
 
-        The result of fptosi is poison for floats out of range, so a comparison replaces it.
+        The result of fptosi is poison for floats out of range, so selects on comparisons replace it.
         """
         width: int = element.width.data
         low, high = integer_range(width, signed=not unsigned)

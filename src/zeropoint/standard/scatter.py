@@ -18,7 +18,7 @@ becomes
   scf.yield %next : tensor<9xi32>
 }
 ```
-An update out of bounds writes what is at index 0 already.
+For an update out of bounds, the loop writes back the element at index 0.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _coordinates(body: GenericBody, flat: SSAValue, shape: Sequence[int]) -> lis
 def _target(
     std: Standard, op: hlo.ScatterOp, body: GenericBody, at: Sequence[SSAValue]
 ) -> tuple[list[SSAValue], SSAValue]:
-    """Where an update is applied, and whether that is inside; indices out of bounds are 0."""
+    """The position at which an update is applied, and whether it is in bounds. Indices out of bounds become 0."""
     dims, shape = op.scatter_dimension_numbers.data, shape_of(op.inputs[0])
     batch = [at[dim] for dim in range(len(at)) if dim not in dims.update_window_dims]
     windows = iter([at[dim] for dim in dims.update_window_dims])
@@ -108,7 +108,7 @@ def _target(
         found = parts[0] if parts else body.number(0, IndexType())
         for part in parts[1:]:
             found = body.value(arith.AddiOp(found, part))
-        # As an unsigned number, an index below 0 is above every size.
+        # One unsigned comparison tests both bounds: a negative index is above every size.
         fits = body.value(arith.CmpiOp(found, body.number(size, IndexType()), "ult"))
         position.append(body.value(arith.SelectOp(fits, found, body.number(0, IndexType()))))
         inside = fits if inside is None else body.value(arith.AndIOp(inside, fits))
@@ -116,7 +116,7 @@ def _target(
 
 
 def _start(std: Standard, op: hlo.ScatterOp, body: GenericBody, which: tuple[Sequence[SSAValue], int, int]) -> SSAValue:
-    """A start index as an index; `which` is (the indices of the vector, its component, the size of the dimension)."""
+    """A start index of type index. `which` is (indices of the index vector, component in it, size of the dimension)."""
     (batch, number, size), starts = which, std.value(op.scatter_indices)
     place = list(batch)
     if op.scatter_dimension_numbers.data.index_vector_dim < len(shape_of(starts)):

@@ -12,9 +12,9 @@ becomes
 }
 %y = linalg.generic ... { ... the element of %x at the number of %order }
 ```
-`%o` has, at each place, the number of the element that is there. Of two elements of which neither comes before the
-other, the one with the lower number is first: the sort is stable, as the interpreter's is. A comparator that is no
-order, such as LT of NaN, gives a permutation that may be another one.
+`%o` holds, at each position, the original index of the element that is there now. If neither of two elements comes
+before the other, the one with the lower original index comes first. So the sort is stable, as the interpreter's is. For
+a comparator that is no strict weak order, such as LT on NaN, the permutation may differ from the interpreter's.
 
 Source: Knuth, The Art of Computer Programming, volume 3, 5.2.2, algorithm M (Batcher's merge exchange), which sorts any
 number of elements in about log2(n)^2 / 2 stages.
@@ -42,7 +42,7 @@ from zeropoint.standard.scalars import GenericBody
 
 @dataclass(frozen=True)
 class Stage:
-    """Compares each element i that has `i & bit == value` with the one at `distance` behind it."""
+    """One stage: compares each element i with `i & bit == value` with element i + `distance`."""
 
     bit: int
     value: int
@@ -88,13 +88,13 @@ def _index(body: GenericBody, number: SSAValue) -> SSAValue:
 
 
 def _element(body: GenericBody, value: SSAValue, number: SSAValue, axis: int) -> SSAValue:
-    """The element of a value with a number along an axis, at the loops' indices along the others."""
+    """The element of a value at index `number` along an axis, and at the loops' indices along the others."""
     indices = [number if dim == axis else body.index(dim) for dim in range(body.rank)]
     return body.value(tensor.ExtractOp(value, indices, element_of(value)))
 
 
 def _permuted(std: Standard, value: SSAValue, order: SSAValue, axis: int) -> SSAValue:
-    """A generic that reads the element with the number that `order` has."""
+    """A generic that permutes elements along an axis: it reads each at the index in `order`."""
     body = GenericBody(len(shape_of(value)), std.location)
     body.end(_element(body, value, _index(body, body.read(order)), axis))
     return std.generic(body, shape_of(value), element_of(value))
@@ -103,7 +103,7 @@ def _permuted(std: Standard, value: SSAValue, order: SSAValue, axis: int) -> SSA
 def _exchange(
     std: Standard, op: hlo.SortOp, values: tuple[SSAValue, Sequence[SSAValue]], stage: Sequence[SSAValue]
 ) -> GenericBody:
-    """The body that yields a number after a stage; `values` are (the order before it, the inputs of the sort)."""
+    """The body that computes the order after a stage. `values` are (the order before it, the inputs of the sort)."""
     (order, inputs), axis = values, op.axis()
     body = GenericBody(len(shape_of(order)), op.location)
     mine = body.read(order)
@@ -120,7 +120,10 @@ def _exchange(
 def _partner(
     body: GenericBody, index: SSAValue, stage: Sequence[SSAValue], size: int
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Whether an element is the first or the second of a pair, and the index of the other one; its own if neither."""
+    """Whether an element is the first or the second of a pair, and the index of the other one.
+
+    Without a pair, its own index.
+    """
     bit, value, distance = stage
 
     def begins(place: SSAValue) -> SSAValue:
@@ -139,7 +142,7 @@ def _partner(
 def _in_other_order(
     std: Standard, op: hlo.SortOp, body: GenericBody, pair: tuple[Sequence[SSAValue], SSAValue, SSAValue]
 ) -> SSAValue:
-    """Whether the second of two elements, given by their numbers, comes before the first one."""
+    """Whether the second of two elements, given by their original indices, comes before the first one."""
     inputs, first, second = pair
     one, other = (
         [_element(body, value, _index(body, number), op.axis()) for value in inputs] for number in (first, second)

@@ -106,6 +106,6 @@ class TensorArithmetic(ElementwiseArithmetic):
         return self._value(ClampOp(bounds[0], x, bounds[1]))
 
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
-        # `index_vector_dim` behind the last dimension: every element of the indices is one index.
+        # `index_vector_dim` is the rank of the indices, so that every element is an index of its own.
         dimensions = GatherDimensions((), (0,), (), (), (0,), len(shape_of(index)))
         return self._value(GatherOp(table, index, dimensions, [1]))
