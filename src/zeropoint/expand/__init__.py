@@ -1,4 +1,4 @@
-"""Rare StableHLO ops in terms of frequent ones, with the same bits, for native code and for standard forms."""
+"""Expands rare StableHLO ops into frequent ones with identical results, for native code and `lower-to-standard`."""
 
 from zeropoint.expand.bits import dimension_size, reduced, resized
 from zeropoint.expand.emission import ExpansionError

@@ -33,7 +33,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 @dataclass(frozen=True)
 class _Form:
-    """Emits the parts that the three ops share."""
+    """Emits the computations that the three ops share."""
 
     emit: Emission
     op: BatchNormOp
@@ -45,7 +45,7 @@ class _Form:
         return math.prod(shape) // max(1, shape[self.op.feature])
 
     def spread(self, features: SSAValue) -> SSAValue:
-        """Values per feature in the shape of the operand."""
+        """Values per feature, broadcast to the shape of the operand."""
         return self.emit.spread(features, shape_of(self.op.operands[0]), [self.op.feature])
 
     def total(self, values: SSAValue) -> SSAValue:
@@ -89,7 +89,7 @@ def batch_norm_inference(emit: Emission, op: BatchNormInferenceOp) -> Sequence[S
 
 
 def batch_norm_training(emit: Emission, op: BatchNormTrainingOp) -> Sequence[SSAValue] | None:
-    """The same with the operand's mean and variance, which are the other two results."""
+    """`batch_norm_inference` with the operand's own mean and variance, which are the other two results."""
     if not _is_float(op):
         return None
     form, (operand, scale, offset) = _Form(emit, op), op.operands

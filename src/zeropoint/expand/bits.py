@@ -1,4 +1,4 @@
-"""Ops on the bits of numbers in terms of shifts, and the size of a static dimension as a constant.
+"""Ops on the bits of numbers, as shifts and bitwise ops; and the size of a static dimension, as a constant.
 
 ```mlir
 %y = stablehlo.bitcast_convert %x : (tensor<4xi32>) -> tensor<4x2xi16>     shifts, conversions and a concatenation
@@ -24,7 +24,7 @@ _WIDTHS = (8, 16, 32, 64)
 
 
 def resized(emit: Emission, op: hlo.BitcastConvertOp) -> Sequence[SSAValue] | None:
-    """The bits of numbers as those of wider or narrower ones; None if the widths are equal, or not whole bytes."""
+    """A bitcast to a wider or narrower type; None if the widths are equal or a type is not whole bytes."""
     given, wanted = (_word(element_of(value)) for value in (op.operand, op.result))
     if given is None or wanted is None or given == wanted:
         return None
@@ -53,7 +53,7 @@ def reduced(emit: Emission, op: hlo.ReducePrecisionOp) -> Sequence[SSAValue] | N
     magnitude = _and(emit, bits, whole)
     dropped = fraction - mantissa_bits
     if dropped > 0:
-        # Half of the last place, less one unless the last bit that stays is 1: ties go to even.
+        # Ties to even: add half a unit in the last place, less 1 if the last bit that is kept is 0.
         last = _and(emit, _shifted(emit, hlo.ShiftRightLogicalOp, magnitude, dropped), 1)
         magnitude = emit.add(hlo.AddOp(magnitude, last))
         magnitude = emit.add(hlo.AddOp(magnitude, _number(emit, (1 << (dropped - 1)) - 1, last)))
@@ -72,28 +72,31 @@ def reduced(emit: Emission, op: hlo.ReducePrecisionOp) -> Sequence[SSAValue] | N
 
 
 def _fraction_bits(kind: Attribute) -> int:
-    """The explicit bits of a float's fraction, from its number of 1: its bits are the bias above them."""
+    """The number of explicit fraction bits of a float format.
+
+    The bits of 1.0 are the bias (an odd number), then the fraction.
+    """
     dtype = element_dtype(kind)
     one = int(np.ones(1, dtype).view(f"u{dtype.itemsize}")[0])
     return (one & -one).bit_length() - 1
 
 
 def _word(kind: Attribute) -> IntegerType | None:
-    """The unsigned integer of as many bits; None for types that are not whole bytes, or no numbers."""
+    """The unsigned integer type of the same width; None for types that are not numbers of whole bytes."""
     if not isinstance(kind, IntegerType | AnyFloat) or kind.bitwidth not in _WIDTHS:
         return None
     return IntegerType(kind.bitwidth, Signedness.UNSIGNED)
 
 
 def _as(emit: Emission, value: SSAValue, element: Attribute) -> SSAValue:
-    """The same bits as another type of their width."""
+    """The same bits as another type of the same width."""
     if element_of(value) == element:
         return value
     return emit.add(hlo.BitcastConvertOp(value, with_element(value, element)))
 
 
 def _joined(emit: Emission, bits: SSAValue, wanted: IntegerType) -> SSAValue:
-    """The numbers along the last dimension as one; the first has the lowest bits."""
+    """Join the numbers along the last dimension into one. The first has the lowest bits."""
     *outer, parts = shape_of(bits)
     kind, width = element_of(bits), wanted.bitwidth // parts
     total: SSAValue | None = None
@@ -107,7 +110,7 @@ def _joined(emit: Emission, bits: SSAValue, wanted: IntegerType) -> SSAValue:
 
 
 def _separated(emit: Emission, bits: SSAValue, wanted: IntegerType) -> SSAValue:
-    """The numbers as several narrower ones, the lowest bits first."""
+    """Split each number into narrower ones along a new last dimension, the lowest bits first."""
     given, shape = element_of(bits), shape_of(bits)
     assert isinstance(given, IntegerType)
     parts: list[SSAValue] = []
@@ -118,7 +121,7 @@ def _separated(emit: Emission, bits: SSAValue, wanted: IntegerType) -> SSAValue:
 
 
 def _number(emit: Emission, number: int, like: SSAValue) -> SSAValue:
-    """A number of any width, exactly."""
+    """A number in the type of `like`. `Emission.splat` takes a float, which does not hold every 64-bit integer."""
     return emit.spread(emit.constant(np.array(number, element_dtype(element_of(like)))), shape_of(like), ())
 
 

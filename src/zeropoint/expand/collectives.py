@@ -1,4 +1,4 @@
-"""Collectives in a program that runs as one process: the group has one member, so the result is the operand.
+"""Collectives in a program that runs as one process. The group has one member, so the result is the operand.
 
 Source: the StableHLO specification, "all_reduce" and the others; their groups are those of `interp.collectives`.
 """
@@ -28,7 +28,7 @@ def _check(op: Any, what: str, found: list[list[int]], only: list[list[int]]) ->
 
 
 def alone(emit: Emission, op: Any) -> Sequence[SSAValue]:
-    """The operands of a collective, in the types of its results. Raises ExpansionError for several processes."""
+    """The operands of a collective, converted to its result types. Raises ExpansionError for several processes."""
     _check(op, "groups", [list(group) for group in replica_groups(op.replica_groups)], [[0]])
     values = list(op.operands)[: len(op.results)]
     for region in op.regions:

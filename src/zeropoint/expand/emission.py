@@ -35,7 +35,7 @@ ELEMENTWISE = (
 
 
 class ExpansionError(Error, ValueError):
-    """An op that cannot be expressed by others. The message has its name and the reason; `op` gives its location."""
+    """An op that cannot be expanded. The message has its name and the reason; `op` gives its location."""
 
     def __init__(self, message: str, op: Operation):
         super().__init__(message)
@@ -68,12 +68,12 @@ class Emission:
         return self.add(constant_op(array, self._weights))
 
     def splat(self, number: float, like: SSAValue) -> SSAValue:
-        """A number in the type of `like`."""
+        """A number broadcast to the type of `like`."""
         array = np.asarray(number).astype(element_dtype(element_of(like)))
         return self.spread(self.constant(array), shape_of(like), ())
 
     def spread(self, value: SSAValue, shape: Sequence[int], dimensions: Sequence[int]) -> SSAValue:
-        """A value broadcast to a shape; its own dimensions become `dimensions`."""
+        """A value broadcast to a shape; its dimension i becomes `dimensions[i]`."""
         return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dimensions))
 
     def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
@@ -83,12 +83,12 @@ class Emission:
         return self.add(ConvertOp(value, with_element(value, element)))
 
     def applied(self, body: Block, *operands: SSAValue) -> SSAValue | None:
-        """The first result of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
+        """The first result of `all_applied`; None if that is None."""
         found = self.all_applied(body, operands)
         return None if found is None else found[0]
 
     def all_applied(self, body: Block, operands: Sequence[SSAValue]) -> list[SSAValue] | None:
-        """The results of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
+        """Apply a body on scalars elementwise to tensors of one shape; None if one of its ops is not elementwise."""
         shape = shape_of(operands[0])
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, operands, strict=True))
         *ops, terminator = body.ops
@@ -99,7 +99,10 @@ class Emission:
         return [values[value] for value in terminator.operands] if self._knows(terminator, shape, values) else None
 
     def _knows(self, op: Operation, shape: Sequence[int], values: dict[SSAValue, SSAValue]) -> bool:
-        """Whether all operands are known; a constant from around the body becomes one of the shape."""
+        """Whether all operands are in `values`.
+
+        A constant scalar from outside of the body is broadcast and added to them.
+        """
         for operand in op.operands:
             if operand in values:
                 continue
@@ -111,7 +114,7 @@ class Emission:
     def _on_tensors(self, op: Operation, shape: Sequence[int], values: Mapping[SSAValue, SSAValue]) -> SSAValue:
         if isinstance(op, ConstantOp):
             made = self.add(op.clone())
-            return made if shape_of(made) else self.spread(made, shape, ())  # multipliers and tables stay
+            return made if shape_of(made) else self.spread(made, shape, ())  # tables and multipliers stay
         made = type(op).create(
             operands=[values[operand] for operand in op.operands],
             result_types=[TensorType(element_of(op.results[0]), shape)],

@@ -1,4 +1,4 @@
-"""Replace ops that native code has no kernel for by ops that it has. The results have the same bits.
+"""Replaces ops without a native kernel by ops that have one. The results are bit-identical.
 
 ```mlir
 %y = "stablehlo.all_reduce"(%x) ...                       in one process: %x
@@ -62,7 +62,7 @@ APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
     hlo.PadOp: is_padding_expanded,
     hlo.ReduceOp: is_converting,
 }
-"""Whether an op needs its expansion. Other ops of `EXPANSIONS` do, or their rule decides."""
+"""For some ops of `EXPANSIONS`, whether one has to be expanded. Others always are, unless their rule returns None."""
 
 
 def _is_expanded(op: Operation) -> bool:
@@ -83,9 +83,9 @@ def _ops(program: Program) -> Iterator[Operation]:
 def expand(
     program: Program, kept: Collection[type[Operation]] = (), rules: Mapping[type[Operation], Expansion] = NO_RULES
 ) -> Program:
-    """A copy without the ops of `EXPANSIONS`, but those `kept`; the program itself if there are none.
+    """A copy in which the ops of `EXPANSIONS` are expanded, except those `kept`; the program itself if there are none.
 
-    `rules` are tried first, also for ops that are kept.
+    `rules` replace the expansions of their ops, and also apply to ops that are kept.
 
     Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
     are too large or whose bodies are not elementwise.

@@ -1,4 +1,4 @@
-"""`map`: its body on whole tensors.
+"""Expands `map`: applies its body to whole tensors.
 
 Source: the StableHLO specification, "map".
 """
@@ -15,7 +15,7 @@ from zeropoint.ir.stablehlo import MapOp
 
 
 def mapped(emit: Emission, op: MapOp) -> Sequence[SSAValue]:
-    """The body on whole tensors. Raises ExpansionError for a body with an op that is not elementwise."""
+    """The results of a `map`. Raises ExpansionError for a body with an op that is not elementwise."""
     made = emit.applied(op.regions[0].block, *op.operands)
     if made is None:
         raise ExpansionError(

@@ -1,4 +1,4 @@
-"""Constants of 4 bits, which native code holds in bytes: a conversion of one is made at compile time."""
+"""Constants of 2 and 4 bits. Native code holds them in bytes, so their conversions are computed at compile time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_narrow(op: ConvertOp) -> bool:
 
 
 def converted(emit: Emission, op: ConvertOp) -> Sequence[SSAValue] | None:
-    """The narrow constant in bytes, converted to a wider result; None for a value that is computed."""
+    """The narrow constant in bytes, converted to the result's type; None for a value that is not constant."""
     array = emit.array(op.operand)
     if array is None:
         return None

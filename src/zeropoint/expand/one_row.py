@@ -11,8 +11,8 @@ becomes
 %2 = "fxpmath.requantize"(%1, ...) : (tensor<1x16x1x48xi32>, ...) -> tensor<1x16x1x48xi8>
 %z = stablehlo.reshape %2 : (tensor<1x16x1x48xi8>) -> tensor<1x16x48xi8>
 ```
-Elementwise ops, data movement and windows around convolutions also take and return images, so that reshapes stay only
-at the edge of such a group of ops.
+Elementwise ops, data movement and windows around convolutions also take and return images. So reshapes are only left at
+the edges of such a group of ops.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ Properties = Mapping[str, Attribute | None]
 
 @dataclass(frozen=True)
 class Insertion:
-    """A dimension of size 1 before dimension `at`."""
+    """Inserts a dimension of size 1 before dimension `at`."""
 
     at: int
 
     def dimension(self, old: int) -> int:
-        """The new number of a dimension."""
+        """The number of an old dimension after the insertion."""
         return old + (old >= self.at)
 
     def entries(self, values: Sequence[Any], one: Any) -> list[Any]:
-        """One entry for each dimension, with `one` for the new dimension."""
+        """A list with one entry per dimension, after `one` is inserted for the new dimension."""
         return [*values[: self.at], one, *values[self.at :]]
 
     def array(self, attribute: DenseArrayBase[Any] | None, one: int) -> Attribute | None:
-        """An optional `array<i64>` of one entry for each dimension."""
+        """An optional `array<i64>` with one entry per dimension, after `one` is inserted."""
         return None if attribute is None else i64_array(self.entries(array_values(attribute), one))
 
     def type(self, value: SSAValue) -> TensorType[Attribute]:
-        """The type of a value; a quantized type keeps its channel dimension."""
+        """The type of a value after the insertion. The axis of a quantized type moves with its dimension."""
         element = element_of(value)
         if isinstance(element, UniformQuantizedType) and element.axis is not None:
             element = UniformQuantizedType(replace(element.data, axis=self.dimension(element.axis)))
         return TensorType(element, self.entries(shape_of(value), 1))
 
 
-# For each op its properties after the insertion.
+# For each op, its properties after the insertion.
 
 
 def _unchanged(op: Operation, new: Insertion) -> Properties:
@@ -107,7 +107,7 @@ def _slice(op: hlo.SliceOp, new: Insertion) -> Properties:
 
 
 def _reduce(op: hlo.ReduceOp, new: Insertion) -> Properties:
-    """The new dimension is also reduced, so that the result is the same."""
+    """The new dimension is also reduced, so that the result keeps its shape."""
     dimensions = [new.dimension(d) for d in array_values(op.dimensions)]
     return {"dimensions": i64_array(sorted([*dimensions, new.at]))}
 
@@ -153,14 +153,15 @@ MOVED: Mapping[type[Operation], Callable[[Any, Insertion], Properties]] = {
     hlo.ReverseOp: _reverse,
     hlo.SliceOp: _slice,
 }
-"""Ops that compute images as they compute lines, in addition to `hlo.UnaryOp` and `hlo.BinaryOp`."""
+"""Ops that compute the same on images as on lines, besides `hlo.UnaryOp` and `hlo.BinaryOp`."""
 
 
 def with_one_row(program: Program) -> Program:
     """A copy in which one-dimensional convolutions are convolutions of images of one row.
 
-    The program itself if it has none, or if its images would not have the channel dimension of its convolutions of
-    images. Also if it has other values of rank 4: products of attention heads must not become images.
+    The program itself is returned if it has none, if the new images would have another channel dimension than its other
+    convolutions, and if it has no convolutions of images but products of rank 4: attention heads must not be taken for
+    images.
     """
     layouts = [op.dimension_numbers.data for op in program.entry.ops if isinstance(op, hlo.ConvolutionOp)]
     lines = [layout for layout in layouts if _is_line(layout)]
@@ -179,7 +180,7 @@ def with_one_row(program: Program) -> Program:
 
 
 def _is_line(layout: hlo.ConvolutionLayout) -> bool:
-    """Whether a convolution of this layout has one spatial dimension, and results in the order of its operands."""
+    """Whether a layout has one spatial dimension, and the same dimension order in input and output."""
     order = (layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions)
     same = (layout.output_batch_dimension, layout.output_feature_dimension, *layout.output_spatial_dimensions)
     return order == same and order in ((0, 1, 2), (0, 2, 1))
@@ -201,12 +202,12 @@ def _is_product_of_heads(op: Operation) -> bool:
 
 @dataclass
 class _Rewriting:
-    """Finds the ops on lines, and rebuilds them on images."""
+    """Finds the group of ops on lines, and rebuilds them on images."""
 
     program: Program
     new: Insertion
     images: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The image of each line that has one."""
+    """Maps lines to their images."""
 
     def run(self) -> None:
         taken = self._taken()
@@ -219,14 +220,14 @@ class _Rewriting:
             Rewriter.erase_op(op)
 
     def _taken(self) -> set[Operation]:
-        """The one-dimensional convolutions, and all ops that are connected with them by lines."""
+        """The one-dimensional convolutions, and all ops that lines connect with them."""
         waiting: list[Operation] = [
             op for op in self.program.entry.ops if isinstance(op, hlo.ConvolutionOp) and self._moves(op)
         ]
         taken: set[Operation] = set()
         while waiting:
             op = waiting.pop()
-            # Ops of loops and branches may read a line, too; they read it as it was.
+            # Ops inside loops and branches are not rebuilt. They keep reading the line.
             if op in taken or op.parent is not self.program.entry or not self._moves(op):
                 continue
             taken.add(op)
@@ -279,13 +280,13 @@ class _Rewriting:
                 result.replace_all_uses_with(image)
 
     def _image(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The image of a line; its reshape if no op of the group computes it."""
+        """The image of a line: a reshape if no op of the group computes it."""
         if value not in self.images:
             self.images[value] = self._inserted(value, self.new, before)
         return self.images[value]
 
     def _inserted(self, value: SSAValue, new: Insertion, before: Operation) -> SSAValue:
-        """A value with one more dimension; constants and broadcasts are rebuilt."""
+        """A value with one more dimension, by a reshape. Constants and broadcasts are rebuilt instead."""
         op = value.owner
         if isinstance(op, hlo.ConstantOp):
             return self._insert(_constant(op, new.type(value)), before)
@@ -295,7 +296,7 @@ class _Rewriting:
         return self._insert(hlo.ReshapeOp(value, new.type(value)), before)
 
     def _back(self, op: Operation, taken: set[Operation]) -> None:
-        """Give users outside of the group a reshape of the result's image."""
+        """Let readers outside of the group read a reshape of the result's image."""
         for result in op.results:
             outside = [use for use in result.uses if use.operation not in taken]
             if not outside:

@@ -1,6 +1,6 @@
-"""Padding by a value that is computed: by zeros, which the value then replaces.
+"""Padding with a computed value: pads with zeros, then replaces these by the value.
 
-If negative padding removes the whole operand, the result is the value alone, so that nothing computes the operand.
+If negative padding removes the whole operand, the result is the broadcast value, so that the operand is dead code.
 
 ```mlir
 %y = stablehlo.pad %x, %v, low = [1], high = [0], interior = [0]
@@ -29,7 +29,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 def padded(
     emit: Emission, value: SSAValue, by: SSAValue, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> SSAValue:
-    """A value padded by a scalar; the scalar alone if negative padding removes all elements."""
+    """A value padded with a scalar; the broadcast scalar if negative padding removes all elements."""
     if _keeps_nothing(shape_of(value), low, high, interior):
         return emit.spread(by, _padded_shape(shape_of(value), low, high, interior), ())
     if is_constant(by):
@@ -41,14 +41,14 @@ def padded(
 
 
 def inside(shape: Sequence[int], padded: Sequence[int], low: Sequence[int], interior: Sequence[int]) -> Array:
-    """A bool per element of a padded tensor: whether it comes from the tensor of `shape`."""
+    """For each element of a padded tensor, whether it comes from the tensor of `shape`: bools of shape `padded`."""
     return everywhere(_inside_along(shape, padded, low, interior))
 
 
 def _inside_along(
     shape: Sequence[int], padded: Sequence[int], low: Sequence[int], interior: Sequence[int]
 ) -> list[Array]:
-    """`inside` of every dimension by itself."""
+    """The factors of `inside`: for each dimension, bools along it."""
     kept: list[Array] = []
     for size, total, before, between in zip(shape, padded, low, interior, strict=True):
         index = np.arange(total) - before
@@ -57,7 +57,7 @@ def _inside_along(
 
 
 def everywhere(along: Sequence[Array]) -> Array:
-    """A bool array of one dimension for each given one: whether all hold."""
+    """The outer "and" of bool vectors: the array with dimension i of the length of vector i."""
     found = np.ones([len(part) for part in along], np.bool_)
     for dim, part in enumerate(along):
         found &= part.reshape([-1 if other == dim else 1 for other in range(len(along))])
@@ -89,5 +89,5 @@ def is_padding_expanded(op: PadOp) -> bool:
 
 
 def pad(emit: Emission, op: PadOp) -> Sequence[SSAValue]:
-    """A `pad` by a computed value, or one that keeps no element of its operand."""
+    """Expand a `pad` with a computed value, or one that keeps no element of its operand."""
     return [padded(emit, op.operand, op.padding_value, *_widths(op))]

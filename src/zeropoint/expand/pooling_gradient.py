@@ -12,8 +12,8 @@ becomes, for the positions 0 and 1,
 %3 = stablehlo.select (is 1 selected here), (add (broadcast %init), %2), (broadcast %init)
 ...                                       the same for position 0
 ```
-Windows that select the same element are added in the order of `source`: positions are visited backwards, because an
-element's window with the last position is the first one.
+Values of windows that select the same element are added in the order of `source`. So positions are visited from last to
+first: the first window that contains an element has it at the last position.
 
 Source: the StableHLO specification, "select_and_scatter"; the order is that of `interp.pooling_gradient`.
 """
@@ -46,13 +46,16 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 MOST_PLACES = 64
-"""The maximum number of elements of a window: each becomes about ten ops."""
+"""The maximum number of elements of a window. Each becomes about ten ops."""
 WindowTap = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows over an operand of `shape`: `sizes` of them, `strides` apart, the first one `low` before it."""
+    """The windows over an operand of `shape`: `sizes` of them, `strides` apart.
+
+    The first starts `low` elements before the operand.
+    """
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -78,11 +81,11 @@ class _Windows:
         return list(itertools.product(*map(range, self.window)))
 
     def spans(self) -> list[int]:
-        """The number of elements from the first window to the end of the last, per dimension."""
+        """The number of elements from the start of the first window to the end of the last one, per dimension."""
         return [(n - 1) * step + w for n, step, w in zip(self.sizes, self.strides, self.window, strict=True)]
 
     def inside(self, tap: WindowTap) -> Array:
-        """A bool per window: whether the element at a position belongs to the operand."""
+        """For each window, whether its element at a position belongs to the operand."""
         along = [
             (start >= 0) & (start < size)
             for start, size in (
@@ -100,7 +103,7 @@ class _Selection:
     windows: _Windows
 
     def padded(self) -> SSAValue:
-        """The operand from the start of the first window to the end of the last."""
+        """The operand, padded or cut to the span from the first to the last window."""
         windows, value = self.windows, self.op.operand
         high = [s - n - lo for s, n, lo in zip(windows.spans(), windows.shape, windows.low, strict=True)]
         if not any((*windows.low, *high)):
@@ -111,13 +114,13 @@ class _Selection:
         return self.emit.constant(np.zeros((), element_dtype(element_of(like))))
 
     def candidate(self, padded: SSAValue, tap: WindowTap) -> SSAValue:
-        """The element at a position, of each window."""
+        """The element of each window at a position."""
         sizes, strides = self.windows.sizes, self.windows.strides
         limit = [at + (n - 1) * step + 1 for at, n, step in zip(tap, sizes, strides, strict=True)]
         return self.emit.add(SliceOp(padded, tap, limit, strides))
 
     def positions(self) -> SSAValue:
-        """The number of the position that each window selects, i32; -1 for a window that is all padding."""
+        """For each window, the number of the position that it selects, i32; -1 for a window of padding only."""
         emit, padded = self.emit, self.padded()
         position = emit.constant(np.full(self.windows.sizes, -1, np.int32))
         best: SSAValue | None = None
@@ -138,7 +141,7 @@ class _Selection:
         return emit.add(OrOp(nothing, emit.add(NotOp(keeps))))
 
     def back(self, value: SSAValue, tap: WindowTap) -> SSAValue:
-        """Values of windows at the operand's elements that are at a position of them; 0 at the others."""
+        """Move one value per window to the operand's element at a position of the window. Other elements are 0."""
         windows = self.windows
         low = [at - lo for at, lo in zip(tap, windows.low, strict=True)]
         spans = [(n - 1) * step + 1 for n, step in zip(windows.sizes, windows.strides, strict=True)]
@@ -146,7 +149,7 @@ class _Selection:
         return self.emit.add(PadOp(value, self.zero(value), low, high, [step - 1 for step in windows.strides]))
 
     def scattered(self, position: SSAValue) -> SSAValue:
-        """The sums at each element of the operand, in the type of the `scatter` body."""
+        """The combined values at each element of the operand, in the element type of the `scatter` body."""
         emit, body = self.emit, self.op.scatter.block
         kind = element_of(body.args[0])
         source = emit.converted(self.op.source, kind)
@@ -167,7 +170,9 @@ def _not_elementwise(op: SelectAndScatterOp, name: str) -> ExpansionError:
 
 
 def select_and_scatter(emit: Emission, op: SelectAndScatterOp) -> Sequence[SSAValue] | None:
-    """One slice, comparison and pad for each position of the window; None for a body in another type than the operand.
+    """Expand `select_and_scatter` into one slice, comparison and pad for each position of the window.
+
+    The result is None for a `select` body in another type than the operand, and if there are no elements or windows.
 
     Raises ExpansionError for windows of more than `MOST_PLACES` elements and for bodies that are not elementwise.
     """

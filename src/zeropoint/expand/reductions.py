@@ -41,13 +41,13 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.window_padding import padding_of, pads
 
 ORDER_ONLY = (MaximumOp, MinimumOp)
-"""Bodies that never round, so that the order of elements does not matter."""
+"""Bodies that do not round, so that the order of elements does not matter."""
 SINGLE = (AddOp, AndOp, MultiplyOp, OrOp, *ORDER_ONLY)
-"""Bodies of loop nests."""
+"""Bodies that loop nests of native code compute."""
 
 
 def is_single(op: ReduceOp | ReduceWindowOp) -> bool:
-    """Whether loop nests compute a reduction: one op of one operand, with any order or that of f32 and f64."""
+    """Whether loop nests compute a reduction: one op of `SINGLE` on one operand, no sum or product of f16 and bf16."""
     body = body_op(op.body)
     if len(op.operands) != 2 or body is None or not issubclass(body, SINGLE):
         return False
@@ -55,7 +55,7 @@ def is_single(op: ReduceOp | ReduceWindowOp) -> bool:
 
 
 def is_converting(op: ReduceOp) -> bool:
-    """Whether a reduction has other types than its body, and no loop nest computes it."""
+    """Whether a reduction's types differ from those of its body, and no loop nest computes it."""
     return not is_single(op) and converts(op)
 
 
@@ -65,21 +65,21 @@ def reduction(emit: Emission, op: ReduceOp) -> Sequence[SSAValue]:
 
 
 def window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue] | None:
-    """The windows over padded operands, in the types of the body; None if a loop nest computes them as they are."""
+    """`reduce_window` on padded operands, in the types of the body; None if a loop nest computes it unchanged."""
     if is_single(op) and (not pads(op) or is_constant(op.init_values[0])):
         return None
     return padded_window(emit, op) if pads(op) or converts(op) else None
 
 
 def in_one_type(emit: Emission, op: ReduceOp | ReduceWindowOp) -> Sequence[SSAValue] | None:
-    """A reduction or windows in the types of the body; None if they have these already."""
+    """`reduce` or `reduce_window` in the types of the body; None if it has these types already."""
     if not converts(op):
         return None
     return reduction(emit, op) if isinstance(op, ReduceOp) else padded_window(emit, op)
 
 
 def padded_window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue]:
-    """The windows over padded operands, in the types of the body."""
+    """`reduce_window` on padded operands, in the types of the body."""
     values, count = inside(emit, op), len(op.inputs)
     for n, (value, start) in enumerate(zip(values[:count], values[count:], strict=True)):
         values[n] = padded(emit, value, start, *padding_of(op)) if pads(op) else value
@@ -87,13 +87,13 @@ def padded_window(emit: Emission, op: ReduceWindowOp) -> Sequence[SSAValue]:
 
 
 def converts(op: ReduceOp | ReduceWindowOp) -> bool:
-    """Whether the body has other types than operands and results."""
+    """Whether the element types of the body differ from those of operands or results."""
     pairs = [*zip(op.operands, op.body.block.args, strict=True), *zip(op.results, op.body.block.args, strict=False)]
     return any(element_of(value) != element_of(argument) for value, argument in pairs)
 
 
 def inside(emit: Emission, op: ReduceOp | ReduceWindowOp) -> list[SSAValue]:
-    """The operands and initial values in the types of the body."""
+    """The operands and initial values, converted to the types of the body."""
     return [
         emit.converted(value, element_of(argument))
         for value, argument in zip(op.operands, op.body.block.args, strict=True)
@@ -103,7 +103,10 @@ def inside(emit: Emission, op: ReduceOp | ReduceWindowOp) -> list[SSAValue]:
 def reduced(
     emit: Emission, op: ReduceOp | ReduceWindowOp, values: Sequence[SSAValue], without: Sequence[str]
 ) -> Sequence[SSAValue]:
-    """The same op on other operands, without some properties; its results in the types of the op's."""
+    """A copy of the op on other operands, without some properties.
+
+    Its results are converted to the op's result types.
+    """
     kinds = [element_of(argument) for argument in op.body.block.args[: len(op.results)]]
     made: Operation = type(op).create(
         operands=values,

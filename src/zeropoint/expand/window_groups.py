@@ -1,4 +1,4 @@
-"""Convolutions in groups of batches, or with reversed windows, as ones in groups of features.
+"""Expands convolutions with batch groups into ones with feature groups, and reverses kernels instead of windows.
 
 Source: the StableHLO specification, "convolution".
 """
@@ -17,9 +17,9 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def grouped_features(emit: Emission, op: ConvolutionOp) -> Sequence[SSAValue] | None:
-    """The convolution without groups of batches and reversed windows; None if it has neither.
+    """The convolution without batch groups and window reversal; None if it has neither.
 
-    A part of the batches becomes a group of features: (groups * n, f, ...) is reshaped to (n, groups * f, ...).
+    Each group of batches becomes a group of features: (groups * n, f, ...) becomes (n, groups * f, ...).
     """
     groups, reversal = int(op.batch_group_count.value.data), array_values(op.window_reversal, ())
     if groups == 1 and not any(reversal):
@@ -42,7 +42,7 @@ def _batches_as_features(emit: Emission, value: SSAValue, groups: int, dims: tup
     shape, element, (batch, feature) = [*shape_of(value)], element_of(value), dims
     apart = [*shape[:batch], groups, shape[batch] // groups, *shape[batch + 1 :]]
     split = emit.add(ReshapeOp(value, TensorType(element, apart)))
-    # The dimensions behind the batches moved by one. The groups go before the features.
+    # The groups are moved before the features. Dimensions after the batch dimension have moved by one.
     order = [dim for dim in range(len(apart)) if dim != batch]
     order.insert(order.index(feature + (feature > batch)), batch)
     ordered = emit.add(TransposeOp(split, order))
