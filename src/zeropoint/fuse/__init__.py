@@ -1,4 +1,4 @@
-"""Fusion: group float ops into regions that one kernel covers, and undo it."""
+"""Fusion: groups float ops into regions that one kernel covers, and undoes this."""
 
 from zeropoint.fuse.fuse import fuse
 from zeropoint.fuse.unfuse import unfuse

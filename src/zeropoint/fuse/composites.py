@@ -43,11 +43,14 @@ KERNELS: Mapping[str, str] = {
     "swish": "silu",
     "tanh": "tanh",
 }
-"""Composite name -> kernel. The key is the part between namespace and variant: `gelu` in `aten.gelu.default`."""
+"""Maps a part of composite names to kernels: the part between namespace and variant, `gelu` in `aten.gelu.default`."""
 
 
 def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
-    """The logical kernel that a composite names, or None. `own` maps full names from the target's table to kernels."""
+    """The logical kernel that a composite names; None without one.
+
+    `own` maps full names in the target's table to kernels.
+    """
     if op.composite_name.data in own:
         return own[op.composite_name.data]
     parts = op.composite_name.data.lower().split(".")
@@ -58,7 +61,7 @@ def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
 class Expanded:
     """An expanded composite: the kernel that it names, its operands, its results, and the ops of its decomposition.
 
-    `own` is set if a row of the target's table names the composite; its ops are then not analyzed.
+    `own` is set if a row of the target's table names the composite. Its ops are then not analyzed.
     """
 
     kernel: str
@@ -69,9 +72,10 @@ class Expanded:
 
 
 def composite_match(composite: Expanded, graph: FloatGraph) -> RegionMatch | None:
-    """The match of a composite's ops: a function of one value if they compute one, else the composite's own name.
+    """The match of a composite's ops: their function of one value if they compute one, else the kernel that the name
+    gives.
 
-    None if the ops do not compute every result.
+    None if a result is not computed by the ops, such as a result that is an operand.
     """
     ops: set[Operation] = set()
     pending = [result.owner for result in composite.results]
@@ -96,8 +100,8 @@ def composite_match(composite: Expanded, graph: FloatGraph) -> RegionMatch | Non
 def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded]:
     """Replace every composite by its decomposition, in place. Returns those that name a kernel.
 
-    `own` has the kernels of the composites that the target's table names. Composites inside decompositions are expanded
-    too, as parts of the outermost one.
+    `own` maps composites that the target's table names to kernels. Composites inside decompositions are expanded, too,
+    as parts of the outermost one.
 
     Raises RecursionInProgram for a decomposition that contains itself.
     """
@@ -107,7 +111,8 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
     named: list[Expanded] = []
     for op in list(program.entry.ops):
         if isinstance(op, CompositeOp):
-            # Annotation ops are lifted only after composites are expanded, so look through them here.
+            # Annotation ops are still in place, because they are lifted after composites are expanded. Look through
+            # them.
             kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(map(unstated, op.inputs)))
             ops, results = _expand(op, functions)
             by_row = op.composite_name.data in own
@@ -117,7 +122,7 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
 
 
 def _expand(op: CompositeOp, functions: Mapping[str, FuncOp]) -> tuple[tuple[Operation, ...], tuple[SSAValue, ...]]:
-    """Replace a composite by copies of the ops of its decomposition, with its location. Returns (ops, results)."""
+    """Replace a composite by copies of its decomposition's ops, at its location. Returns (ops, results)."""
     block = functions[op.decomposition.root_reference.data].body.block
     copies, results = copy_body(block, op.inputs, op)
     made: list[Operation] = []

@@ -22,15 +22,15 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
         return "transpose_convolution"
     groups = op.feature_group_count.value.data
     channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
-    # With one input channel, one group is an ordinary convolution.
+    # A convolution with one input channel and one group is an ordinary one.
     return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
 
 
 def _hides(bias: SSAValue, total: AddOp, graph: FloatGraph) -> bool:
     """Whether a bias hides channels from the softmax, the maximum or the caller that reads the sum.
 
-    If it stays outside the kernel, `bound_masks` bounds it or `hidden_results` keeps it float. An infinite one can only
-    stay inside before a clamp, where `bound_terms` bounds it.
+    Such a bias stays outside of the kernel, where `bound_masks` bounds it or `hidden_results` keeps it float. An
+    infinite bias may only be in the kernel if a clamp follows, where `bound_terms` bounds it.
     """
     array = graph.array(bias)
     if array is None or not array.size or array.min() > HIDDEN:
@@ -38,12 +38,13 @@ def _hides(bias: SSAValue, total: AddOp, graph: FloatGraph) -> bool:
     if np.isneginf(array).any():
         return graph.with_clamps([total]) == (total,)
     use = total.result.get_unique_use()
-    # Movement between the sum and its softmax changes no number.
+    # Reshapes and transposes between the sum and its softmax change no number.
     while use is not None and isinstance(use.operation, ReshapeOp | TransposeOp):
         use = use.operation.result.get_unique_use()
     reader = None if use is None else use.operation
     if isinstance(reader, ReturnOp):
-        # A caller may read any large bias. A mask leaves the channels that it does not hide nearly as they are.
+        # The caller may read a bias that is large everywhere. In a mask, the channels that are not hidden have small
+        # numbers.
         visible = array[array > HIDDEN]
         return bool(visible.size) and float(visible.max()) < -HIDDEN
     return isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in ("softmax", "log_softmax")
@@ -65,7 +66,7 @@ def match_contraction(op: Operation, graph: FloatGraph) -> RegionMatch | None:
         bias = graph.channel_constant(other, axis)
         if bias is not None and not _hides(bias, user, graph):
             assert isinstance(other.owner, Operation)
-            # A broadcast that others read stays outside, and is copied into the region.
+            # A broadcast with other readers stays outside and is copied into the region.
             ops += [other.owner, user] if graph.only_user(other) is user else [user]
             inputs.append(bias)
     return RegionMatch(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))

@@ -37,27 +37,28 @@ BINARY: dict[type[Operation], str] = {
     SubtractOp: "subtract",
 }
 MOST_OPS = 24
-"""Of a function that a target names: none of `ir/named_functions.py` has more."""
+"""Maximum number of ops in a named function at the end of a longer one. No function of `ir/named_functions.py` has
+more."""
 NOT_NEGATIVE = (ComparisonDirection.GE, ComparisonDirection.GT)
-"""The comparisons with 0 after which `select` takes x itself; at 0 both branches are 0."""
+"""The comparisons of x with 0 that select x in a PReLU. They are equivalent, because both branches are 0 at x = 0."""
 
 
 def _one_activation(slice_ops: set[Operation], graph: FloatGraph) -> SSAValue | None:
-    """The only non-constant value from outside that the ops read; None if there are several."""
+    """The only non-constant value from outside that the ops read; None if there are several or none."""
     sources = {
         operand
         for op in slice_ops
         for operand in op.operands
         if not (isinstance(operand, OpResult) and operand.op in slice_ops) and graph.splat(operand) is None
     }
-    # A table has one index.
+    # A lookup table has one index.
     return sources.pop() if len(sources) == 1 else None
 
 
 def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: FloatGraph) -> set[Operation]:
-    """The elementwise producers of the `latest` ops all of whose uses are in the slice already.
+    """The elementwise producers of the `latest` ops that are only used in the slice.
 
-    It is enough to look at the latest ops, because the last use of a new candidate must have just joined.
+    Producers of earlier ops need no second look: a new candidate's last use must be among the latest ops.
     """
     found: set[Operation] = set()
     for op in latest:
@@ -84,10 +85,10 @@ class _Sources:
         self._graph = graph
         self._found: set[SSAValue] = set()
         self._kept: set[SSAValue] = set()
-        """Those whose producer can never join."""
+        """The sources whose producers can never join."""
 
     def grow(self, latest: set[Operation], slice_ops: set[Operation]) -> bool:
-        """Add the ops that have just joined. Returns whether there is exactly one source."""
+        """Update the sources after the `latest` ops joined. Returns whether there is exactly one source."""
         self._found.difference_update(result for op in latest for result in op.results)
         for op in latest:
             for operand in op.operands:
@@ -100,12 +101,12 @@ class _Sources:
 
     @property
     def are_several(self) -> bool:
-        """Whether there are several sources, however the slice grows, as in a long sum of inputs."""
+        """Whether there will be several sources however the slice grows, as in a long sum of inputs."""
         return len(self._kept) > 1
 
 
 def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: FloatGraph) -> bool:
-    """Whether the ops only clamp the result of a binary op, whose kernel then absorbs them (residual add, relu)."""
+    """Whether the ops only clamp the result of a binary op, whose kernel absorbs the clamps (residual add, relu)."""
     made = source.owner
     if not isinstance(made, Operation) or type(made) not in BINARY or made in graph.covered:
         return False
@@ -117,7 +118,7 @@ def match_unary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
     if not is_function(op) or not graph.is_float(op.results[0]):
         return None
-    # From the last op backwards, so that the longest chain becomes one table.
+    # Grow from the last op backwards, so that the longest chain becomes one table.
     latest: set[Operation] = {op}
     slice_ops: set[Operation] = set()
     joined: list[Operation] = []
@@ -135,7 +136,7 @@ def match_unary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     best = set(joined[: counts[-1]])
     source = _one_activation(best, graph)
     assert source is not None
-    # A clamp after a sum is free in the sum's kernel; as a table it would be a kernel more.
+    # A clamp after a sum costs nothing in the sum's kernel. As a table it would be one more kernel.
     if _bounds_a_sum(best, source, graph):
         return None
     if graph.array(source) is not None or shape_of(source) != shape_of(op.results[0]) or not graph.is_float(source):
@@ -143,7 +144,7 @@ def match_unary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     whole = function_match(graph.in_order(best), source, graph)
     if whole.kernel in graph.kernels:
         return whole
-    # The target has no kernel for the whole, but perhaps one for a function at its end, or for its last op.
+    # The target has no kernel for the whole function, but may have one for the function at its end, or for its last op.
     parts = (_at_end(joined[:count], graph) for count in reversed(counts[:-1]) if count <= MOST_OPS)
     part = next((part for part in parts if part is not None), None)
     if part is not None or BINARY.get(type(op)) in graph.kernels:
@@ -154,7 +155,7 @@ def match_unary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def _at_end(ops: Sequence[Operation], graph: FloatGraph) -> RegionMatch | None:
-    """The function of several ops that end a longer one, if the target has a kernel for it."""
+    """The function that the last ops of a longer one compute, if the target has a kernel for it."""
     source = _one_activation(set(ops), graph) if len(ops) > 1 else None
     if source is None or not graph.is_float(source) or shape_of(source) != shape_of(ops[0].results[0]):
         return None
@@ -173,10 +174,9 @@ def _one_bound(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: FloatGraph) -> RegionMatch:
-    """The match of a function of one value: the kernel with the op's name if the target has it, otherwise the generic
-    kernel.
+    """The match of a function of one value: the kernel of its name if the target has it, otherwise the generic kernel.
 
-    If the target has neither, the specific name is kept, so that messages can name the missing kernel.
+    If the target has neither, the name is kept, so that messages can say which kernel is missing.
     """
     values = evaluate_chain(ops[-1].results[0], source, POINTS.astype(element_dtype(element_of(source))), graph.weights)
     name = function_kernel(values)
@@ -199,14 +199,15 @@ def match_binary(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 def match_prelu(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """`select(x >= 0, x, x * slope)` with a constant slope per channel, if the target has the kernel.
 
-    Its ports are x and the slope. One slope for all elements is a function of one value instead (`leaky_relu`).
+    Its ports are x and the slope. With one slope for all elements, it is a function of one value instead
+    (`leaky_relu`).
     """
     if not isinstance(op, SelectOp) or "prelu" not in graph.kernels or not graph.is_float(op.result):
         return None
     test, product, value = op.pred.owner, op.on_false.owner, op.on_true
     if not _tests_sign(test, value, graph) or not isinstance(product, MultiplyOp) or value not in product.operands:
         return None
-    # Either order of the factors.
+    # The factors may be in either order.
     slope = product.rhs if product.lhs is value else product.lhs
     ops: list[Operation] = [test, product]
     if any(graph.only_user(made.results[0]) is not op for made in ops):
@@ -238,7 +239,7 @@ def match_compare(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def _operands(op: Operation, graph: FloatGraph) -> tuple[tuple[SSAValue, ...], list[Operation]]:
-    """The operands of an op, each once, without the broadcasts of constants; and these broadcasts."""
+    """The operands of an op, each once, with constants instead of broadcasts of them; and these broadcasts."""
     broadcasts: list[Operation] = []
     inputs: list[SSAValue] = []
     for operand in dict.fromkeys(op.operands):

@@ -1,4 +1,4 @@
-"""Wrap the float ops that one logical kernel covers into `quant.region`s.
+"""Wraps the float ops that one logical kernel covers into `quant.region`s.
 
 ```mlir
 %0 = stablehlo.convolution(%x, %w) ... : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
@@ -43,7 +43,7 @@ from zeropoint.targets.bodies import misfit
 
 
 def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
-    """Copy a number (a constant, or the broadcast of one) into the region."""
+    """Copy a constant, or the broadcast of one, into the region."""
     if value in mapping:
         return
     assert isinstance(value, OpResult) and isinstance(value.op, ConstantOp | BroadcastInDimOp)
@@ -53,9 +53,9 @@ def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAVa
 
 
 def _ports(match: RegionMatch, block: Block) -> dict[SSAValue, list[SSAValue]]:
-    """The block arguments of each input. In `dot_general(x, x)`, x has two ports, which may differ in type.
+    """Maps each input to its block arguments. In `dot_general(x, x)`, x has two ports, which may differ in type.
 
-    Uses take the ports in order; further uses read the last one.
+    Uses take the ports in order. Further uses read the last one.
     """
     ports: dict[SSAValue, list[SSAValue]] = {}
     for value, argument in zip(match.inputs, block.args, strict=True):
@@ -75,7 +75,7 @@ def _body(match: RegionMatch, stated: Statements) -> Block:
         copy = op.clone(mapping)
         for index, operand in enumerate(op.operands):
             if len(ports.get(operand, ())) > 1:
-                # The first use takes the first port, and so on; `clone` mapped all of them to the last.
+                # Use n takes port n. `clone` mapped all uses to the last port.
                 copy.operands[index] = ports[operand].pop(0)
         block.add_op(copy)
     for result in (result for op in match.ops for result in op.results):
@@ -97,7 +97,7 @@ def _region(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
 
 
 def _computes_its_kernel(match: RegionMatch, graph: FloatGraph) -> bool:
-    """Whether the ops of a composite compute what its name says."""
+    """Whether the ops of a composite compute the function of the kernel that its name gives."""
     region = _region(match, {})
     reason = misfit(region, graph.weights)
     region.drop_all_references()
@@ -108,7 +108,8 @@ def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
     """Replace the ops of a match by a region, inserted at the last of them."""
     root = match.ops[-1]
     region = _region(match, stated)
-    # A contraction is named after itself, not after its clamp; a function after the op that gives its result.
+    # A contraction's region has the contraction's name, not its clamp's. A function's region has the name of the last
+    # op.
     region.location = match.ops[0].location if match.function is None else root.location
     if match.function not in (None, GENERIC, match.kernel):
         region.attributes[FUNCTION] = StringAttr(match.function)
@@ -118,7 +119,7 @@ def wrap(match: RegionMatch, stated: Statements) -> QuantizeRegionOp:
         old.replace_all_uses_with(new)
         if old in stated:
             stated[new] = stated.pop(old)
-    # Users before producers: an op with uses cannot be erased.
+    # Erase users before producers, because an op with uses cannot be erased.
     for op in reversed(match.ops):
         Rewriter.erase_op(op)
     return region
@@ -139,20 +140,20 @@ def _take(match: RegionMatch, graph: FloatGraph) -> None:
     graph.covered.update(match.ops)
     region = wrap(match, graph.stated)
     graph.covered.add(region)
-    # Later matches may cover ops around the region and ask for their order.
+    # Later matches may cover ops around the region and sort them by position.
     graph.positions[region] = graph.positions[match.ops[-1]]
 
 
 def fuse(program: Program, target: Target | None = None) -> Program:
-    """A copy with every op that some kernel covers wrapped into a region, for a target (default `cpu`).
+    """A copy in which ops that a kernel covers are wrapped into regions, for a target (default `cpu`).
 
-    Ops that stay outside have no kernel on any target, or a reason to stay float.
+    Ops that stay outside have no kernel on any target, or a `zeropoint.float_reason`.
     """
     target = target or named_target("cpu")
     program = program.for_change()
-    # First: their bodies would otherwise be matched op by op.
+    # Composites first, because their decompositions would otherwise be matched op by op.
     composites = expand_composites(program, target.composites)
-    # Before matching, so that a bound that the kernel lacks is an op of its own.
+    # Before matching, so that a bound that a kernel cannot absorb is an op of its own.
     split_clamps(program, target.by_kernel)
     stated = lift_statements(program)
     split_hard_swishes(program, target.by_kernel)
@@ -161,10 +162,11 @@ def fuse(program: Program, target: Target | None = None) -> Program:
         program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated
     )
     graph.covered.update(op for op in ops if FLOAT_REASON in op.attributes)
-    # From the end: a region replaces results, which later composites may read.
+    # From the end, because a region replaces results that later composites may read.
     for composite in reversed(composites):
         match = composite_match(composite, graph)
-        # Patterns match the ops of one with another function than its name says, and of a form that no kernel has.
+        # If the ops compute another function than the name says, or a form that no kernel has, patterns match them
+        # below.
         if match is not None and (composite.own or _computes_its_kernel(match, graph)):
             _take(match, graph)
     # Functions are matched from the end, contractions from the start (`lists.py`).

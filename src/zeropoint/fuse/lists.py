@@ -1,8 +1,9 @@
 """The fusion patterns, in the order of trial.
 
-A pattern is a function from an op to a match. Fusion depends on the target only through its table. The table decides
-the kernel names: a function of one value is `gelu` if the target has that kernel, and `elementwise_unary` if the target
-uses a lookup table for any function. It also decides which clamps kernels absorb and which composites they cover.
+A pattern maps an op to a match or None. Fusion depends on the target only through its table. The table determines the
+kernel names: a function of one value is `gelu` if the target has that kernel, and `elementwise_unary` if the target
+uses a lookup table for any function. The table also determines which clamps kernels absorb and which composites they
+cover.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ ROUNDS: tuple[tuple[int, tuple[RegionPattern, ...]], ...] = (
     # Whole idioms come before the kernels that would match their parts.
     (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS)),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
-    # Last op first: a function of many ops is matched from its end.
+    # From the last op to the first: a function of many ops is matched from its end.
     (BACKWARD, elementwise.PATTERNS),
     (FORWARD, movement.PATTERNS),
 )

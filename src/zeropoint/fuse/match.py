@@ -29,9 +29,9 @@ from zeropoint.targets import KernelRow
 class RegionMatch:
     """Ops that one logical kernel covers.
 
-    `ops` are in program order. `results` are the values that the region returns; empty for those of the last op.
-    `inputs` are the ports in the order of the kernel's rules; every other operand of the covered ops is a constant,
-    which is copied into the region. `function` names the function of one value that the kernel computes, if it is one.
+    `ops` are in program order. `results` are the values that the region returns, by default those of the last op.
+    `inputs` are the ports in the order of the kernel's rules. Every other operand of the ops is a constant, which is
+    copied into the region. `function` is the name of the function if the kernel computes one of one value.
     """
 
     kernel: str
@@ -53,9 +53,9 @@ class FloatGraph:
     weights: Weights
     positions: dict[Operation, int]
     kernels: Mapping[str, Sequence[KernelRow]]
-    """The rows of each logical kernel that the target has."""
+    """The target's rows of each logical kernel."""
     bounds: Collection[tuple[float, float]] | None = None
-    """The clamp bounds that its kernels absorb after a sum or product; None for any."""
+    """The clamp bounds that the target's kernels absorb after a sum or product; None for any."""
     stated: Statements = field(default_factory=dict[SSAValue, list[Operation]])
     covered: set[Operation] = field(default_factory=set[Operation])
 
@@ -66,7 +66,7 @@ class FloatGraph:
     def only_user(self, value: SSAValue) -> Operation | None:
         """The only user of `value` if no match covers it yet; None otherwise."""
         use = value.get_unique_use()
-        # A value with other users must stay outside the region, which returns only its last one.
+        # A value with several users must not be inside a region, which returns only its last value.
         return use.operation if use is not None and use.operation not in self.covered else None
 
     def splat(self, value: SSAValue) -> float | None:
@@ -74,7 +74,9 @@ class FloatGraph:
         return splat_value(value, self.weights)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of a constant, also through quantize/dequantize pairs, as around quantization-aware weights."""
+        """The array of a constant, also through quantize/dequantize pairs, as those around trained weights;
+        else None.
+        """
         while isinstance(dequantized := value.owner, DequantizeCastOp | UniformDequantizeOp):
             quantized = dequantized.operands[0].owner
             if not isinstance(quantized, QuantizeCastOp | UniformQuantizeOp):
@@ -94,7 +96,7 @@ class FloatGraph:
         return None
 
     def clamp_after(self, value: SSAValue) -> Operation | None:
-        """The only user of `value` if it just clamps it by numbers (relu, relu6, clip); None otherwise."""
+        """The only user of `value` if it clamps it by numbers (relu, relu6, clip); None otherwise."""
         user = self.only_user(value)
         if isinstance(user, MaximumOp | MinimumOp):
             other = user.rhs if user.lhs is value else user.lhs
@@ -105,12 +107,13 @@ class FloatGraph:
         return None
 
     def with_clamps(self, ops: list[Operation]) -> tuple[Operation, ...]:
-        """`ops` and the clamps after the last one, as many as the target's kernels absorb."""
+        """`ops`, and as many of the clamps after the last one as the target's kernels absorb."""
         taken, bounds = [*ops], Bounds()
         while (clamp := self.clamp_after(taken[-1].results[0])) is not None:
             bounds.then(clamp, self.weights)
             taken.append(clamp)
-            # A longer chain may end at bounds that the target has again (max 0, then min 6), so the loop goes on.
+            # Continue after bounds that the target lacks: a longer chain may reach ones that it has (max 0, then min
+            # 6).
             if self.bounds is None or (bounds.low, bounds.high) in self.bounds:
                 ops = [*taken]
         return tuple(ops)

@@ -57,9 +57,10 @@ def match_gather(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def match_select(op: Operation, graph: FloatGraph) -> RegionMatch | None:
-    """`select` of two activations, if the target has the kernel; of a constant, if it takes one at the other scale.
+    """`select` of two activations if the target has the kernel, or of a constant if a row takes one at the other's
+    scale.
 
-    Otherwise, a constant is left to `bound-masks` and to floats.
+    Other selects of constants stay outside, where `bound-masks` handles masks and the rest stays float.
     """
     rows = graph.kernels.get("select", ())
     if not isinstance(op, SelectOp) or not rows or not graph.is_float(op.result) or op.on_true is op.on_false:
@@ -76,7 +77,7 @@ def _takes_constants(row: KernelRow) -> bool:
 
 
 def _is_constant(value: SSAValue, graph: FloatGraph) -> bool:
-    """Whether a value is a constant, or a broadcast one."""
+    """Whether a value is a constant or a broadcast constant."""
     op = value.owner
     inner = op.operand if isinstance(op, BroadcastInDimOp) else value
     return graph.array(inner) is not None

@@ -1,4 +1,4 @@
-"""Softmax, log-softmax and layer normalization, as decomposed by frameworks and by our importer."""
+"""Softmax, log-softmax and layer normalization, in the forms into which frameworks and our importer decompose them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import shape_of
 
 OpChain = list[Operation]
-"""The ops of a match on the path from one value to another."""
+"""The ops on the path between two values of a match."""
 
 
 def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain]:
@@ -47,7 +47,7 @@ def _behind(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain]:
 
 
 def _reduced(value: SSAValue, body: type[Operation], graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
-    """The input of the reduction with `body` that `value` broadcasts, and the ops in between; None otherwise."""
+    """If `value` broadcasts a reduction with `body`: the reduction's input, and the ops in between; None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
     if isinstance(owner, ReduceOp) and body_op(owner.body) is body and len(owner.inputs) == 1:
@@ -71,7 +71,7 @@ def _match(
     covered = graph.in_order(set(ops))
     inside = set(covered)
     for op in covered[:-1]:
-        # A value inside the kernel has no type of its own that another reader could see.
+        # A value inside a kernel has no type of its own, so others cannot read it.
         if any(use.operation not in inside for result in op.results for use in result.uses):
             return None
     return None if inside & graph.covered else RegionMatch(kernel, covered, inputs)
@@ -92,9 +92,9 @@ def match_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[OpChain, tuple[SSAValue, ...]]:
     """The addition of a computed, broadcast mask before a softmax, the scale before that, and the ports of the match.
 
-    A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores. So
-    the addition joins the kernel if that stays float, or if a row of the table has a port for a mask. The kernel of
-    such a row also takes scores that are multiplied by a positive number.
+    A mask is about -10000 where it hides a score. An 8-bit scale that covers this leaves no resolution for the scores.
+    So the addition joins the kernel if the target has no softmax, which then stays float, or if a row of its table has
+    a port for a mask. The kernel of such a row also takes scores that are multiplied by a positive number.
     """
     rows = graph.kernels.get("softmax", ())
     takes_mask = any(len(row.inputs) > 1 for row in rows)
@@ -118,7 +118,7 @@ def _mask_before(value: SSAValue, graph: FloatGraph) -> tuple[OpChain, tuple[SSA
 
 
 def _unscaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain]:
-    """The x of `value` = x * c or x / c with a positive number c, and the op; else `value` and no ops."""
+    """If `value` = x * c or x / c with a positive number c: x and the op; otherwise `value` and no ops."""
     op = value.owner
     if isinstance(op, MultiplyOp | DivideOp) and graph.only_user(value) is not None:
         number = graph.splat(op.rhs)
@@ -142,7 +142,10 @@ def match_log_softmax(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def _mean(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
-    """The x of `value` = mean(x), or its broadcast: a sum divided by the count or multiplied by its reciprocal."""
+    """The x of `value` = mean(x), and the ops; None otherwise.
+
+    A mean, which may be broadcast, is a sum divided by the count or multiplied by its reciprocal.
+    """
     value, way = _behind(value, graph)
     owner = value.owner
     if not isinstance(owner, DivideOp | MultiplyOp):
@@ -153,7 +156,7 @@ def _mean(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, OpChain] | None
         return None
     count = prod(shape_of(total[0])) / prod(shape_of(total[1][-1].results[0]))
     divisor = number if isinstance(owner, DivideOp) else 1 / number if number else 0.0
-    # 1/n as an f32 factor is not exactly the reciprocal of n.
+    # Rounded to f32, 1/n is not exactly the reciprocal of n.
     return (total[0], [*way, owner, *total[1]]) if abs(divisor / count - 1) < 1e-5 else None
 
 
@@ -171,7 +174,7 @@ def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> OpChai
     """The ops of a variance of x: mean((x - mean)^2), or max(mean(x^2) - mean^2, 0); None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
-    # E[x^2] - E[x]^2 may round below 0, which frameworks clamp.
+    # E[x^2] - E[x]^2 may round to a negative number, which frameworks clamp.
     if isinstance(owner, MaximumOp) and 0 in (graph.splat(owner.lhs), graph.splat(owner.rhs)):
         way.append(owner)
         value = owner.lhs if graph.splat(owner.rhs) == 0 else owner.rhs
@@ -217,7 +220,7 @@ def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Float
 
 
 def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain]:
-    """For `value` = v * constant: v, the constant and the ops; otherwise `value` itself, None and no ops."""
+    """If `value` = v * constant: v, the constant and the ops; otherwise `value`, None and no ops."""
     product, way = _behind(value, graph)
     if isinstance(owner := product.owner, MultiplyOp):
         for inner, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
@@ -231,7 +234,7 @@ def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | No
 def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain] | None:
     """The x of (x - mean(x)) / deviation(x), a scale if there is one, and the ops; None otherwise.
 
-    The deviation is a divisor, or its inverse is a factor, which may be multiplied by the scale first.
+    The deviation is a divisor, or its inverse is a factor. The inverse may be multiplied by the scale first.
     """
     if isinstance(op, DivideOp):
         sides = [(op.lhs, op.rhs)]

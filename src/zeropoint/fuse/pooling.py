@@ -26,10 +26,10 @@ EXTREMES: dict[type[Operation], tuple[str, float]] = {
     MaximumOp: ("reduce_max", float("-inf")),
     MinimumOp: ("reduce_min", float("inf")),
 }
-"""Reduction body -> kernel and required initial value."""
+"""Maps reduction bodies to kernels and their required initial values."""
 
 
-# If window counts differ, the kernel multiplies by round(2^22 / count): at count 2^14 that factor still has 8 bits.
+# If window counts differ, the kernel multiplies by round(2^22 / count). At count 2^14 that factor still has 8 bits.
 GREATEST_COUNT = 1 << 14
 
 
@@ -59,7 +59,7 @@ def match_max_pool(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def match_average_pool(op: Operation, graph: FloatGraph) -> RegionMatch | None:
-    """`reduce_window` with `add`, then `divide` by the count of each window; without the division, a `sum`."""
+    """`reduce_window` with `add`, then division by the count of each window. Without the division, it is a `sum`."""
     if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
     division = _divided(op.results[0], graph)
@@ -69,7 +69,10 @@ def match_average_pool(op: Operation, graph: FloatGraph) -> RegionMatch | None:
 
 
 def match_mean(op: Operation, graph: FloatGraph) -> RegionMatch | None:
-    """`reduce` with `add`, optionally `reshape` or `broadcast_in_dim` that restores dimensions of size 1, `divide`."""
+    """`reduce` with `add`, then division by a number. Without the division, it is a `sum`.
+
+    A `reshape` or `broadcast_in_dim` between them may restore dimensions of size 1.
+    """
     if not isinstance(op, ReduceOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
     ops: list[Operation] = [op]
@@ -89,7 +92,7 @@ def match_extreme(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     found = EXTREMES.get(body_op(op.body) or type(op))
     if found is None or graph.splat(op.init_values[0]) != found[1]:
         return None
-    # A rounded extreme equals no element of an operand that stays float.
+    # The operand may stay float, and then no element of it would equal the rounded extreme.
     if any(comparisons_with_operand(op)):
         return None
     return RegionMatch(found[0], (op,), (op.inputs[0],))

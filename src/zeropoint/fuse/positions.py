@@ -23,14 +23,14 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import shape_of
 
 KERNELS: dict[type[Operation], str] = {MaximumOp: "arg_max", MinimumOp: "arg_min"}
-"""By the body of the reduction of the values."""
+"""Maps the bodies of the first reduction to kernels."""
 
 
 def match_position(op: Operation, graph: FloatGraph) -> RegionMatch | None:
     """The first position whose element equals the extreme along one dimension, if the target has the kernel.
 
-    The ops: `reduce` with `maximum` or `minimum`, `broadcast_in_dim`, `compare` EQ with the operand, `select` of `iota`
-    or the last position, `reduce` with `minimum`.
+    The ops are `reduce` with `maximum` or `minimum`, `broadcast_in_dim`, `compare` EQ with the operand, `select` of
+    `iota` or the last position, `reduce` with `minimum`.
     """
     if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or not graph.is_float(op.inputs[0]):
         return None
@@ -73,7 +73,7 @@ def comparisons_with_operand(op: ReduceOp) -> Iterator[CompareOp]:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The value that reshapes and broadcasts repeat."""
+    """The value behind reshapes and broadcasts."""
     while isinstance(value.owner, BroadcastInDimOp | ReshapeOp):
         value = value.owner.operand
     return value

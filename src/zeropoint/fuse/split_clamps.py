@@ -1,4 +1,4 @@
-"""Split clamps into maximum and minimum, for targets that have kernels for these but none for the whole clamp.
+"""Splits clamps into maximum and minimum, for targets that have kernels for these but not for the whole clamp.
 
 ```mlir
 %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -33,7 +33,7 @@ ONE_BOUND = {"maximum", "minimum"}
 
 @dataclass
 class SplitClamp(RewritePattern):
-    """clamp(low, x, high) -> minimum(maximum(x, low), high), unless the target has a kernel for the clamp (relu6)."""
+    """clamp(low, x, high) -> minimum(maximum(x, low), high), unless the target has a kernel for it, such as relu6."""
 
     weights: Weights
     kernels: Collection[str]

@@ -1,4 +1,4 @@
-"""Write hard swishes as products by hard sigmoids, for targets that have kernels for both, but none for the whole.
+"""Rewrites hard swishes as x * hard_sigmoid(x), for targets that have kernels for these but not for the hard swish.
 
 ```mlir
 %0 = stablehlo.add %x, %three : tensor<4xf32>
@@ -40,11 +40,14 @@ PARTS = {FACTOR, "multiply"}
 
 
 def split_hard_swishes(program: Program, kernels: Collection[str]) -> None:
-    """Rewrite hard swishes in place. Does nothing for a target that has a kernel for the whole, or lacks the parts."""
+    """Rewrite hard swishes in place.
+
+    Does nothing for a target that has a kernel for hard swish or lacks one for a part.
+    """
     if {WHOLE, GENERIC} & set(kernels) or not set(kernels) >= PARTS:
         return
     ops = list(program.entry.ops)
-    # Without kernels, a match is of the whole function, never of a part of it.
+    # In a graph without kernels, `match_unary` returns the whole function, never a part of it.
     graph = FloatGraph(program.weights, {op: index for index, op in enumerate(ops)}, {})
     for op in reversed(ops):
         match = match_unary(op, graph) if isinstance(op, MultiplyOp | DivideOp) and op not in graph.covered else None
@@ -55,7 +58,7 @@ def split_hard_swishes(program: Program, kernels: Collection[str]) -> None:
 
 
 def _is_split(match: RegionMatch, graph: FloatGraph) -> bool:
-    """Whether the last op multiplies x by its hard sigmoid already."""
+    """Whether the last op already multiplies x by its hard sigmoid."""
     (value,), root = match.inputs, match.ops[-1]
     others = [operand for operand in root.operands if operand is not value]
     if not isinstance(root, MultiplyOp) or len(others) != 1 or not isinstance(factor := others[0].owner, Operation):

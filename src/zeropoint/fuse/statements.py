@@ -1,17 +1,17 @@
-"""Annotation ops, which only state something about a value: fusion sees through them.
+"""Annotation ops in fusion, which looks through them.
 
 ```mlir
 %1 = stablehlo.add %x, %y : tensor<4xf32>
 %2 = "quant.stats"(%1) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
 %3 = stablehlo.maximum %2, %zero : tensor<4xf32>
 ```
-is one kernel, as it would be without the `quant.stats`, which moves into the region. There it has no effect: a program
-with statistics after every op gets the same kernels and parameters as one that was fused first. Annotations of a value
-at a port of a region stay outside, after the region that defines it. A pair of casts with `!quant.calibrated`, from
-element types, is treated like a `quant.stats` and becomes one inside a region.
+is one kernel, as without the `quant.stats`. This op moves into the region, where it has no effect. So a program with
+statistics after every op gets the same kernels and parameters as one that was fused first. Annotations of a value at a
+port stay outside, after the region that defines the value. A pair of casts with `!quant.calibrated`, from element
+types, is treated like a `quant.stats` and becomes one inside a region.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
-considered. Nor are those in the body of a reduction, whose values are scalars of its steps: they are removed.
+considered. Annotations in the body of a reduction are removed as well, because its values are intermediate scalars.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Sta
 
 
 def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:
-    """Append the annotations of `value` to a region's block, on `inner`, which replaces it there."""
+    """Append the annotations of `value` to a region's block, as annotations of its copy `inner`."""
     for op in stated.pop(value, []):
         if isinstance(op, QuantizeCastOp):
             calibrated = element_of(op.result)
             assert isinstance(calibrated, CalibratedQuantizedType)
             block.add_op(StatisticsOp(inner, (calibrated.minimum, calibrated.maximum)))
-        elif not isinstance(op, StatisticsRefOp | DequantizeCastOp):  # these two mean nothing inside a region
+        elif not isinstance(op, StatisticsRefOp | DequantizeCastOp):  # these have no meaning inside a region
             op.operands = [inner]
             block.add_op(op)
 
@@ -99,7 +99,7 @@ def restore_statements(program: Program, stated: Statements) -> None:
 
 
 def reroute(program: Program) -> None:
-    """After unfusing: let the users of a value read it through its annotations, in place."""
+    """After unfusing, let the users of a value read it through its annotations again, in place."""
     for op in list(program.entry.ops):
         if isinstance(op, STATES) and op.results[0].first_use is None:
             value = op.operands[0]

@@ -1,4 +1,4 @@
-"""Inline every region, with casts for its quantized specs, so that fusion can run again for another target.
+"""Inlines every region, with casts for its quantized specs, so that fusion can run again for another target.
 
 ```mlir
 %0 = "quant.region"(%x) ({ tanh }) {logical_kernel = "tanh", input_specs = [f32],
@@ -11,8 +11,8 @@ becomes
 %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 7.812500e-03>> to tensor<4xf32>
 ```
 A spec that is the float type itself adds no cast. Statistics stay where they are. Requirements of the old target do not
-bind the new one. Its rescales are removed. Casts to types fixed by its kernels are marked (`zeropoint.of_target`), so
-that propagation uses only their range and decides anew.
+constrain the new one: its rescales are removed, and casts to types that its kernels fix are marked
+(`zeropoint.of_target`), so that propagation uses only their range and chooses a type again.
 
 Source: the RFC on quantization transformations, "Kernel fusion pass": the decision can be reversed by restoring the
 high-precision ops with appropriate casts.
@@ -60,18 +60,18 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
 
 
 def _wanted_by(region: QuantizeRegionOp, name: str, number: int) -> str | None:
-    """The salience of the last fact of that name on a result of a region; None without one."""
+    """The salience of the last fact named `name` on a result of a region; None without one."""
     found = [fact.salience for fact in facts_of(region, facts_name(number)) if fact.name == name]
     return found[-1] if found else None
 
 
 def _is_of_target(region: QuantizeRegionOp, number: int = 0) -> bool:
-    """Whether the old target alone decided the type of a result: its kernel fixes it, or one of its rescales does."""
+    """Whether the old target alone determined the type of a result: its kernel or one of its rescales requires it."""
     return _wanted_by(region, "required" if RESCALE in region.attributes else "parameters", number) == "kernel"
 
 
 def _given(value: SSAValue, region: QuantizeRegionOp, number: int) -> SSAValue:
-    """A result of a region through its casts, which are marked if the old target alone decided their type."""
+    """A result of a region after its casts, which are marked if the old target alone determined the type."""
     cast = _cast(value, region.output_specs.data[number], region)
     if cast is not value and _is_of_target(region, number) and isinstance(cast.owner, DequantizeCastOp):
         cast.owner.attributes[OF_TARGET] = UnitAttr()
@@ -90,7 +90,7 @@ def _inline(region: QuantizeRegionOp, free: set[tuple[QuantizeRegionOp, int]]) -
 
 
 def unfuse(program: Program) -> Program:
-    """A copy without regions and without the rescales that only the old target wanted."""
+    """A copy without regions and without the rescales that only the old target required."""
     program = program.clone()
     regions = regions_of(program)
     free = {
