@@ -74,9 +74,7 @@ class FloatGraph:
         return splat_value(value, self.weights)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of a constant, also through quantize/dequantize pairs, as those around trained weights;
-        else None.
-        """
+        """The array of a constant, also through quantize/dequantize pairs (trained quantization); None otherwise."""
         while isinstance(dequantized := value.owner, DequantizeCastOp | UniformDequantizeOp):
             quantized = dequantized.operands[0].owner
             if not isinstance(quantized, QuantizeCastOp | UniformQuantizeOp):

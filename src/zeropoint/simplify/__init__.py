@@ -53,9 +53,9 @@ PASSES = (
 
 
 def simplify(program: Program) -> Program:
-    """Inline calls, pin and fold constants, join padded values, skip concatenations, fold batch norms and padding.
+    """Inline calls, pin and fold constants, join padded values, fold slices of concatenations, batch norms and padding.
 
-    Annotations of computed values do not change the result (`statements.py`).
+    The result is the same with and without annotations of computed values (`statements.py`).
     """
     program = inline_calls(program)
     stated = has_statements(program)

@@ -1,4 +1,4 @@
-"""A batch norm of floats by constants as one `multiply` and one `add` of constants per channel.
+"""Decomposes a float batch norm with constant parameters into a `multiply` and an `add` of constants per channel.
 
 ```mlir
 %0 = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) <{feature_index = 1, ...}>
@@ -69,7 +69,7 @@ def _affine(op: BatchNormInferenceOp, weights: Weights) -> tuple[Array, Array] |
 
 
 def _parameter(value: SSAValue, weights: Weights) -> Array | None:
-    """A parameter in f64 if it is a constant, or a number that is broadcast; None for others."""
+    """A constant or broadcast constant parameter in f64; None for others."""
     array, number = constant_array(value, weights), splat_value(value, weights)
     if array is None and number is not None:
         array = np.full(shape_of(value), number)
@@ -77,7 +77,7 @@ def _parameter(value: SSAValue, weights: Weights) -> Array | None:
 
 
 def decompose_batch_norm(program: Program) -> Program:
-    """Decompose every `batch_norm_inference` of floats by constants."""
+    """A copy in which float `batch_norm_inference` with constant parameters are decomposed."""
     program = program.for_change()
     rewrite(program, DecomposeBatchNorm(program.weights))
     remove_dead_ops(program.entry)

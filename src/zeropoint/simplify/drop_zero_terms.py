@@ -3,8 +3,9 @@
 ```mlir
 %0 = stablehlo.add %x, %zeros : tensor<1x4x16x16xf32>
 ```
-becomes `%x`. Attention without a mask adds one of zeros. A kernel for it would round once more, and the scale of
-the zeros is arbitrary. -0 + 0 is 0, so a result may be -0 where it was 0. A bias of zeros stays: corrections change it.
+becomes `%x`. Attention without a mask adds a mask of zeros. A kernel for this sum would round once more, and the scale
+of the zeros is arbitrary. A result may be -0 where it was 0, because -0 + 0 is 0. A bias of zeros stays, because
+corrections change it.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ class DropZeroTerm(RewritePattern):
 
 
 def _is_bias(term: SSAValue, value: SSAValue) -> bool:
-    """Whether a term has a number per channel and follows a contraction. A mask has more dimensions."""
+    """Whether a term has one number per channel and is added to a contraction. A mask has more dimensions."""
     spread = term.owner
     per_channel = isinstance(spread, BroadcastInDimOp) and len(shape_of(spread.operand)) == 1
     return per_channel and isinstance(value.owner, ContractionOp)
 
 
 def drop_zero_terms(program: Program) -> Program:
-    """A copy without terms of zeros."""
+    """A copy without zero terms."""
     program = program.for_change()
     rewrite(program, DropZeroTerm(program.weights))
     remove_dead_ops(program.entry)

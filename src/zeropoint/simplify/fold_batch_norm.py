@@ -1,12 +1,12 @@
-"""Fold a per-channel scale and shift into the preceding contraction.
+"""Folds a per-channel scale and shift into the preceding contraction.
 
 ```mlir
 %0 = stablehlo.convolution(%x, %w) ...
 %1 = stablehlo.multiply %0, (broadcast of %scale along the channels)
 %2 = stablehlo.add %1, (broadcast of %shift along the channels)
 ```
-becomes one convolution by `w * scale` and one add of `shift`. Batch norms reach the compiler in this form. Products
-and sums are computed in f64 and rounded once to f32. An op that replaces two has the locations of both.
+becomes one convolution with `w * scale` and one add of `shift`. Batch norms reach this pass in this form. Products and
+sums of constants are computed in f64 and rounded once. An op that replaces two has the locations of both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:
 
 
 def _contraction(value: SSAValue, weights: Weights) -> ContractionOp | None:
-    """The contraction with constant weights that defines `value`, if `value` has only one user."""
+    """The contraction with constant weights that defines `value`, if `value` has only one user; None otherwise."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConvolutionOp | DotGeneralOp):
         return None
     if not value.has_one_use() or constant_array(value.op.rhs, weights) is None:
@@ -136,7 +136,10 @@ class MergeShifts(RewritePattern):
 
 
 def fold_batch_norm(program: Program) -> Program:
-    """Fold all scales and shifts. One walk in program order folds a scale, then the shift after it."""
+    """A copy in which scales and shifts are folded.
+
+    One walk in program order folds a scale, then the shift after it.
+    """
     program = program.for_change()
     rewrite(program, FoldScale(program.weights), MergeShifts(program.weights))
     remove_dead_ops(program.entry)

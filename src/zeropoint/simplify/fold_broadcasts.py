@@ -1,4 +1,4 @@
-"""Merge chains of broadcasts, and drop dimensions of size 1 of broadcast constants.
+"""Merges chains of broadcasts, and drops dimensions of size 1 of broadcast constants.
 
 ```mlir
 %0 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<1x1x1x8xf32>
@@ -8,8 +8,9 @@ becomes
 ```mlir
 %1 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
 ```
-A constant loses its dimensions of size 1 before it is broadcast. So a bias has rank 1 in whatever form the model has
-it, even if the contraction has one element per channel and the constant has the result's shape, or one channel.
+A constant loses its dimensions of size 1 before it is broadcast. So every bias gets rank 1, whatever its form in the
+model. This also holds for a constant of the result's shape if the result has one element per channel, and for a single
+channel.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 
 
 def _channel_axis(op: BinaryOp, index: int) -> int | None:
-    """The channel dimension of the other operand if it is a contraction, else None."""
+    """The channel dimension of the other operand if that is a contraction; None otherwise."""
     made = op.operands[1 - index].owner
     return output_channel_axis(made) if isinstance(made, ConvolutionOp | DotGeneralOp) else None
 
 
 def _kept(value: SSAValue, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> list[int]:
-    """The dimensions of a constant with a size above 1; for a single number next to a contraction, the channels."""
+    """The dimensions of a constant with size above 1.
+
+    For a single number beside a contraction, the channel dimension.
+    """
     kept = [i for i, size in enumerate(shape) if size != 1]
     users = [use for use in value.uses if isinstance(use.operation, ARITHMETIC)]
     axes = {_channel_axis(use.operation, use.index) for use in users if isinstance(use.operation, BinaryOp)}
@@ -61,7 +65,7 @@ def _kept(value: SSAValue, shape: tuple[int, ...], dimensions: tuple[int, ...]) 
 
 
 def _settled(op: BroadcastInDimOp, weights: Weights, rewriter: PatternRewriter) -> tuple[SSAValue, tuple[int, ...]]:
-    """The value at the start of a chain of broadcasts, and the dimensions that it is broadcast along."""
+    """The value at the start of a chain of broadcasts, and the result dimensions that its own dimensions map to."""
     value, dimensions = op.operand, tuple(op.broadcast_dimensions.get_values())
     while isinstance(inner := value.owner, BroadcastInDimOp):
         value, dimensions = inner.operand, tuple(dimensions[i] for i in inner.broadcast_dimensions.get_values())
@@ -123,7 +127,7 @@ class SpreadChannels(RewritePattern):
 
 
 def fold_broadcasts(program: Program) -> Program:
-    """Fold all broadcasts in one walk; unused intermediate broadcasts are removed."""
+    """A copy with merged broadcasts, without the intermediate ones that are unused."""
     program = program.for_change()
     patterns = GreedyRewritePatternApplier([FoldBroadcast(program.weights), SpreadChannels(program.weights)])
     rewrite(program, patterns)

@@ -1,12 +1,12 @@
-"""Evaluate ops whose operands are all constants: arithmetic, functions of one value, movement.
+"""Evaluates ops whose operands are all constants: arithmetic, functions of one value, movement.
 
 ```mlir
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
-becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger.
-The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value, and
-those that are combined with a constant of the same size: the weights of a weight normalization, g * v / |v|. A function
-of a broadcast constant is the broadcast of a constant, and so is a repeated number that is moved.
+becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger,
+with two exceptions: broadcasts that a contraction reads, because its operand must be a constant or a computed value,
+and broadcasts that are combined with a constant of the same size, as in a weight normalization, g * v / |v|. A function
+of a broadcast constant becomes the broadcast of a constant, and so does the movement of a broadcast number.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | 
 
 
 def _function(op: Operation) -> Callable[[Array], Array] | None:
-    """The function of one array that an op of one operand computes as the interpreter does; None for other ops.
+    """The function of one array that an op of one operand computes, as in the interpreter; None for other ops.
 
-    It holds no part of the program, because large results are computed again at each look-up.
+    The function must not refer to the program, which it outlives: large results are computed again at each look-up.
     """
     if isinstance(op, ReshapeOp):
         return partial(np.reshape, shape=shape_of(op.result))
@@ -91,7 +91,7 @@ def _converted(dtype: np.dtype[Any], array: Array) -> Array:
 
 
 def _made(function: Callable[[Array], Array], read: Callable[[], Array]) -> Array:
-    """The result of a function of a constant that is read now."""
+    """Read a constant and apply a function to it."""
     return function(read())
 
 
@@ -103,7 +103,7 @@ def _broadcast(op: Operation, array: Array) -> Array:
 
 
 def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:
-    """A sum, maximum or minimum along dimensions; None for other bodies. Sums are rounded once."""
+    """A sum, maximum or minimum along dimensions, computed in f64, then rounded; None for other bodies."""
     assert isinstance(op, ReduceOp)
     combined = body_op(op.body)
     rule = None if combined is None or len(operands) != 2 else REDUCED.get(combined)
@@ -118,16 +118,16 @@ REDUCED: dict[type[Operation], np.ufunc] = {AddOp: np.add, MaximumOp: np.maximum
 
 
 def _stays(op: Operation) -> bool:
-    """Whether an op is a broadcast that no contraction uses."""
+    """Whether an op is a broadcast that no contraction reads."""
     if not isinstance(op, BroadcastInDimOp):
         return False
     return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
 
 
 def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
-    """Keep a constant's pinned parameters after a transpose, with the axis permuted, or after a reverse.
+    """Copy a constant's pinned parameters to its transpose, with the axis permuted, or to its reverse.
 
-    A reverse keeps them only if each element keeps its scale.
+    A reverse along the quantized axis drops them, because elements would get other scales.
     """
     given = op.operand.owner
     pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
@@ -143,7 +143,7 @@ def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
 
 
 def _spread(op: Operation) -> BroadcastInDimOp | None:
-    """The broadcast that an op computes a function of each element of; None for other ops."""
+    """The broadcast that an elementwise function reads; None for other ops."""
     spread = op.operands[0].owner if isinstance(op, ConvertOp | UnaryOp) else None
     return spread if isinstance(spread, BroadcastInDimOp) else None
 
@@ -171,12 +171,12 @@ class FoldConstant(RewritePattern):
 
 @dataclass
 class FoldFunction(RewritePattern):
-    """function(constant) -> constant of floats, which is computed again at each look-up if it is large."""
+    """function(constant) -> constant of floats. A large one is computed again at each look-up."""
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Fold one op, also one that reads a broadcast constant: the result is broadcast."""
+        """Fold one op. If it reads a broadcast constant, the result is broadcast instead."""
         function, spread = _function(op), _spread(op)
         if function is None or not isinstance(element_of(op.results[0]), AnyFloat):
             return
@@ -199,7 +199,7 @@ class FoldMoved(RewritePattern):
     """reshape, reverse, slice or transpose(broadcast(number)) -> broadcast(number)."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Replace movement of elements that are all the same."""
+        """Fold one op that moves a broadcast number."""
         spread = op.operands[0].owner if isinstance(op, ReshapeOp | ReverseOp | SliceOp | TransposeOp) else None
         if isinstance(spread, BroadcastInDimOp) and not shape_of(spread.operand):
             made = BroadcastInDimOp(spread.operand, op.results[0].type, [])
@@ -208,7 +208,7 @@ class FoldMoved(RewritePattern):
 
 
 def fold_constants(program: Program) -> Program:
-    """Fold all constants in one walk: an operand is folded before its user is reached."""
+    """A copy with folded constants. One walk is enough, because operands are folded before their users are visited."""
     program = program.for_change()
     patterns: list[RewritePattern] = [FoldMoved(), FoldFunction(program.weights), FoldConstant(program.weights)]
     rewrite(program, GreedyRewritePatternApplier(patterns))

@@ -1,4 +1,4 @@
-"""Fold a window sum over a splat to a constant: the number times the size of each window.
+"""Folds a window sum over a splat to a constant: the number times the count of elements in each window.
 
 ```mlir
 %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<1x5x5x2xf32>
@@ -25,7 +25,7 @@ from zeropoint.simplify.statements import rewrite
 
 
 def _counts(op: ReduceWindowOp) -> Array:
-    """The number of elements in each window: the product over dimensions of the taps that are in bounds."""
+    """The number of elements in each window: over all dimensions, the product of the numbers of taps in bounds."""
     sizes, outputs = shape_of(op.inputs[0]), shape_of(op.results[0])
     ones = (1,) * len(sizes)
     windows = array_values(op.window_dimensions)
@@ -57,7 +57,7 @@ class FoldCount(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReduceWindowOp, rewriter: PatternRewriter, /) -> None:
-        """Replace a window sum by the number times the elements of each window."""
+        """Replace a window sum by the number times the count of elements in each window."""
         number = splat_value(op.inputs[0], self.weights) if _is_count(op, self.weights) else None
         if number is None:
             return
@@ -66,7 +66,7 @@ class FoldCount(RewritePattern):
 
 
 def fold_counts(program: Program) -> Program:
-    """Fold every `reduce_window` with `add` over a splat."""
+    """A copy in which `reduce_window` with `add` over a splat is a constant."""
     program = program.for_change()
     rewrite(program, FoldCount(program.weights))
     remove_dead_ops(program.entry)

@@ -1,4 +1,4 @@
-"""Replace values without elements by constants, and what a sum or product over no elements gives by its start.
+"""Replaces values without elements by constants, and reductions and products over no elements by their initial value.
 
 ```mlir
 %1 = stablehlo.exponential %x : tensor<2x0x4xf32>
@@ -8,7 +8,7 @@ becomes
 ```mlir
 %2 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2x4xf32>
 ```
-No data is needed for such values: they have no range, and no kernel has anything to compute.
+Values without elements have no range, and no kernel has anything to compute for them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _is_empty(value: SSAValue) -> bool:
 
 @dataclass
 class FoldEmpty(RewritePattern):
-    """An op that gives no elements -> an empty constant; a reduction of no elements -> its start."""
+    """An op whose results have no elements -> empty constants; a reduction of no elements -> its initial value."""
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        """Replace an op whose results need no computation."""
+        """Replace one pure op whose results need no computation."""
         if not op.results or isinstance(op, ConstantOp) or not op.has_trait(Pure) or op.has_trait(IsTerminator):
             return
         if all(map(_is_empty, op.results)):
@@ -67,7 +67,7 @@ class FoldEmpty(RewritePattern):
 def _spread(
     op: Operation, scalars: Sequence[SSAValue], rewriter: PatternRewriter, first: Sequence[Operation] = ()
 ) -> None:
-    """Replace an op by a number for all elements of each result; `first` makes the numbers."""
+    """Replace each result of an op by the broadcast of a scalar. `first` are the ops that compute the scalars."""
     made = [BroadcastInDimOp(one, result.type, []) for one, result in zip(scalars, op.results, strict=True)]
     for one in made:
         one.location = op.location
@@ -75,7 +75,7 @@ def _spread(
 
 
 def fold_empty(program: Program) -> Program:
-    """Replace all values without elements by constants, and reductions of them by their starts."""
+    """A copy in which values without elements are constants, and reductions of them are their initial values."""
     program = program.for_change()
     rewrite(program, FoldEmpty(program.weights))
     remove_dead_ops(program.entry)

@@ -1,4 +1,4 @@
-"""Fold a `pad` with zeros into the convolution that is its only user.
+"""Folds a `pad` with zeros into the convolutions that are its only users.
 
 ```mlir
 %0 = stablehlo.pad %x, %zero, low = [0, 0, 0, 0], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
@@ -25,7 +25,7 @@ from zeropoint.simplify.statements import rewrite
 
 @dataclass
 class FoldPad(RewritePattern):
-    """convolution(pad(x, 0)) -> convolution(x) with more padding, for padding of spatial dimensions only."""
+    """convolution(pad(x, 0)) -> convolution(x) with more padding, if only spatial dimensions are padded."""
 
     weights: Weights
 
@@ -40,7 +40,7 @@ class FoldPad(RewritePattern):
         others = set(range(len(shape_of(pad.operand)))) - set(spatial)
         if any(pad.interior_padding.get_values()) or any(low[i] or high[i] for i in others) or op.lhs_dilation:
             return
-        if min(*low, *high) < 0:  # negative padding crops; the convolution's own padding would bring the elements back
+        if min(*low, *high) < 0:  # it crops; a sum with the op's own could undo this
             return
         own = padding_values(op.padding, len(spatial))
         merged = [(int(low[d]) + lo, int(high[d]) + hi) for d, (lo, hi) in zip(spatial, own, strict=True)]
@@ -50,7 +50,7 @@ class FoldPad(RewritePattern):
 
 
 def fold_padding(program: Program) -> Program:
-    """Fold every pad with zeros whose only users are convolutions."""
+    """A copy in which pads with zeros are part of the convolutions that are their only users."""
     program = program.for_change()
     rewrite(program, FoldPad(program.weights))
     remove_dead_ops(program.entry)

@@ -1,11 +1,11 @@
-"""Take a slice of a concatenation from the operand that it lies in.
+"""Takes a slice of a concatenation from the operand that contains it.
 
 ```mlir
 %0 = stablehlo.concatenate %boxes, %scores, dim = 1 : (tensor<1x4x9xf32>, tensor<1x2x9xf32>) -> tensor<1x6x9xf32>
 %1 = stablehlo.slice %0 [0:1, 4:6, 0:9] : (tensor<1x6x9xf32>) -> tensor<1x2x9xf32>
 ```
-becomes `%scores`; a smaller slice becomes a slice of `%scores`. A quantized concatenation has one scale, so its parts
-would lose precision on the way through it.
+becomes `%scores`; a smaller slice becomes a slice of `%scores`. A quantized concatenation has one scale, which would be
+coarser than that of the operand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.simplify.statements import rewrite
 
 
 def _part(op: SliceOp) -> tuple[SSAValue, int, int] | None:
-    """The operand of a concatenation that a slice lies in, the dimension, and where the operand begins; or None."""
+    """The operand of a concatenation that contains a slice, the dimension, and the operand's start in it; or None."""
     joined = op.operand.owner
     if not isinstance(joined, ConcatenateOp):
         return None
@@ -42,7 +42,7 @@ class FoldSlice(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter, /) -> None:
-        """Replace a slice that lies in one operand of a concatenation."""
+        """Rewrite one slice that lies in one operand of a concatenation."""
         found = _part(op)
         if found is None:
             return

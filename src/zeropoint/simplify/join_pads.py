@@ -1,13 +1,13 @@
-"""Replace a sum of values that are padded with zeros and do not overlap by a concatenation.
+"""Replaces a sum of values that are padded with zeros and do not overlap by a concatenation.
 
 ```mlir
 %0 = stablehlo.pad %boxes, %zero, low = [0, 0, 0], high = [0, 2, 0], interior = [0, 0, 0]
 %1 = stablehlo.pad %scores, %zero, low = [0, 4, 0], high = [0, 0, 0], interior = [0, 0, 0]
 %2 = stablehlo.add %0, %1 : tensor<1x6x9xf32>
 ```
-becomes `stablehlo.concatenate %boxes, %scores, dim = 1`. A gap between the values stays a padding of the first one, and
-zeros before and after both a padding of the concatenation. A sum has one scale for all its elements. Only a
-concatenation shows that these are two values, and that one scale may be too coarse for one of them.
+becomes `stablehlo.concatenate %boxes, %scores, dim = 1`. Zeros between the values become padding of the first one;
+zeros before and after both become padding of the concatenation. A sum has one scale for all its elements. As a
+concatenation, later passes see that it has two parts, and that one scale may be too coarse for one of them.
 
 The only difference is the sign of a zero: -0 + 0 is +0.
 """
@@ -31,7 +31,7 @@ from zeropoint.simplify.statements import rewrite
 
 @dataclass(frozen=True)
 class _Padded:
-    """A value between zeros along one dimension."""
+    """A value that is padded with zeros along one dimension."""
 
     pad: PadOp
     axis: int
@@ -40,7 +40,7 @@ class _Padded:
 
     @staticmethod
     def of(value: SSAValue, weights: Weights) -> _Padded | None:
-        """The value that a pad with zeros along one dimension surrounds; None for any other value."""
+        """The padded value if `value` is the result of such a `pad`; None otherwise."""
         pad = value.owner
         if not isinstance(pad, PadOp) or splat_value(pad.padding_value, weights) != 0.0:
             return None
@@ -52,7 +52,7 @@ class _Padded:
         return _Padded(pad, axes[0], low[axes[0]], high[axes[0]])
 
     def padded(self, value: SSAValue, before: int, after: int) -> PadOp:
-        """`value` with this number of zeros on both sides."""
+        """`value` with these numbers of zeros before and after it."""
         sides = (
             [count if axis == self.axis else 0 for axis in range(len(shape_of(value)))] for count in (before, after)
         )

@@ -1,4 +1,4 @@
-"""Remove simulated quantization of constants, and pin the constants to its parameters.
+"""Removes simulated quantization of constants, and pins the constants to its parameters.
 
 ```mlir
 %w = stablehlo.constant dense<[1.0, -0.5]> : tensor<2xf32>
@@ -9,11 +9,12 @@ becomes
 ```mlir
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
-with the values that quantization rounds to, so that fusion patterns see a constant. A `stablehlo.constant` of a
-`!quant.uniform` type, and `quant.scast` or `stablehlo.bitcast_convert` of integer constants to one, are pinned likewise
-if a cast to floats reads them, or a contraction of floats has them as its weight.
+with the dequantized values, so that fusion patterns see a constant. A `stablehlo.constant` of a `!quant.uniform` type,
+and `quant.scast` or `stablehlo.bitcast_convert` of integer constants to one, are pinned likewise if they are cast to
+floats or are the weight of a contraction of floats.
+
 The storage range excludes the least integer if it is unused, because kernels require weights of a narrow range. A
-sub-channel type that has one scale per channel becomes the per-channel type.
+sub-channel type with one scale per channel becomes the per-channel type.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
 RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
@@ -44,7 +45,7 @@ from zeropoint.simplify.statements import rewrite
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
-    """The type with a narrow range if the least storage value is unused."""
+    """The type with a narrow storage range if the least storage value is unused."""
     kind = pinned.storage.type
     least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
     if least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
@@ -56,7 +57,7 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
 def _quantized(value: SSAValue, weights: Weights) -> tuple[Array, UniformQuantizedType] | None:
     """Storage integers and element type of a quantized constant; None for other values.
 
-    A number that is broadcast is another value: its cast is a statement about an activation.
+    A quantized broadcast of a number is not one: its cast is a statement about an activation.
     """
     found, owner = quantized_constant(value, weights, stored_array), value.owner
     is_broadcast = isinstance(owner, Operation) and any(isinstance(v.owner, BroadcastInDimOp) for v in owner.operands)
@@ -64,7 +65,7 @@ def _quantized(value: SSAValue, weights: Weights) -> tuple[Array, UniformQuantiz
 
 
 def _read_as_float(op: Operation) -> tuple[SSAValue, Attribute] | None:
-    """The quantized value that an op reads as floats, and the element type of these; None if there is none."""
+    """The quantized value that an op reads as floats, and the element type of the floats; None without one."""
     if isinstance(op, DequantizeCastOp | UniformDequantizeOp):
         return op.operands[0], element_of(op.results[0])
     if isinstance(op, ConvolutionOp | DotGeneralOp) and isinstance(element_of(op.lhs), AnyFloat):

@@ -1,4 +1,4 @@
-"""Insert what functions give for infinite numbers again after the function.
+"""Selects the limit of a function, after the function, where its operand is infinite.
 
 ```mlir
 %0 = stablehlo.select %shown, %x, %minus_infinity
@@ -10,11 +10,12 @@ becomes
 %1 = stablehlo.exponential %0
 %2 = stablehlo.select %shown, %1, %zero
 ```
-This changes no result. But no quantized type holds -inf: it saturates at the least number that was observed, whose
-exponential is not 0. The first select keeps the numbers of `%x` that are not shown out of the observed range. A
-constant with -inf that is added becomes a selection by a constant. Masks of a softmax stay, also where a maximum with
-the least f32 reads them; they are bounded by the scores (`solve/bound_masks.py`). So does a sum before a relu, where a
-bias is bounded (`solve/bound_terms.py`).
+This changes no float result. It is needed because no quantized type holds -inf: it saturates at the least number of the
+range, whose exponential is not 0. The first select stays, so that hidden numbers of `%x` do not widen the range. A sum
+with a constant that has -inf becomes a selection by a constant.
+
+Masks of a softmax are not changed, not even before a maximum with the least f32: `solve/bound_masks.py` bounds them by
+the scores. Nor is a sum before a relu, where `solve/bound_terms.py` bounds the bias.
 """
 
 from __future__ import annotations
@@ -65,12 +66,15 @@ LIMITS: Mapping[type[Operation], Callable[[float], float]] = {
     SignOp: lambda end: -1.0 if end < 0 else 1.0,
     TanhOp: lambda end: -1.0 if end < 0 else 1.0,
 }
-"""The results of functions of one value for -inf and inf."""
+"""Maps functions of one value to their results for -inf and inf."""
 
 
 @dataclass(frozen=True)
 class Inserted:
-    """An infinite number `end` in a value: where `holds` is `where`. `made` are the ops of a value that replaces it."""
+    """A value has the infinite number `end` where `holds` equals `where`.
+
+    `made` are ops for a value that replaces it.
+    """
 
     holds: SSAValue
     where: bool
@@ -80,12 +84,14 @@ class Inserted:
 
 @dataclass
 class RestoreLimits(RewritePattern):
-    """f(select(p, x, -inf)) -> select(p, f(select(p, x, -inf)), f(-inf)), and for a sum with -inf in a constant."""
+    """f(select(p, x, -inf)) -> select(p, f(select(p, x, -inf)), f(-inf)), also for sums with constants that
+    have -inf.
+    """
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        """Select what a function gives for inserted infinities after it, if that is a finite number in the end."""
+        """Select the limit of one op after it, where an operand is infinite."""
         for index, value in enumerate(op.operands):
             found = self._inserted(value, op)
             limit = None if found is None else _settled(op, index, found.end, self.weights)
@@ -106,7 +112,7 @@ class RestoreLimits(RewritePattern):
             return
 
     def _splat(self, number: float, like: Operation) -> list[Operation]:
-        """The ops of a value with one number, of the type of an op's result."""
+        """Ops that broadcast a number to the type of an op's result."""
         (result,) = like.results
         scalar = constant_op(np.array(number, element_dtype(element_of(result))), self.weights)
         made: list[Operation] = [scalar, BroadcastInDimOp(scalar.output, result.type, [])]
@@ -115,7 +121,7 @@ class RestoreLimits(RewritePattern):
         return made
 
     def _inserted(self, value: SSAValue, reader: Operation) -> Inserted | None:
-        """The infinite number that a select, or a sum with a constant, inserts into the value, if any."""
+        """The infinite number that a select, or a sum with a constant, inserts into the value; None without one."""
         op = value.owner
         if isinstance(op, SelectOp) and isinstance(element_of(value), AnyFloat):
             for branch, where in ((op.on_true, True), (op.on_false, False)):
@@ -130,7 +136,7 @@ class RestoreLimits(RewritePattern):
         return None
 
     def _added(self, total: AddOp, index: int) -> Inserted | None:
-        """A sum with a constant, which may be broadcast, as a selection of -inf, or of the sum with finite numbers."""
+        """A sum with a constant that has -inf or inf, as a selection of that number or of a finite sum."""
         mask = total.operands[index]
         spread = mask.owner if isinstance(mask.owner, BroadcastInDimOp) else None
         array = constant_array(mask if spread is None else spread.operand, self.weights)
@@ -152,7 +158,7 @@ class RestoreLimits(RewritePattern):
         return Inserted(held, True, end, (*made, selection))
 
     def _spread(self, array: Array, like: BroadcastInDimOp | None, made: list[Operation]) -> SSAValue:
-        """A constant, broadcast as another one is."""
+        """A constant, broadcast in the same way as another one."""
         constant = constant_op(array, self.weights)
         made.append(constant)
         if like is None:
@@ -163,13 +169,13 @@ class RestoreLimits(RewritePattern):
 
 
 def _selection(found: Inserted, inserted: SSAValue, shown: SSAValue) -> SelectOp:
-    """A select of one value where infinite numbers are inserted, and of another elsewhere."""
+    """A select of `inserted` where the infinite number is, and of `shown` elsewhere."""
     pair = (inserted, shown) if found.where else (shown, inserted)
     return SelectOp(found.holds, *pair)
 
 
 def _is_restored(op: Operation, found: Inserted, weights: Weights) -> bool:
-    """Whether the only reader of an op inserts numbers at the same places."""
+    """Whether the only reader of an op already selects a number at the same elements."""
     use = op.results[0].get_unique_use()
     reader = None if use is None else use.operation
     if not isinstance(reader, SelectOp) or reader.pred is not found.holds:
@@ -178,17 +184,17 @@ def _is_restored(op: Operation, found: Inserted, weights: Weights) -> bool:
 
 
 def _is_relu(op: Operation, weights: Weights) -> bool:
-    """Whether an op clamps from 0, which kernels absorb."""
+    """Whether an op clamps at 0 from below, which kernels absorb."""
     low = op.operands[0] if isinstance(op, ClampOp) else None
     lows = [low] if low is not None else op.operands if isinstance(op, MaximumOp) else []
     return any(splat_value(value, weights) == 0 for value in lows)
 
 
 def _settled(op: Operation, index: int, end: float, weights: Weights) -> float | None:
-    """An op's result for an infinite operand; None unless it, or every function that reads it, gives a finite number.
+    """An op's result for an infinite operand; None unless it is finite, or every reader's result for it is.
 
-    A difference gives an infinite number if the other operand is finite; a sum of exponentials of differences
-    (a log of them gives the log-sum-exp) hides it.
+    A difference is infinite if the other operand is finite. It counts only in a sum of exponentials of differences, as
+    in a log-sum-exp.
     """
     limit = _limit(op, index, end, weights)
     if limit is None or np.isfinite(limit):
@@ -199,7 +205,7 @@ def _settled(op: Operation, index: int, end: float, weights: Weights) -> float |
 
 
 def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | None:
-    """The result of an op where its operand is infinite; None if that is not known."""
+    """The result of an op for an infinite operand `index`; None if it is not known."""
     if type(op) in LIMITS:
         return LIMITS[type(op)](end)
     if isinstance(op, ClampOp):
@@ -213,7 +219,7 @@ def _limit(op: Operation, index: int, end: float, weights: Weights) -> float | N
 def _limit_with(op: Operation, index: int, end: float, number: float) -> float | None:
     """The result of an op for an infinite operand `index` and a finite number."""
     if isinstance(op, MaximumOp):
-        # A number as low as a mask's would be inserted in place of -inf, and no scale holds it either.
+        # A number as low as a mask's would only replace -inf by another number that no scale holds.
         return max(number, end) if number > HIDDEN else None
     if isinstance(op, MinimumOp):
         return min(number, end)
@@ -223,7 +229,7 @@ def _limit_with(op: Operation, index: int, end: float, number: float) -> float |
 
 
 def _is_summed_exponential(op: SubtractOp) -> bool:
-    """Whether only a sum reads the exponential of a difference, and nothing else reads the difference."""
+    """Whether the difference is only read by an exponential, and that only by a reduction."""
     use = op.result.get_unique_use()
     if use is None or not isinstance(use.operation, ExponentialOp):
         return False
@@ -232,7 +238,7 @@ def _is_summed_exponential(op: SubtractOp) -> bool:
 
 
 def restore_limits(program: Program) -> Program:
-    """Insert what functions give for infinite numbers again after them."""
+    """A copy in which the limits of functions are selected where their operands are infinite."""
     program = program.for_change()
     rewrite(program, RestoreLimits(program.weights))
     remove_dead_ops(program.entry)

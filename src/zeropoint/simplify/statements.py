@@ -1,4 +1,4 @@
-"""Annotation ops during simplification: attributes of the ops that make the annotated values.
+"""Holds annotation ops during simplification, as attributes of the ops that define the annotated values.
 
 ```mlir
 %0 = stablehlo.convolution(%x, %w) ...
@@ -11,8 +11,7 @@ becomes
 %2 = stablehlo.multiply %0, %scale
 ```
 and back. So an annotated program is simplified as it would be without annotations. An op that replaces another takes
-over its attribute; the annotations of a value that no longer exists are dropped with it. Annotations of arguments stay
-ops.
+over its attribute. Annotations of a value that no longer exists are dropped. Annotations of arguments stay ops.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
 considered.
@@ -58,7 +57,7 @@ def statements_to_attributes(program: Program) -> None:
 
 
 def attributes_to_statements(program: Program) -> None:
-    """Reinsert the annotation ops after the ops that make the annotated values, in place."""
+    """Reinsert the annotation ops after the ops that define the annotated values, in place."""
     for op in list(program.entry.ops):
         values: list[SSAValue] = list(op.results)
         for index, stated in _statements(op):
@@ -77,7 +76,7 @@ def rewrite(program: Program, *patterns: RewritePattern, again: bool = False) ->
 
 
 def without_statements(op: Operation) -> Operation:
-    """The op without annotations, in place: for a copy that computes other values."""
+    """Remove an op's annotations, in place: for a copy that computes other values."""
     op.attributes.pop(STATED, None)
     return op
 
@@ -140,7 +139,7 @@ def _statements(op: Operation) -> Iterator[tuple[int, DictionaryAttr]]:
 
 
 def _take_over(op: Operation, values: Sequence[SSAValue | None]) -> None:
-    """Give the annotations of the results of `op` to the values that replace them; arguments keep only their own."""
+    """Move the annotations of `op`'s results to the values that replace them, unless these are arguments."""
     for index, stated in _statements(op):
         value = values[index]
         if isinstance(value, OpResult):
