@@ -166,7 +166,7 @@ def test_an_imported_product_stays_packed_in_native_code() -> None:
         ({"op": "softmax", "activations": "float"}, "expected a kernel with constant weights; 'softmax' here has none"),
         (
             {"op": "fully_connected", "activations": "int8"},
-            "key 'activations': found 'int8', expected float, with weights",
+            "key 'activations': found 'int8', expected float, with only the weights",
         ),
         ({**FLOAT, "block_size": 48}, "terms a channel, expected a multiple of block_size 48"),
         ({"op": "fully_connected", "weight_symmetric": False}, "expected 'activations: float' with it"),

@@ -1,4 +1,4 @@
-"""Passes on the quant and chlo dialects' ops and types. They run before or apart from the compiler's stages."""
+"""Passes on the ops and types of the quant and chlo dialects. They run before the compiler's stages or on their own."""
 
 from zeropoint.quant_passes.canonicalize_quant import canonicalize_quant
 from zeropoint.quant_passes.convert_fake_quant import convert_fake_quant

@@ -1,4 +1,4 @@
-"""The affine map as arith and math ops: the formulas of `zeropoint.numerics.affine`, op for op.
+"""The affine map as arith and math ops, with the formulas of `zeropoint.numerics.affine`.
 
 Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; rounding and
 clamping follow a numerics profile.
@@ -61,7 +61,7 @@ class ScalarParameters:
 
 
 def dequantize(ops: ElementwiseEmitter, stored: SSAValue, parameters: ScalarParameters) -> SSAValue:
-    """(float(stored) - float(zero_point)) * scale."""
+    """(float(stored) - float(zero_point)) * scale, in the expressed type."""
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     scale = ops.splat(parameters.scale)
     value = ops.to_float(stored, expressed, signed)
@@ -72,7 +72,7 @@ def dequantize(ops: ElementwiseEmitter, stored: SSAValue, parameters: ScalarPara
 
 
 def quantize_as_upstream(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters) -> SSAValue:
-    """trunc(x / scale + zero_point), clamped as an integer, and only if the bounds narrow the storage type."""
+    """trunc(x / scale + zero_point). The integer is clamped only if the bounds are narrower than the storage type."""
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     scaled = emit.value(DivfOp(value, ops.splat(parameters.scale)))
     if parameters.zero_point is not None:
@@ -110,7 +110,7 @@ _RULES = {
 
 
 def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
-    """The float type that exactly represents the storage bounds, also with the zero point added or subtracted."""
+    """The expressed type if it holds sums and differences of storage integers exactly, otherwise f64."""
     least, greatest = quantized.storage.range
     return (
         quantized.expressed_type
@@ -122,9 +122,10 @@ def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
 def quantize_scalar(
     ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters, behaviour: QuantizeBehaviour
 ) -> SSAValue:
-    """Round, clamp and convert a number. Infinities are clamped; NaN becomes the zero point (or as the behaviour says).
+    """Scale, round, clamp and convert a number by a behaviour of `numerics.affine`.
 
-    The clamp precedes the conversion, because the conversion of a number out of range is poison.
+    Infinities are clamped. NaN becomes the zero point, or 0 if the behaviour says so. The clamp precedes the
+    conversion to an integer, because this gives poison for a number out of range.
     """
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     rule, exact = _RULES[behaviour], clamping_type(parameters.quantized)
@@ -135,7 +136,7 @@ def quantize_scalar(
         return _quantized_by_range(ops, value, parameters)
     scaled = _scaled(ops, value, parameters, rule)
     if rule.zero_point_first and parameters.zero_point is not None:
-        # Round the sum as if the zero point were added in the expressed type.
+        # The behaviour adds the zero point in the expressed type, so the sum is rounded there.
         addend = zero_point if exact == expressed else ops.to_float(parameters.zero_point, expressed, signed)
         scaled = emit.value(AddfOp(scaled, cast("SSAValue", addend)))
     rounded = emit.value(rule.rounding(scaled))
@@ -152,11 +153,11 @@ def quantize_scalar(
 
 
 def _quantized_by_range(ops: ElementwiseEmitter, value: SSAValue, parameters: ScalarParameters) -> SSAValue:
-    """`RNE_BY_RANGE`: the steps above the least number of the range, in f32 or f64, clamped, plus the least integer."""
+    """`RNE_BY_RANGE`: counts steps from the range's minimum in f32 or f64, clamps them, and adds the least integer."""
     emit, storage = ops.emitter, parameters.quantized.storage
     whole = dtype_range(storage.dtype)
     wide = parameters.expressed if parameters.expressed in (f32, f64) else f32
-    # f64 has all integers of 32 bits, and their differences.
+    # f64 holds 32-bit integers and their differences exactly.
     exact = wide if whole[1] - whole[0] < 1 << 24 else f64
     value, scale = (x if x.type == wide else emit.value(ExtFOp(x, wide)) for x in (value, parameters.scale))
     ends = [emit.real(float(end), exact) for end in whole]

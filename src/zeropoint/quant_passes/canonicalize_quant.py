@@ -1,4 +1,4 @@
-"""Fold casts that undo each other, and merge equal casts of one value.
+"""Folds casts that undo each other, and merges equal casts of one value.
 
 ```mlir
 %x = quant.dcast %q : !quant.uniform<i8:f32, 2.0> to f32
@@ -7,8 +7,8 @@
 %s = quant.scast %i : i8 to !quant.uniform<i8:f32, 2.0>     // %s is %q
 ```
 
-`dcast(qcast(x))` stays: it is a fake quantization, which rounds x. Upstream MLIR folds it to x, which turns a program
-with simulated quantization into the float program; `fold_fake_quant` enables that here.
+`dcast(qcast(x))` stays, because it is a fake quantization, which rounds x. Upstream MLIR folds it to x, which turns a
+program with simulated quantization into the float program. `fold_fake_quant` enables this here.
 
 Source: upstream MLIR's folders of `quant.qcast`, `quant.dcast` and `quant.scast`.
 """
@@ -26,7 +26,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 
 
 def _fold_fake_quant(op: DequantizeCastOp) -> SSAValue | None:
-    """The input of a fake quantization."""
+    """The x of `dcast(qcast(x))`; None for other casts."""
     source = op.input.op if isinstance(op.input, OpResult) else None
     same = isinstance(source, QuantizeCastOp) and source.input.type == op.result.type
     return source.input if same and isinstance(source, QuantizeCastOp) else None

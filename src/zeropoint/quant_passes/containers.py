@@ -1,4 +1,4 @@
-"""Converts scalars and tensors (ranked, dynamic and unranked) per layer, per channel and sub-channel.
+"""Converts scalars and tensors (ranked, dynamic, unranked) by per-layer, per-channel and sub-channel types.
 
 A tensor of unknown rank is reshaped to one dimension, or to three with the channels in the middle, and back.
 """
@@ -117,7 +117,7 @@ def _parameter_map(value: SSAValue, quantized: UniformQuantizedType, axis: int |
 
 
 def _generic(emit: Emitter, value: SSAValue, conversion: Conversion, parameter_map: AffineMap | None) -> SSAValue:
-    """A `linalg.generic` over the elements; the parameters are operands if there is a map to them."""
+    """A `linalg.generic` over the elements. With `parameter_map`, scales and zero points are operands of it."""
     quantized, shape = conversion.quantized, ranked_shape(value.type)
     assert shape is not None
     inputs = [value]

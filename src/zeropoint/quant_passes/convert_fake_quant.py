@@ -1,4 +1,4 @@
-"""Convert fake quantization to a pair of casts.
+"""Converts fake quantization to a pair of casts.
 
 ```mlir
 %0 = "quant.const_fake_quant"(%x) {min = -1.0 : f32, max = 1.0 : f32, num_bits = 8 : i64} : ...
@@ -42,7 +42,7 @@ COMPAT_WIDTHS = (8, 16, 32)
 
 
 def fake_quant_type(op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, compat: bool) -> UniformQuantizedType:
-    """The type that a fake quantization simulates; with `compat`, the type of TensorFlow's converter of 2019.
+    """The type that a fake quantization simulates; with `compat`, that of TensorFlow's converter of 2019.
 
     Raises ValueError for a range that is not finite.
     """

@@ -50,7 +50,7 @@ class Emitter:
         return self.value(ConstantOp(IntegerAttr(value, IndexType())))
 
     def integer(self, value: int, integer_type: IntegerType) -> SSAValue:
-        """An integer constant; a large unsigned value becomes the signless constant with the same bits."""
+        """An integer constant. A large unsigned value becomes the signless constant with the same bits."""
         return self.value(ConstantOp(IntegerAttr(as_signed(value, integer_type.width.data), integer_type)))
 
     def real(self, value: float, float_type: AnyFloat) -> SSAValue:
@@ -62,7 +62,7 @@ class Emitter:
         return self.value(ConstantOp(value))
 
     def dynamic_sizes(self, value: SSAValue) -> list[SSAValue]:
-        """The sizes of the dynamic dimensions of a ranked tensor, in order; none for a scalar."""
+        """The sizes of the dynamic dimensions of a ranked tensor, in order; empty for a scalar."""
         shape = ranked_shape(value.type) or ()
         return [
             self.value(tensor.DimOp(value, self.index(axis)))
@@ -84,17 +84,17 @@ class ElementwiseEmitter:
         return element_type if self._shape is None else TensorType(element_type, self._shape)
 
     def splat(self, scalar: SSAValue) -> SSAValue:
-        """A scalar splat to the shape."""
+        """A scalar as a splat of the shape."""
         if self._shape is None:
             return scalar
         return self.emitter.value(tensor.SplatOp(scalar, self._sizes, TensorType(scalar.type, self._shape)))
 
     def to_float(self, value: SSAValue, float_type: AnyFloat, signed: bool) -> SSAValue:
-        """Integers to floats, rounded to nearest even."""
+        """Convert integers to floats, rounded to nearest even."""
         cast = SIToFPOp if signed else UIToFPOp
         return self.emitter.value(cast(value, self.type(float_type)))
 
     def to_integer(self, value: SSAValue, integer_type: Attribute, signed: bool) -> SSAValue:
-        """Floats to integers, truncated towards 0; poison for numbers out of range."""
+        """Convert floats to integers, truncated towards 0. The result is poison for numbers out of range."""
         cast = FPToSIOp if signed else FPToUIOp
         return self.emitter.value(cast(value, self.type(integer_type)))

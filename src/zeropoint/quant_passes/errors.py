@@ -8,7 +8,7 @@ from zeropoint.errors import Error
 
 
 class LoweringError(Error, ValueError):
-    """A quantized op has no integer form. The message has its name and position; `op` is the op, if given."""
+    """An op cannot be lowered. The message has its name and position; `op` is the op, if given."""
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)

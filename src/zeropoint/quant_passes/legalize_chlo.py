@@ -1,4 +1,4 @@
-"""Expand the chlo ops that StableHLO ops can express.
+"""Expands the chlo ops that StableHLO ops can express.
 
 ```mlir
 %0 = chlo.broadcast_add %x, %bias : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
@@ -11,9 +11,9 @@ becomes
 %2 = stablehlo.multiply %1, %1 : tensor<2x3xf32>
 ```
 
-Unary functions (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after` stay: the interpreter computes them and the
-lowering makes tables of them, as of StableHLO's own functions. Expanded to polynomials, they would not be
-recognized as functions. `chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` also stay, for the interpreter.
+Unary functions (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after` stay. The interpreter computes them, and the
+lowering turns them into tables, as StableHLO's own functions. If they were expanded to polynomials, fusion would not
+recognize them as functions. `chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` also stay, for the interpreter.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _tangent(op: chlo.TanOp, build: ChloBuilder) -> Sequence[SSAValue]:
 
 
 def _top_k(op: chlo.TopKOp, build: ChloBuilder) -> Sequence[SSAValue]:
-    """The first k elements in descending order, with their positions; stable."""
+    """The k greatest elements in descending order, with their positions. Equal elements keep their order."""
     shape, element = shape_of(op.operand), element_of(op.operand)
     positions = build.add(IotaOp(with_element(op.operand, i32), len(shape) - 1))
     sort = SortOp([op.operand, positions], _descending([element, i32]), dimension=len(shape) - 1, stable=True)
@@ -162,7 +162,7 @@ def _top_k(op: chlo.TopKOp, build: ChloBuilder) -> Sequence[SSAValue]:
 
 
 def _descending(elements: Sequence[Attribute]) -> Region:
-    """A sort comparator: whether the first input's first element is greater; floats in total order."""
+    """A sort comparator: the first input's left element is greater than its right one, with floats in total order."""
     block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
     compare = CompareOp(block.args[0], block.args[1], ComparisonDirection.GT)
     if element_dtype(elements[0]).kind not in "iub":
@@ -189,7 +189,7 @@ LEGALIZATIONS: Mapping[type[Operation], Legalization] = {
     chlo.TopKOp: _top_k,
     **dict.fromkeys(chlo.PLAIN, _broadcast),
 }
-"""The expansion of each op; it returns the values of the op's results."""
+"""Maps ops to their expansions, which return the values of the op's results."""
 
 
 def legalize_chlo(program: Program) -> Program:

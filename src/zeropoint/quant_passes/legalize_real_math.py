@@ -1,4 +1,4 @@
-"""Expand real math ops on floats into StableHLO ops.
+"""Expands real math ops on floats into StableHLO ops.
 
 ```mlir
 %0 = "fxpmath.real_matmul_bias"(%x, %w, %b) <{clamp_min = 0.0 : f64}>
@@ -10,8 +10,9 @@ becomes
 %1 = stablehlo.add %0, (broadcast of %b along axis 1) : tensor<2x4xf32>
 %2 = stablehlo.maximum %1, (broadcast of 0.0) : tensor<2x4xf32>
 ```
-A float program in real math ops is then quantized like any other. Real math ops on quantized values stay:
-`lower` makes them integer ops. If a profile computes one in floats, it becomes StableHLO there, with the reason.
+A float program in real math ops is then quantized like any other. Real math ops on quantized values stay; `lower` turns
+them into integer ops. If the profile computes one in floats, `lower` turns it into StableHLO with a
+`zeropoint.float_reason`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lower `quant.qcast` and `quant.dcast` to arith, math, tensor, linalg and shape ops.
+"""Lowers `quant.qcast` and `quant.dcast` to arith, math, tensor, linalg and shape ops.
 
 ```mlir
 %q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 2.0:3>
@@ -42,11 +42,9 @@ from zeropoint.quant_passes.containers import Conversion, ConvertNumbers, conver
 from zeropoint.quant_passes.emitter import Emitter
 from zeropoint.quant_passes.errors import LoweringError
 
-"""The profile that matches StableHLO's quantized ops."""
-
 
 def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
-    """The same scalar or tensor with another element type."""
+    """The type of the same scalar or tensor with another element type."""
     shape = ranked_shape(container)
     if shape is not None:
         return TensorType(scalar, shape)
@@ -97,7 +95,7 @@ def _replace(op: Operation, value: SSAValue) -> None:
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
 
-    `profile` names the rounding and clamping. It defaults to the op's own, or else the program's, or else
+    `profile` names the rounding and clamping. It defaults to the op's own profile, else the program's, else
     `float32-rne`. Raises LoweringError for a type without a scale or without signless integer storage, and ValueError
     for an unknown profile.
     """

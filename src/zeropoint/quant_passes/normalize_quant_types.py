@@ -1,4 +1,4 @@
-"""Convert sub-channel types that are equivalent to per-layer or per-channel types.
+"""Converts sub-channel types to the per-layer or per-channel types that they are equivalent to.
 
 ```mlir
 tensor<2x6x!quant.uniform<i8:f32:{0:1}, {{1.0}, {0.5}}>>
@@ -11,8 +11,8 @@ tensor<2x6x!quant.uniform<i8:f32, 2.0>>
 ```
 so that a target that supports only the two simpler granularities accepts the program.
 
-Source: upstream MLIR's pass `normalize-quant-types`. Unlike it, blocks of more than one index stay as they are: one
-scale for three rows is not a scale per row.
+Source: upstream MLIR's pass `normalize-quant-types`. Unlike there, blocks of more than one index stay as they are,
+because one scale for three rows is not a scale per row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zeropoint.ir.tensors import with_element
 
 
 class _Types:
-    """Maps tensor types to their normal form; each is computed once."""
+    """Maps tensor types to their normal form. Each is computed once."""
 
     def __init__(self) -> None:
         self._known: dict[Attribute, Attribute] = {}

@@ -1,4 +1,4 @@
-"""Replace quantized types in function signatures by their storage types.
+"""Replaces quantized types in function signatures by their storage types.
 
 ```mlir
 func.func @f(%x: tensor<2x!quant.uniform<i8:f32, 2.0>>) -> tensor<2xf32> {
@@ -64,7 +64,7 @@ def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
 
 
 def _strip_sinks(op: Operation) -> None:
-    """Cast the operands of a return or call to storage integers; a repeated operand is cast once."""
+    """Cast the operands of a return or call to storage integers. A repeated operand is cast once."""
     stored: dict[SSAValue, SSAValue] = {}
     for index, value in enumerate(op.operands):
         found = stripped_type(value.type, op)
@@ -85,7 +85,7 @@ def _strip_function(function: FuncOp) -> None:
     )
     for block in function.body.blocks:
         point = InsertPoint.at_start(block)
-        for argument in reversed(block.args):  # in upstream's order
+        for argument in reversed(block.args):  # reversed, so that the casts are in upstream's order
             _strip_source(argument, function, point)
     for op in list(function.walk()):
         if isinstance(op, CallOp):

@@ -1,4 +1,4 @@
-"""Recipes: a user's requirements for parts of a model, as ordered rules."""
+"""Recipes: ordered rules that state a user's requirements for parts of a model."""
 
 from zeropoint.recipe.apply import apply_recipe
 from zeropoint.recipe.load import load_recipe, recipe_of

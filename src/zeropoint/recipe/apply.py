@@ -1,4 +1,4 @@
-"""Apply a recipe: write its demands onto the regions that its rules select.
+"""Applies a recipe: writes its demands onto the regions that its rules select.
 
 ```mlir
 %1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [f32], output_specs = [f32]} loc("probs")
@@ -10,8 +10,8 @@ with the rule `{op: softmax, quantize: false}` becomes
 ```
 A bit width becomes `!quant.any<i16:f32>` on the output, a range becomes `!quant.calibrated`, and scale and zero point
 become `!quant.uniform` (8 bits unless the recipe has `bits`). An input of the model gets statistics or a pair of casts.
-Names are those of the original model: an op is found by its own name even if it was fused into a kernel, and the demand
-then applies to the whole kernel.
+Names are those of the original model. An op that was fused into a kernel keeps its name; a demand on it applies to the
+whole kernel.
 
 Source: the RFC on quantization transformations, "Model Constraints" and "Quantization region".
 """
@@ -49,7 +49,7 @@ from zeropoint.recipe.weights import demand_constants, selected_constants
 
 
 def op_names(op: Operation) -> set[str]:
-    """The original model's names of an op and of the ops inside it, without those of constants."""
+    """The names, in the original model, of an op and of the ops inside it except constants."""
     named = (inner for inner in op.walk() if inner is op or not isinstance(inner, ConstantOp))
     return {name for inner in named for name in model_names(inner)}
 
@@ -89,7 +89,7 @@ def _makers(op: Operation) -> Iterator[Operation]:
 
 
 def _named(program: Program, name: str, rule: Rule) -> list[Operation]:
-    """The ops of that name, and the users of the input of that name. Raises RecipeError if there are none."""
+    """The ops named `name`, and the users of an input of that name. Raises RecipeError if there are none."""
     found = [op for op in _candidates(program) if name in op_names(op)]
     for argument, port in zip(program.entry.args, program.inputs, strict=True):
         if port.name == name:
@@ -117,13 +117,13 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
 
 
 def _of_tensor(program: Program, name: str) -> list[Operation]:
-    """The ops that compute a tensor of the original model, where the tensor has another name than its op."""
+    """The ops that compute a tensor of the original model, for tensors whose names differ from their op's."""
     wanted = set(ops_of_tensor(program.module, name))
     return [op for op in _candidates(program) if wanted & op_names(op)] if wanted else []
 
 
 def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp]:
-    """The kernels with a constant inside that a rule selects by its name."""
+    """The kernels that contain a constant which a rule selects by name."""
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             constants = (inner for inner in op.walk() if isinstance(inner, ConstantOp))
@@ -134,13 +134,12 @@ def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp
 def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
     """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change.
 
-    A rule that selects no op and no input may select constants, which are pinned here.
+    Constants are pinned here, if a rule selects constants only.
     """
     if not selected and (_inputs_of(program, rule) or demand_constants(program, rule)):
         return
     if not selected:
         folded = original is not None and not isinstance(rule.pattern, Subgraph) and bool(_selected(original, rule))
-        where = "only what was folded into other ops or constants; name the op that is left" if folded else "nothing"
         if not folded and any(selected_constants(program, rule)):
             raise RecipeError(f"{rule}: selects only constants, for which {', '.join(OF_TENSORS)} can be set")
         holder = next(_around_constants(program, rule), None)
@@ -150,14 +149,18 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
                 f"{rule}: selects only a constant inside kernel '{name}', which has no type of its own on this target; "
                 f"name the op that uses it"
             )
-        raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more{_advice(program, rule)}")
+        if folded:
+            raise RecipeError(
+                f"{rule}: matches only ops that were folded into other ops or constants; name the op that is left"
+            )
+        raise RecipeError(f"{rule}: matches nothing in the model, expected one op or more{_advice(program, rule)}")
     if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
         kinds = ", ".join(sorted({op.name for op in selected}))
         raise RecipeError(f"{rule}: matches only {kinds}, which no kernel covers and which stays float")
 
 
 def _advice(program: Program, rule: Rule) -> str:
-    """Advice for a rule without matches: names that it may mean; empty if no name is similar."""
+    """Advice for a rule without matches, such as similar names; empty if there is none."""
     if rule.selector != "name":
         return ""
     name, last = str(rule.pattern), program.entry.last_op
@@ -174,13 +177,13 @@ def _advice(program: Program, rule: Rule) -> str:
 
 
 def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:
-    """The specs from `make` for float ports; other ports keep their own type."""
+    """The specs of ports: from `make` for floats, otherwise the element type."""
     elements = [element_of(value) for value in values]
     return ArrayAttr([make(element) if isinstance(element, AnyFloat) else element for element in elements])
 
 
 def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | None:
-    """The type that expresses a demand on a tensor: parameters, a range, or a minimum width; None without one."""
+    """The type that expresses the demands on a tensor: parameters, a range, or a minimum width; None without these."""
     check_numbers(demands, element)
     storage = Storage.of(f"i{demands['bits'].value}" if "bits" in demands else "i8")
     if "scale" in demands:
@@ -202,7 +205,7 @@ def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | N
 
 
 def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
-    """The inputs of the model that a rule with settings for tensors selects."""
+    """The float inputs of the model that a rule selects, if it has settings for tensors."""
     if not set(rule.settings) & set(OF_TENSORS):
         return []
     ports = zip(program.entry.args, program.inputs, strict=True)
@@ -216,7 +219,7 @@ def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
 
 
 def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:
-    """Route every use of an input through statistics or a pair of casts that express the demand."""
+    """Let every use of an input read it through statistics or a pair of casts that express the demands."""
     element, first = element_of(argument), program.entry.first_op
     assert first is not None
     stated = _stated(demands, element) if isinstance(element, AnyFloat) else None
@@ -238,9 +241,9 @@ def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]
 
 
 def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
-    """Record facts on a region, and express them in its specs where a type can."""
+    """Add demands to a region, and express them in its specs where types can."""
     given = {fact.name for fact in facts}
-    # Of "float" and "only its weights", the later rule holds.
+    # `quantize: false` and `activations: float` exclude each other. The later rule replaces the earlier one.
     kept = [fact for fact in facts_of(region, DEMANDS) if not (fact.name in _EITHER and given & _EITHER)]
     merged = {fact.name: fact for fact in (*kept, *facts)}
     state_facts(region, merged.values(), DEMANDS)
@@ -254,21 +257,24 @@ def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
         region.attributes[FLOAT_REASON] = StringAttr(f"{stays.source}: {_FLOAT[stays.name, stays.value]}")
 
 
-_FLOAT = {("quantize", "false"): "do not quantize", **dict.fromkeys(FLOAT_ACTIVATIONS.items(), "only its weights")}
-"""Demands that keep a kernel float, with the reason that it states."""
+_FLOAT = {
+    ("quantize", "false"): "do not quantize",
+    **dict.fromkeys(FLOAT_ACTIVATIONS.items(), "quantize only its weights"),
+}
+"""Maps demands that keep a kernel float to the reason that the kernel gets."""
 _EITHER = {key for key, _ in _FLOAT}
 
 
 def keeping_float(demands: Mapping[str, Fact]) -> Fact | None:
-    """The demand that keeps a kernel float, None if none does."""
+    """The demand that keeps a kernel float; None without one."""
     return next((fact for fact in demands.values() if (fact.name, fact.value) in _FLOAT), None)
 
 
 def _check_contradicted(rule: Rule, selected: Iterable[Operation], rules: Iterable[Rule]) -> None:
     """Raise RecipeError for a rule that keeps kernels float if later rules keep all of them float in the other way.
 
-    A rule for many ops may precede others for some of them, and a small model may have no more ops than those. So a
-    rule that selects by name is compared with all rules, any other only with rules of the same selector and pattern.
+    A general rule may precede rules for some of its ops, and in a small model these may be all ops. So only later rules
+    that select by name, or that have the same selector and pattern, count as contradictions.
     """
     stated = keeping_float({fact.name: fact for fact in rule.facts()})
     regions = (op for op in selected if isinstance(op, QuantizeRegionOp))
@@ -280,15 +286,16 @@ def _check_contradicted(rule: Rule, selected: Iterable[Operation], rules: Iterab
     if held[0].source in alike:
         raise RecipeError(
             f"{rule}: key '{stated.name}': found {stated.value}, expected one of this and '{held[0].name}: "
-            f"{held[0].value}' ({held[0].source}), which holds instead; it would change nothing"
+            f"{held[0].value}' ({held[0].source}), which replaces it: this rule has no effect"
         )
 
 
 def apply_recipe(program: Program, recipe: RecipeRules, original: Program | None = None) -> Program:
     """A copy of a fused program with the demands of a recipe on its regions.
 
-    `original` is the program as imported; with it, messages can tell a name that was folded away from an unknown one.
-    Raises RecipeError for a rule without matches, whose matches it cannot change, or that a later one contradicts.
+    `original` is the program as imported. With it, messages distinguish a name that was folded away from an unknown
+    one. Raises RecipeError for a rule that matches nothing, has no effect on its matches, or is contradicted by a later
+    rule.
     """
     program = program.clone()
     pinned: dict[SSAValue, dict[str, Fact]] = {}

@@ -1,7 +1,7 @@
-"""Regular expressions over names, matched by RE2 in time linear in the name.
+"""Regular expressions over names, which RE2 matches in linear time.
 
-`re` tries every way to match: `((a|[a-z])+)+!` takes hours on a name of 30 letters. RE2 has no lookaround and no back
-references, which cannot be matched in linear time. `\\w`, `\\d` and `\\s` stand for ASCII.
+Python's `re` backtracks: `((a|[a-z])+)+!` takes hours on a name of 30 letters. RE2 has no lookaround and no back
+references, because these cannot be matched in linear time. `\\w`, `\\d` and `\\s` stand for ASCII.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import re2  # pyright: ignore[reportMissingTypeStubs] (it has none)
 from zeropoint.errors import Error
 
 _MOST_MEMORY = 8 << 20
-"""Bytes of a compiled expression."""
+"""Maximum size in bytes of a compiled expression."""
 
 
 class InvalidExpression(Error, ValueError):
-    """A text that is not a valid RE2 expression; the message says why."""
+    """A text is not a valid RE2 expression. The message gives RE2's reason."""
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def _compiled(text: str) -> Any:
 
 
 def _encodable(text: str) -> str:
-    """The text with a `?` for what UTF-8 does not have."""
+    """The text with `?` for characters that UTF-8 cannot encode, such as lone surrogates."""
     return text.encode(errors="replace").decode()
 
 
@@ -55,5 +55,5 @@ class NamePattern:
         return self.text
 
     def matches(self, name: str) -> bool:
-        """Whether it matches the whole name."""
+        """Whether the expression matches the whole name."""
         return _compiled(self.text).fullmatch(_encodable(name)) is not None

@@ -62,7 +62,7 @@ def _read_file(path: Path) -> RecipeRules:
 def recipe_of(rules: Any, name: str = "recipe") -> RecipeRules:
     """The recipe from Python dicts, one per rule, with the same keys as in a file. Raises RecipeError.
 
-    The path of a YAML file and the whole of a file as a dict, `{"rules": [...]}`, are accepted, too.
+    The path of a YAML file, and a dict with the content of one, `{"rules": [...]}`, are accepted, too.
     """
     if isinstance(rules, str | Path):
         return load_recipe(rules)
@@ -81,11 +81,11 @@ def recipe_of(rules: Any, name: str = "recipe") -> RecipeRules:
 
 
 def _entries(where: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
-    """The (key, value) pairs of a rule. Duplicate keys, which a dict would hide, are kept so that they are reported."""
+    """The (key, value) pairs of a rule, with duplicate keys, so that these can be reported."""
     if not isinstance(node, yaml.MappingNode):
         raise RecipeError(f"{where}: expected keys and values, such as 'name: conv1'")
     try:
-        # get_single_node leaves construction to the caller.
+        # get_single_node does not construct Python objects, because a dict would hide duplicate keys.
         return [(str(_python(loader, key)), _python(loader, value)) for key, value in node.value]
     except yaml.YAMLError as error:
         raise RecipeError(f"{where}: found no valid YAML: {error}") from error
@@ -117,20 +117,24 @@ def _rule(where: str, entries: Iterable[tuple[str, Any]]) -> Rule:
 
 
 def _check_together(where: str, settings: Mapping[str, object]) -> None:
-    """Raise RecipeError for settings of one rule that exclude or need each other."""
+    """Raise RecipeError for settings of one rule that exclude each other, or of which one is missing."""
     if "zero_point" in settings and "scale" not in settings:
         raise RecipeError(f"{where}: found key 'zero_point' without 'scale', expected both")
     if "range" in settings and "scale" in settings:
-        raise RecipeError(f"{where}: found keys 'range' and 'scale', expected one of them: each decides the other")
+        raise RecipeError(f"{where}: found keys 'range' and 'scale', expected one of them: each determines the other")
     if settings.get("quantize") == "false" and len(settings) > 1:
         other = next(key for key in settings if key != "quantize")
-        raise RecipeError(f"{where}: found 'quantize: false' and key '{other}', which says nothing of floats")
+        raise RecipeError(f"{where}: found 'quantize: false' and key '{other}', which has no effect on float ops")
     other = next((key for key in settings if key in OF_STORED_OUTPUTS), None)
     if settings.get("activations") == "float" and other is not None:
-        raise RecipeError(f"{where}: found 'activations: float' and key '{other}', which says nothing of float outputs")
+        raise RecipeError(
+            f"{where}: found 'activations: float' and key '{other}', which has no effect on float outputs"
+        )
     if "observer" in settings and (decides := {"range", "scale"} & settings.keys()):
         other = min(decides)
-        raise RecipeError(f"{where}: found keys 'observer' and '{other}', expected one of them: {other} decides alone")
+        raise RecipeError(
+            f"{where}: found keys 'observer' and '{other}', expected one of them: {other} replaces the observed range"
+        )
 
 
 def _read(where: str, name: str, key: Key, found: object) -> Pattern:

@@ -1,4 +1,4 @@
-"""Parse YAML to nodes, within limits: through aliases, a few lines can expand to terabytes or contain themselves.
+"""Parses YAML to nodes, within limits: with aliases, a few lines can expand to terabytes or contain themselves.
 
 Only the tags of YAML's safe loader are supported, so a file can only create strings, numbers, lists and dicts.
 """
@@ -15,7 +15,7 @@ from zeropoint.recipe.rules import RecipeError
 MOST_BYTES = 4 << 20
 MOST_DEPTH = 16
 MOST_NODES = 200_000
-"""Limit on nodes, also with all aliases expanded."""
+"""Maximum number of nodes, after all aliases are expanded."""
 
 
 class LimitedLoader(yaml.SafeLoader):
@@ -60,18 +60,16 @@ def read_nodes(path: Path) -> tuple[LimitedLoader, yaml.Node | None]:
 
 
 def _count(node: yaml.Node, counts: dict[int, int | None], path: Path) -> int:
-    """The number of nodes in this subtree, with every alias expanded."""
+    """The number of nodes in a subtree after all aliases are expanded. Raises RecipeError beyond a limit."""
     if id(node) not in counts:
-        counts[id(node)] = None  # marks a node being counted: meeting it again means a cycle
+        counts[id(node)] = None  # None marks a node that is being counted; to meet it again means a cycle
         counts[id(node)] = 1 + sum(_count(child, counts, path) for child in _children(node))
     found = counts[id(node)]
     where = f"{path}:{node.start_mark.line + 1}"
     if found is None:
-        raise RecipeError(f"{where}: found an alias of something inside of itself, expected values that end")
+        raise RecipeError(f"{where}: found an alias inside of its own value, expected a finite value")
     if found > MOST_NODES:
-        raise RecipeError(
-            f"{where}: found aliases of aliases that stand for {found} values, expected up to {MOST_NODES}"
-        )
+        raise RecipeError(f"{where}: found aliases that expand to {found} values, expected up to {MOST_NODES}")
     return found
 
 

@@ -1,6 +1,6 @@
 """The rules of a recipe: what they select, what they set, and which values they accept.
 
-Source: the RFC on quantization transformations, "Model Constraints": what the user states about a tensor goes into the
+Source: the RFC on quantization transformations, "Model Constraints": the user's constraints on tensors are part of the
 program before propagation. `!quant.none` keeps a tensor float, `!quant.any` demands a bit width.
 """
 
@@ -20,12 +20,12 @@ from zeropoint.recipe.expressions import InvalidExpression, NamePattern
 
 
 class RecipeError(Error, ValueError):
-    """A recipe that cannot be read or does not fit the model; names the rule and the key."""
+    """A recipe cannot be read or does not fit the model. The message names the rule and the key."""
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Everything on a path from one of the `first` names to one of the `last`, both included."""
+    """All ops on paths from a `first` name to a `last` name, both included."""
 
     first: tuple[str, ...]
     last: tuple[str, ...]
@@ -50,7 +50,7 @@ class Rule:
         return f"{self.where} ({self.selector} '{self.pattern}')"
 
     def names(self, name: str) -> bool:
-        """Whether the rule selects by names, and selects this one."""
+        """Whether the rule selects by name or regex, and selects this name."""
         pattern = self.pattern
         if isinstance(pattern, NamePattern):
             return pattern.matches(name)
@@ -119,14 +119,14 @@ def _activations(found: object) -> str | None:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a rule: a description of its values, and a reader that returns None for invalid ones."""
+    """A key of a rule: a description of its values for messages, and a reader that returns None for invalid values."""
 
     expected: str
     read: Callable[[object], Pattern | None]
 
 
 def _number(found: object) -> float | None:
-    """A number; None for anything else. YAML 1.1 reads `1e-9`, without a point, as text."""
+    """A number; None for anything else. Text such as `1e-9` is accepted, because YAML 1.1 reads it as a string."""
     if isinstance(found, str) and _EXPONENT.fullmatch(found):
         return float(found)
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
@@ -145,7 +145,7 @@ def _range(found: object) -> str | None:
 
 
 def _scale(found: object) -> str | None:
-    """A number above 0, or a list of them; as text that represents them exactly."""
+    """A number above 0 or a list of them, as text that represents them exactly; None for anything else."""
     listed = found if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownVariableType] (what YAML gave)
     numbers = [_number(scale) for scale in listed]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (what YAML gave)
     valid = [number for number in numbers if number is not None and 0 < number < inf]
@@ -176,28 +176,29 @@ def _zero_point(found: object) -> str | None:
 
 SELECTORS: Mapping[str, Key] = {
     "name": Key("the name of an op in the model", _name),
-    "regex": Key("a regular expression of RE2 that whole names match (no lookaround, no back references)", _regex),
-    "op": Key("a kind of op: a kernel as 'convolution', or an op as 'stablehlo.add'", _name),
+    "regex": Key("an RE2 regular expression that matches whole names (no lookaround, no back references)", _regex),
+    "op": Key("a kind of op: a kernel such as 'convolution', or an op such as 'stablehlo.add'", _name),
     "subgraph": Key("{from: NAME, to: NAME}, each a name or a list of names", _subgraph),
 }
-"""Keys that select what a rule applies to; each rule has exactly one."""
+"""Keys that select what a rule applies to. Each rule has exactly one."""
 
 SETTINGS: Mapping[str, Key] = {
-    "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
+    "bits": Key("an integer from 2 to 32, the minimum storage width of the output", _bits),
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
-    "weight_bits": Key("4 or 8, the width of the weights' storage", _weight_bits),
-    "block_size": Key("an integer from 2, the rows of the weights that share a scale", _block_size),
-    "activations": Key("float, with weights that are stored in 8 bits or in weight_bits, or quantized", _activations),
-    "weight_symmetric": Key("true or false; false gives weights of float activations zero points", _boolean),
+    "weight_bits": Key("4 or 8, the storage width of the weights", _weight_bits),
+    "block_size": Key("an integer of at least 2, the number of terms of a channel that share a scale", _block_size),
+    "activations": Key("float, with only the weights stored in 8 bits or in weight_bits, or quantized", _activations),
+    "weight_symmetric": Key("true or false; false gives zero points to weights beside float activations", _boolean),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
-    "observer": Key("an observer as mse, minmax, output, entropy or percentile:99.9, of the output", _name),
-    "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),
-    "scale": Key("a number above 0, the scale of the output; of a weight also a list, one per channel", _scale),
-    "zero_point": Key("an integer, the zero point of the output, with its scale", _zero_point),
-    "quantize": Key("true or false; false leaves the ops in float", _boolean),
+    "observer": Key("an observer of the output, such as mse, minmax, output, entropy or percentile:99.9", _name),
+    "range": Key("[LEAST, GREATEST], the range of real values of the output", _range),
+    "scale": Key("a number above 0, the scale of the output; for a weight also a list, one per channel", _scale),
+    "zero_point": Key("an integer, the zero point of the output, together with scale", _zero_point),
+    "quantize": Key("true or false; false keeps the ops in float", _boolean),
 }
-"""Keys that a rule sets; each rule has at least one."""
+"""Keys that a rule sets. Each rule has at least one."""
 OF_TENSORS = ("range", "scale", "zero_point")
 """Settings that also apply to inputs of the model, and to its weights and other constants."""
 OF_STORED_OUTPUTS = ("bits", "symmetric", *OF_TENSORS)
-"""Settings of a kernel's output that have no effect on a float one. An observer has: integer kernels may read it."""
+"""Settings of a kernel's output that have no effect if it is float. `observer` is not one: integer kernels may read the
+float output."""

@@ -1,10 +1,10 @@
-"""Demands on weights and other constants of a model: the type that a rule states is pinned to the constant.
+"""Demands on weights and other constants of a model: pins the type that a rule states to the constant.
 
 ```mlir
 %w = stablehlo.constant dense<...> : tensor<4x3xf32> loc("conv.weight")
 ```
-with the rule `{name: conv.weight, scale: 0.01}` gets `zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.01>`, as
-the weights of a model that was trained with fake quantization have it.
+with the rule `{name: conv.weight, scale: 0.01}` gets `zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.01>`, the
+attribute that the weights of a model trained with fake quantization have.
 
 Source: the RFC on quantization transformations, "Model Constraints".
 """
@@ -31,9 +31,10 @@ OF_CONSTANTS = {*OF_TENSORS, "bits"}
 
 
 def demand_constants(program: Program, rule: Rule) -> bool:
-    """Pin the constants that a rule selects, in place. Returns whether it selects any and has settings for them.
+    """Pin the constants that a rule selects, in place. Returns whether there are any and the rule has settings for
+    them.
 
-    Raises RecipeError for a setting that does not apply to them, and for a rule that only selects biases.
+    Raises RecipeError for a setting that does not apply to constants, and for a rule that selects only biases.
     """
     found = list(selected_constants(program, rule))
     if not found or not set(rule.settings) & set(OF_TENSORS):
@@ -51,7 +52,7 @@ def demand_constants(program: Program, rule: Rule) -> bool:
 
 
 def selected_constants(program: Program, rule: Rule) -> Iterator[tuple[ConstantOp, QuantizeRegionOp, int]]:
-    """The float constants of a name, each with a region that reads it, and the operand."""
+    """The float constants that a rule names, each with a region that reads it and the number of the operand."""
     for op in program.entry.ops:
         if not isinstance(op, ConstantOp) or not isinstance(element_of(op.output), AnyFloat):
             continue
@@ -61,7 +62,7 @@ def selected_constants(program: Program, rule: Rule) -> Iterator[tuple[ConstantO
 
 
 def _pin(op: ConstantOp, region: QuantizeRegionOp, index: int, rule: Rule) -> bool:
-    """Pin a constant. Returns False for a bias."""
+    """Pin a constant; returns True. A bias is left as it is; returns False."""
     body = region.body.block
     contraction = next((o for o in body.ops if isinstance(o, ConvolutionOp | DotGeneralOp)), None)
     is_weight = contraction is not None and contraction.rhs is body.args[index]
@@ -81,7 +82,7 @@ def _pin(op: ConstantOp, region: QuantizeRegionOp, index: int, rule: Rule) -> bo
 def _type(
     op: ConstantOp, demands: Mapping[str, Fact], axis: int | None, rule: Rule, *, is_weight: bool
 ) -> UniformQuantizedType:
-    """The type that demands state; weights have as many steps above 0 as below."""
+    """The type that demands state. Weights get a storage range that is symmetric about 0."""
     bits = demands["bits"].value if "bits" in demands else "8"
     storage = Storage.of(f"i{bits}")
     if is_weight:
