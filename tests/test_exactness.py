@@ -185,8 +185,8 @@ FLOAT_KERNELS = {
     "cpu": {"target cpu has no kernel 'softmax'"},
     "cpu-integer": set(),
     "cpu-wide": {"target cpu-wide has no kernel 'softmax'"},
-    "litert": {"kernel 'softmax' has no integer form but in the target's runtime"},
-    "litert-16x8": {"kernel 'softmax' has no integer form but in the target's runtime"},
+    "litert": {"kernel 'softmax' has an integer form only in the target's runtime"},
+    "litert-16x8": {"kernel 'softmax' has an integer form only in the target's runtime"},
     # These kernels are the runtime's own, which computes in floats between integers.
     "onnxruntime": {"onnxruntime's kernel computes in floats"},
     "onnxruntime-vnni": {"onnxruntime's kernel computes in floats"},

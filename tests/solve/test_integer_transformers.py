@@ -263,5 +263,5 @@ def test_a_row_that_is_too_long_stays_float_with_the_reason() -> None:
         program, [{"x0": np.zeros((1, 70000), np.float32) + np.arange(70000, dtype=np.float32) / 1e4}], OPTIONS
     )
     assert {reason for _, reason in float_ops(result.integer)} == {
-        "integer softmax is over one dimension of at most 65536 elements"
+        "integer softmax takes one dimension of at most 65536 elements"
     }

@@ -1,4 +1,4 @@
-"""Materialization: rewrite regions with specs to quantized StableHLO."""
+"""Materialization: rewrites regions with specs to quantized StableHLO."""
 
 from zeropoint.materialize.express_accumulators import express_accumulators
 from zeropoint.materialize.insert_casts import insert_casts

@@ -1,10 +1,10 @@
-"""Contractions: exact products summed in i32 at scale s_in * s_w, bias added there, then one requantization.
+"""Contractions: products are summed exactly in i32 at scale s_in * s_w, with the bias, and requantized once.
 
 Quantized StableHLO requires operands of the same storage width and zero point 0 on the right (`convolution` C30,
-`dot_general` C15 and C17). Other operands are first converted, exactly: 8-bit weights with 16-bit activations are
+`dot_general` C15 and C17). Other operands are converted first, exactly. Weights of 8 bits beside 16-bit activations are
 stored in 16 bits. If both operands are activations and the right one has a zero point, both are stored in 16 bits with
-their zero points subtracted. Weights in blocks, which StableHLO's types exclude, are an `fxpmath.real_matmul` whose
-result is the same accumulators.
+their zero points subtracted. StableHLO's types exclude weights with a scale per block; a contraction with them becomes
+an `fxpmath.real_matmul` with the same accumulators.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ BYTE = 8
 
 
 def accumulator_type(op: ContractionOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
-    """i32 with zero point 0 and the scale of the products; per output channel if the weight has several scales."""
+    """The type of accumulators: i32 with zero point 0 and the scale of the products.
+
+    The scale is per channel if the weight has several scales.
+    """
     if not rhs.is_per_layer:
         axis, shape = weight_channel_axis(op), shape_of(op.rhs)
-        assert axis is not None  # `solve/operands.py`
+        assert axis is not None  # guaranteed by `solve/operands.py`
         scales = (lhs.scale * channel_scales(rhs, axis, shape[axis])).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
     return UniformQuantizedType.per_layer(ACCUMULATOR, lhs.scale * rhs.scale)
@@ -64,7 +67,7 @@ def _centred_constant(kernel: MaterializedKernel, value: SSAValue, stored: Array
     made = constant_op(centred.astype(storage.type.dtype), kernel.weights, quantized=_same_scales(quantized, storage))
     named = location_of(kernel.values[value])
     kernel.values[value] = kernel.insert(made, kernel.region).output
-    made.location = named  # of the constant, which the file of weights is named after
+    made.location = named  # the name of the constant, which names the array in the weights file
 
 
 def _widened(kernel: MaterializedKernel, value: SSAValue) -> None:
@@ -76,7 +79,10 @@ def _widened(kernel: MaterializedKernel, value: SSAValue) -> None:
 
 
 def _share_storage(kernel: MaterializedKernel, op: ContractionOp) -> bool:
-    """Give both operands the same storage width and the right one zero point 0; False if that needs over 16 bits."""
+    """Give both operands the same storage width, and the right one zero point 0.
+
+    Returns False if that needs over 16 bits.
+    """
     width = kernel.type_of(op.lhs).storage.type.width
     rhs = kernel.type_of(op.rhs)
     stored = constant_array(kernel.values[op.rhs], kernel.weights)
@@ -118,7 +124,10 @@ def _greatest(kernel: MaterializedKernel, op: AddOp) -> int:
 
 
 def _in_blocks(kernel: MaterializedKernel, op: ContractionOp, accumulator: UniformQuantizedType) -> SSAValue:
-    """The sums of products with weights in blocks, as a `real_matmul` of the rows of all leading dimensions."""
+    """The sums of products with weights in blocks, as a `real_matmul`.
+
+    The leading dimensions of lhs are collapsed to rows.
+    """
     axis, given = weight_channel_axis(op), kernel.values[op.lhs]
     shape, result = shape_of(given), shape_of(op.result)
     rows = with_shape(given, [math.prod(shape[:-1]), shape[-1]])
@@ -137,7 +146,7 @@ def _in_blocks(kernel: MaterializedKernel, op: ContractionOp, accumulator: Unifo
 
 
 def _turned(kernel: MaterializedKernel, op: ContractionOp) -> SSAValue:
-    """The weights in blocks with the terms first."""
+    """The weights in blocks, transposed to [terms, channels]."""
     kind, value = kernel.type_of(op.rhs), kernel.values[op.rhs]
     cast = value.owner
     assert isinstance(cast, StorageCastOp)  # `materialize.py`
@@ -151,7 +160,7 @@ def _turned(kernel: MaterializedKernel, op: ContractionOp) -> SSAValue:
 
 
 def _summed(kernel: MaterializedKernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
-    """The op on accumulators; with `long`, they are marked as 64-bit."""
+    """The op on accumulators, which are marked as 64-bit if `long`."""
     value = kernel.retyped(op, accumulator)
     if long and isinstance(value.owner, Operation):
         value.owner.attributes[annotations.ACCUMULATOR] = i64
@@ -159,17 +168,17 @@ def _summed(kernel: MaterializedKernel, op: Operation, accumulator: UniformQuant
 
 
 def _named(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
-    """The result, with the kernel's name instead of that of its last op: it is what the kernel computes."""
+    """The result with the kernel's name instead of its last op's, because it is the result of the kernel."""
     if isinstance(value.owner, Operation):
         value.owner.location = kernel.region.location
     return value
 
 
 def contraction(kernel: MaterializedKernel) -> SSAValue:
-    """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
+    """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the result is the accumulator, `clamp`.
 
-    For 16-bit activations without constant weights, sums may exceed 32 bits, so the op itself requantizes them. With
-    constant weights, sums that may exceed 32 bits are marked as 64-bit by `zeropoint.accumulator`.
+    Sums of 16-bit activations may exceed 32 bits. With constant weights, sums that may are marked by
+    `zeropoint.accumulator`. Without, nothing bounds them, so the op itself requantizes.
     """
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
@@ -189,7 +198,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
         elif other is not op:
             bounds.then(other, kernel.weights)
     if kernel.output_type == accumulator and not direct:
-        return _named(kernel, value)  # `express_accumulators`
+        return _named(kernel, value)  # from `express_accumulators`
     if not direct:
         narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
         value = kernel.insert(narrowed, kernel.region).result

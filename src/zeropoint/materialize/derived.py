@@ -1,4 +1,4 @@
-"""Kernels of several operands that cover several ops: types of intermediate values are derived from the ports.
+"""Kernels of several operands and several ops: derives the types of intermediate values from those of the ports.
 
 ```mlir
 %2 = "quant.region"(%0, %1) ({ multiply of %0 and logistic of %1 }) {logical_kernel = "gate", ...}
@@ -8,12 +8,13 @@ becomes
 %a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
-Other kernels have another op, such as a quotient of two values, or a contraction whose result covers far less than the
-range that its operand types allow. Such a kernel is split before (`split_composites.py`), or else float as a whole.
+A kernel may have an op without such a form: a quotient of two values, or a contraction, whose result covers far less
+than the range that its operand types allow. Such a kernel was split before (`split_composites.py`), or it stays float
+as a whole.
 
 A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
-sum, difference or product of two values covers every result that the operand types allow. An op that computes a result
-has the type of that result, and so have the clamps after it. A kernel that only moves data may have any width.
+sum, difference or product of two values covers every result that the operand types allow. The op that computes a result
+of the kernel, and the clamps after it, have the type of that result. A kernel that only moves data may have any width.
 
 Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from the
 parameters of the ports, if regions are coarser than the target's ops.
@@ -45,14 +46,17 @@ from zeropoint.solve.composed import EXTREMES, MOVEMENTS, sources, why_not_deriv
 
 
 def derived(kernel: MaterializedKernel) -> list[SSAValue] | str:
-    """The results of a kernel on quantized values; the reason if an op has no integer form or a port is not 8-bit."""
+    """The results of a kernel on quantized values, or the reason why it stays float.
+
+    A kernel stays float if an op has no integer form or a port is not 8-bit.
+    """
     plan = _Plan.of(kernel)
     return plan if isinstance(plan, str) else _Emission(kernel, plan).results()
 
 
 @dataclass(frozen=True)
 class _Result:
-    """A result before its final clamps, those clamps, and the type of the result."""
+    """A result before its final clamps, the clamps' bounds, and the type of the result."""
 
     value: SSAValue
     bounds: Bounds
@@ -63,8 +67,8 @@ class _Result:
 class _Plan:
     """The plan for emitting a kernel.
 
-    `sources` maps a function of one quantized value to that value, and any other value to itself. `steps` are the ops
-    to emit, without the final clamps of results.
+    `sources` maps the result of a function of one quantized value to that value, and any other value to itself. `steps`
+    are the ops to emit, without the final clamps of results.
     """
 
     sources: dict[SSAValue, SSAValue]
@@ -73,7 +77,7 @@ class _Plan:
 
     @staticmethod
     def of(kernel: MaterializedKernel) -> _Plan | str:
-        """The plan of a kernel; the reason if it has an op of another kind."""
+        """The plan of a kernel, or the reason why it has none (`solve/composed.py`)."""
         reason = why_not_derived(kernel.region, kernel.weights)
         found = sources(kernel.region, kernel.weights)
         if reason is not None or isinstance(found, str):
@@ -113,7 +117,7 @@ class _Emission:
     real: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def results(self) -> list[SSAValue]:
-        """The quantized results."""
+        """Emit the plan; returns the quantized results."""
         kernel = self.kernel
         for op in kernel.body:
             if isinstance(op, ConstantOp) or splat_value(op.results[0], kernel.weights) is not None:
@@ -144,7 +148,7 @@ class _Emission:
             kernel.retyped(op, self._type(op))
 
     def _type(self, op: Operation) -> UniformQuantizedType:
-        """The type of a result for the op that computes it; for others, one that covers all that the operands allow."""
+        """The type of an op's result: that of the kernel's result, or one that covers every result of the operands."""
         kind = next((found.kind for found in self.plan.results if found.value is op.results[0]), None)
         if kind is not None:
             return kind
@@ -171,7 +175,10 @@ class _Emission:
             self.real[value] = self.kernel.insert(made, self.kernel.region).result
 
     def _quantized(self, value: SSAValue) -> SSAValue:
-        """The quantized value. At the end of a chain, its type covers the 256 values that the chain takes."""
+        """The quantized form of a value.
+
+        At the end of a chain of functions, its type covers the chain's 256 results.
+        """
         if value not in self.kernel.values:
             source = self.plan.sources[value]
             kind = self.kernel.type_of(source)

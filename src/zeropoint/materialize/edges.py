@@ -1,4 +1,4 @@
-"""The edges between quantized values and floats: casts of the program that are reused, conversions of float types."""
+"""The edges between quantized values and floats: reuses casts of the program, and converts between float types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | 
 
 
 def in_element(value: SSAValue, element: Attribute, builder: Builder, location: LocationAttr) -> SSAValue:
-    """A float value in another float type: casts express values in f32, a model may be in f16, bf16 or f64."""
+    """A float value in another float type. Casts express values in f32, but a model may be in f16, bf16 or f64."""
     if element_of(value) == element:
         return value
     made = ConvertOp(value, with_element(value, element))
@@ -31,7 +31,7 @@ def in_element(value: SSAValue, element: Attribute, builder: Builder, location: 
 
 
 def cast_constant(value: SSAValue, spec: UniformQuantizedType) -> SSAValue:
-    """The constant behind a pair of casts to type `spec`; `value` itself if there is none."""
+    """The constant behind a pair of casts to type `spec`; `value` itself without one."""
     stored = quantized_before(value, spec)
     if stored is not None and isinstance(stored.owner, QuantizeCastOp | UniformQuantizeOp):
         constant = stored.owner.operands[0]

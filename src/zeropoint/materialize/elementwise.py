@@ -33,13 +33,13 @@ from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated, stored_input
 
 TABLE_WIDTH = 8
-"""Functions of values of up to this many bits become tables."""
+"""Functions of values of at most this many bits become tables."""
 WIDE_TABLE_WIDTH = 16
-"""The same for profiles with integer kernels: 65,536 entries."""
+"""`TABLE_WIDTH` of profiles with integer kernels: tables of 65,536 entries."""
 
 
 def binary(kernel: MaterializedKernel) -> SSAValue:
-    """`add | subtract | multiply | divide` on quantized operands, `clamp`."""
+    """`add | subtract | multiply | divide` on quantized operands, then `clamp`."""
     bounds = Bounds()
     value: SSAValue | None = None
     for op in kernel.body:
@@ -54,7 +54,7 @@ def binary(kernel: MaterializedKernel) -> SSAValue:
 
 
 def encased(kernel: MaterializedKernel, reason: str | None = None) -> SSAValue:
-    """The only result of `encased_results`."""
+    """`encased_results` for a kernel of one result."""
     (result,) = encased_results(kernel, reason)
     return result
 
@@ -70,9 +70,9 @@ def encased_results(
 ) -> list[SSAValue]:
     """`uniform_dequantize` of every quantized operand, the float ops unchanged, `uniform_quantize` of the results.
 
-    This is the meaning of any kernel. It is emitted for kernels that have an integer form only in the target's runtime.
-    Their float ops carry a reason, `reason` if given. The lowering turns a function of one value of up to `table_width`
-    bits into a table.
+    This form defines the meaning of every kernel. It is emitted for kernels that have an integer form only in the
+    target's runtime; their float ops carry a reason, by default that of `why_float`. It is also emitted for a function
+    of one value of at most `table_width` bits, which lowering turns into a table.
     """
     values: dict[SSAValue, SSAValue] = {}
     for argument in kernel.arguments:
@@ -97,22 +97,22 @@ def _quantized(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantiz
 
 
 def why_float(kernel: MaterializedKernel, table_width: int = TABLE_WIDTH) -> str | None:
-    """The reason why the ops of a kernel stay float; None for a function of one value of few bits, which becomes a
-    table."""
+    """The reason why the ops of a kernel stay float; None for a function of one value that becomes a table."""
     name = kernel.region.logical_kernel.data
     if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
-        return f"kernel '{name}' has no integer form but in the target's runtime"
+        return f"kernel '{name}' has an integer form only in the target's runtime"
     specs = [spec for spec in kernel.region.input_specs if isinstance(spec, UniformQuantizedType)]
     if len(set(kernel.region.inputs)) > 1:
-        return f"kernel '{name}' of {len(specs)} operands has no integer form but in the target's runtime"
+        return f"kernel '{name}' of {len(specs)} operands has an integer form only in the target's runtime"
     width = max((spec.storage.type.width for spec in specs), default=0)
     if width > table_width:
-        return f"kernel '{name}' of {width} bits has no integer form but in the target's runtime: tables are of 8"
+        only = f"kernel '{name}' of {width} bits has an integer form only in the target's runtime"
+        return f"{only}: our tables take up to {table_width} bits"
     return None
 
 
 def ordered(kernel: MaterializedKernel) -> SSAValue:
-    """`maximum | minimum` on storage for values of one type; with a number, `uniform_quantize` and `clamp`."""
+    """`maximum | minimum` on storage integers, for values of one type. For a number, `uniform_quantize` and `clamp`."""
     bounds = Bounds()
     value: SSAValue | None = None
     for op in kernel.body:
@@ -134,7 +134,10 @@ def _requantized(kernel: MaterializedKernel) -> SSAValue:
 
 
 def clamped(low: float, high: float) -> Callable[[MaterializedKernel], SSAValue]:
-    """A kernel that clamps to numbers. Fusion names it by the function's values, so its ops may be any."""
+    """A kernel that clamps to two numbers.
+
+    Fusion recognizes it by its function's values, so its ops may have any form.
+    """
     return lambda kernel: kernel.bounded(_requantized(kernel), Bounds(low, high), kernel.region)
 
 
@@ -149,7 +152,7 @@ def compare(kernel: MaterializedKernel) -> SSAValue:
 
 
 def prelu(kernel: MaterializedKernel) -> SSAValue:
-    """`select` by the sign of x between x requantized and its product with the slope: each result is rounded once.
+    """`select` by the sign of x between x, requantized, and its product with the slope. Each result is rounded once.
 
     Source: TFLite's reference kernel (prelu.h), which multiplies either x - z by s_x / s_y, or the product of x - z and
     the centred slope by s_x * s_slope / s_y.
@@ -203,4 +206,4 @@ INTEGER_KERNELS = {
     "logistic": tabulated,
     "tanh": tabulated,
 }
-"""The kernels that differ under profiles with integer kernels."""
+"""Kernels that differ under profiles with integer kernels."""

@@ -1,4 +1,4 @@
-"""If only float ops read a contraction, dequantize its i32 accumulator directly.
+"""If only float ops read a contraction, dequantizes its i32 accumulator directly.
 
 ```mlir
 %1 = "quant.region"(%x, %w) ({ dot_general })
@@ -14,8 +14,8 @@ becomes
 %2 = stablehlo.exponential %1
 ```
 Requantizing to 8 bits first would only lose precision. Results of the program keep their storage, because callers may
-ask for it. So do results whose parameters or range the model or the user states, clamped results, products of two
-activations, and depthwise convolutions.
+ask for it. Other results that keep it: those whose parameters or range the model or the user states, clamped results,
+products of two activations, and depthwise convolutions.
 
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
@@ -53,7 +53,7 @@ def _express(region: QuantizeRegionOp) -> None:
 
 
 def _is_stated(region: QuantizeRegionOp) -> bool:
-    """Whether the model or the user states the parameters or the range of the result: it is rounded to them."""
+    """Whether the model or the user states the parameters or the range of the result, to which it has to be rounded."""
     return any(fact.salience == "user" and fact.name in ("parameters", "range") for fact in facts_of(region))
 
 
@@ -69,9 +69,10 @@ def _requires_storage(reader: Operation) -> bool:
 
 
 def express_accumulators(program: Program, target: Target) -> Program:
-    """A copy in which contractions with constant weights that only float ops read have their accumulator type.
+    """A copy in which the results of contractions with constant weights have the accumulator type if only floats read
+    them.
 
-    The program itself if the target has no real results.
+    The program itself if the target's kernels cannot return real numbers.
     """
     if not target.real_results:
         return program

@@ -1,6 +1,6 @@
-"""Arithmetic in floats on the stored integers of a kernel, for runtimes that compute so.
+"""Float arithmetic on the stored integers of a kernel, for runtimes that compute in this way.
 
-Centred integers (q - z) are i32 at the operand's scale with zero point 0, so that u8 needs no special case.
+Centred integers (q - z) are i32 at the operand's scale with zero point 0. So u8 needs no special case.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ WORD = Storage.of("i32")
 
 @dataclass(frozen=True)
 class FloatArithmetic:
-    """Emits ops before a kernel's region. `reason` is why they are float."""
+    """Emits ops before a kernel's region. `reason` says why they are float."""
 
     kernel: MaterializedKernel
     reason: str
 
     def made(self, op: Operation) -> SSAValue:
-        """Insert an op; a float op gets the reason."""
+        """Insert an op and return its result. A float op gets the reason."""
         if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
             self.excuse(op.results[0])
         return self.kernel.insert(op, self.kernel.region).results[0]
@@ -48,7 +48,7 @@ class FloatArithmetic:
         return made
 
     def excuse(self, value: SSAValue) -> None:
-        """Record the reason why the op of a result is float, and its kernel."""
+        """Attach the reason and the kernel to the op that defines a float value."""
         op = defining_op(value)
         assert op is not None
         op.attributes[FLOAT_REASON] = StringAttr(self.reason)
@@ -63,7 +63,7 @@ class FloatArithmetic:
         return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
 
     def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
-        """Stored integers minus their zero point, as i32."""
+        """The stored integers of a quantized value minus their zero point, as i32."""
         wide = UniformQuantizedType.per_layer(WORD, like.scale)
         quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
         return self.made(StorageCastOp(quantized, with_element(value, i32)))
@@ -76,12 +76,15 @@ class FloatArithmetic:
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
 
     def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
-        """The kernel's result from a float that includes the zero point: round half to even, then subtract it."""
+        """The kernel's result from a float that includes `zero_point`.
+
+        It is rounded half to even, then the zero point is subtracted.
+        """
         whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
         return self.stored(self.plus(whole, -zero_point))
 
     def fused(self, value: SSAValue, factor: np.float32, addend: SSAValue | np.float32) -> SSAValue:
-        """fma(value, factor, addend): the product is exact in f64, the sum rounded to f32."""
+        """fma(value, factor, addend) of f32: the product is exact in f64, the sum in f64 is rounded to f32."""
         product = self.times(self.to(value, f64), float(factor))
         if isinstance(addend, SSAValue):
             return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
@@ -98,7 +101,7 @@ def is_of_bytes(kernel: MaterializedKernel) -> bool:
 
 
 def operands_of(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
-    """The emitted operands of an op of the body, broadcast as the body does."""
+    """The emitted operands of an op of the body, broadcast as in the body."""
     for other in kernel.body:
         if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, kernel.type_of(other.operand))
@@ -106,7 +109,7 @@ def operands_of(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
 
 
 def bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
-    """The value clamped as the body does."""
+    """The value clamped to the bounds that the body clamps to."""
     bounds = Bounds()
     for op in kernel.body:
         bounds.then(op, kernel.weights)

@@ -1,4 +1,4 @@
-"""Insert casts around regions according to their specs: the (dcast -> op -> qcast) form.
+"""Inserts casts around regions according to their specs: the (dcast -> op -> qcast) form.
 
 ```mlir
 %1 = "quant.region"(%0, %w) ... {input_specs = [A, W], output_specs = [B]}
@@ -39,7 +39,7 @@ def _pair(
 
 
 def insert_casts(program: Program) -> Program:
-    """A copy with casts at every region port that has a uniform type; one pair per value and type."""
+    """A copy with casts at every region port that has a uniform type. There is one pair per value and type."""
     program = program.clone()
     block = program.entry
     made: dict[tuple[SSAValue, UniformQuantizedType], SSAValue] = {}

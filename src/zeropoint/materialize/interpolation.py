@@ -9,9 +9,9 @@ becomes, for x of i16,
 %3 = "fxpmath.interpolate"(%2, %table) : (tensor<1x128xi16>, tensor<513xi16>) -> tensor<1x128xi16>
 %1 = quant.scast %3
 ```
-A result differs by at most one step from the function of the dequantized value, rounded. The table is as long as that
-takes. A function that jumps, and functions of 8-bit values, become tables with an entry for every integer when they are
-lowered (`lower/tables.py`).
+A result differs by at most one step from the rounded function of the dequantized value. The table is as long as this
+requires. Functions with a jump, and functions of 8-bit values, become tables with an entry for every integer when they
+are lowered (`lower/tables.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from zeropoint.numerics.storage import half_range
 
 
 def function(kernel: MaterializedKernel) -> SSAValue:
-    """An interpolated table for a signed 16-bit value with one scale; else, or if it jumps, a whole one."""
+    """An interpolated table for a signed 16-bit value with one scale.
+
+    Other types, and functions with a jump, get whole tables.
+    """
     given = kernel.values[kernel.arguments[0]]
     if not _is_of_words(kernel, given):
         return in_table(kernel)
@@ -57,7 +60,7 @@ def _is_of_words(kernel: MaterializedKernel, given: SSAValue) -> bool:
 
 
 def _image(kernel: MaterializedKernel, given: UniformQuantizedType) -> Array:
-    """The real results for every stored integer, and for the one behind the greatest."""
+    """The real results for every stored integer, and for the greatest plus 1, the end of the last segment."""
     (argument,) = kernel.arguments
     dtype = element_dtype(element_of(argument))
     stored = np.arange(-half_range(BITS), half_range(BITS) + 1)
@@ -67,4 +70,4 @@ def _image(kernel: MaterializedKernel, given: UniformQuantizedType) -> Array:
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"gelu": function}
-"""By logical kernel. Other functions of 16 bits have whole tables, which are exact, but do not stay in a fast cache."""
+"""By logical kernel. Other 16-bit functions have whole tables, which are exact but too large for a fast cache."""

@@ -25,7 +25,10 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 @dataclass(frozen=True)
 class UnroundedFloats:
-    """Floats before they are rounded: real numbers, or multiples of `unit`, which is one or one along an axis."""
+    """Floats before they are rounded: real numbers, or multiples of `unit`.
+
+    The unit is one number, or one for each index of `axis`.
+    """
 
     value: SSAValue
     unit: np.float32 | NDArray[np.float32] | None = None
@@ -34,11 +37,11 @@ class UnroundedFloats:
 
 @dataclass
 class MaterializedKernel:
-    """A region being rewritten to quantized ops, which are inserted before it.
+    """A region that is rewritten to quantized ops, which are inserted before it.
 
     `values` maps values of the region's body (its arguments and op results) to the emitted quantized values.
-    `unrounded` maps results of this and earlier kernels to the floats that they are the rounded form of, for runtimes
-    that compute the kernel that reads them before rounding.
+    `unrounded` maps results of this and earlier kernels to their floats before rounding, for runtimes in which the next
+    kernel reads these.
     """
 
     region: QuantizeRegionOp
@@ -120,7 +123,7 @@ class MaterializedKernel:
     def bounded(
         self, value: SSAValue, bounds: Bounds, origin: Operation, quantized: UniformQuantizedType | None = None
     ) -> SSAValue:
-        """`clamp` on storage if a bound lies inside the storage range; else `value` itself.
+        """`clamp` on storage integers if a bound lies inside the storage range; else `value` itself.
 
         Rounding is monotonic, so clamping after quantization gives the same result as before it. `quantized` is the
         type of the value, by default `output_type`.

@@ -48,8 +48,8 @@ def layer_norm(kernel: MaterializedKernel) -> SSAValue:
     """Layer normalization of signed 8- or 16-bit values."""
     form = _form(kernel)
     if form is None:
-        return encased(kernel, "integer layer normalization is along one dimension, of signed 8- or 16-bit values with "
-                       "one scale, and its factors and addends are constants along that dimension")  # fmt: skip
+        return encased(kernel, "integer layer normalization takes one dimension of signed 8- or 16-bit values with "
+                       "one scale, and factors and addends that are constant along the others")  # fmt: skip
     source, wanted = kernel.arguments[0], kernel.output_type
     terms = shape_of(source)[form.axis]
     try:
@@ -67,10 +67,10 @@ def layer_norm(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue:
-    """`LayerNorm.normalized`.
+    """The ops of `LayerNorm.normalized`, with the same results.
 
     Squares are summed in two parts of 15 bits, in i32, which takes fewer instructions than i64. The factor is i32 until
-    it is multiplied, so that the product is one of 32-bit numbers.
+    it is multiplied, so that native code can use a product of 32-bit numbers.
     """
     n = norm.terms
     total = run.converted(run.reduced(hlo.AddOp, q, axis), i64)
@@ -98,7 +98,7 @@ def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue
 
 
 def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
-    """`reciprocal_root`."""
+    """The ops of `numerics.layer_norm.reciprocal_root`."""
     y = run.subtract(LINE[0], run.shifted(run.multiply(m, LINE[1]), 15))
     for _ in range(NEWTON_STEPS):
         square = run.shifted(run.multiply(y, y), 30)
@@ -108,7 +108,7 @@ def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
 
 
 def _form(kernel: MaterializedKernel) -> _Form | None:
-    """The function that the body computes; None if there is no integer form."""
+    """The form of the body's layer norm; None if it has no integer form."""
     source, *others = kernel.arguments
     axes = {array_values(op.dimensions) for op in kernel.body if isinstance(op, hlo.ReduceOp)}
     if not is_plain(kernel) or len(axes) != 1 or len(next(iter(axes))) != 1:
@@ -126,7 +126,7 @@ def _form(kernel: MaterializedKernel) -> _Form | None:
 
 
 def _constant(kernel: MaterializedKernel, argument: BlockArgument) -> tuple[Operation | None, Array | None]:
-    """The op that computes with a constant argument, and the constant as that op reads it; None where there is none."""
+    """The op that computes with a constant argument, and the constant as that op reads it; None for other arguments."""
     value: SSAValue = argument
     array: Array | None = constant_array(kernel.region.inputs[argument.index], kernel.weights)
     while array is not None and value.has_one_use():
@@ -147,7 +147,7 @@ def _constant(kernel: MaterializedKernel, argument: BlockArgument) -> tuple[Oper
 
 
 def _row(array: Array, axis: int, shape: tuple[int, ...]) -> Array | None:
-    """The numbers along a dimension of an array that is constant along the others; else None."""
+    """The numbers along one dimension of an array that is constant along the others; None for other arrays."""
     if array.shape != shape:
         return None
     first = np.moveaxis(array, axis, -1).reshape(-1, shape[axis])
@@ -155,7 +155,7 @@ def _row(array: Array, axis: int, shape: tuple[int, ...]) -> Array | None:
 
 
 def _epsilon(kernel: MaterializedKernel) -> float:
-    """The number that is added to the variance, before the root; 0 if there is none."""
+    """The number that is added to the variance before the square root; 0 without one."""
     for op in kernel.body:
         if isinstance(op, hlo.RsqrtOp | hlo.SqrtOp):
             value = op.operand

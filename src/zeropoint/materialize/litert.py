@@ -70,7 +70,7 @@ from zeropoint.numerics.rounding import INT32_MAX
 
 
 def mean(kernel: MaterializedKernel) -> SSAValue:
-    """Sum of centred integers (q - z), requantized; the division by the count is folded into the multiplier."""
+    """The sum of centred integers (q - z), requantized. The division by the count is part of the multiplier."""
     division = division_of(kernel)
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
@@ -86,9 +86,9 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
 
 
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
-    """Sum of stored integers divided by the count, rounded half away from zero.
+    """The sum of stored integers divided by the count, rounded half away from zero.
 
-    If padding is included in the count, it holds the zero point.
+    If the count includes padding, the padding is the zero point.
     """
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
@@ -107,7 +107,7 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     half = repeated(kernel, whole // 2 if padded or (held == whole).all() else held // 2, total)
     mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
     if not padded and (held != whole).any():
-        # As the runtime does. The sums of fewer values need no bound, but `lower` has one bound for all positions.
+        # The runtime clamps, too. Means need no clamp, but range analysis has one bound on the sums for all positions.
         low, high = (repeated(kernel, bound, total) for bound in given.storage.range)
         mean_of = kernel.insert(ClampOp(low, mean_of, high), kernel.region).result
     narrow = ConvertOp(mean_of, with_element(mean_of, IntegerType(given.storage.type.width)))
@@ -130,7 +130,7 @@ def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int
 
 
 def _away(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAValue:
-    """total + half if total > 0, else total - half: a truncating division then rounds half away from zero."""
+    """total + half if total > 0, else total - half, so that a truncating division rounds half away from zero."""
     positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
     more = kernel.insert(AddOp(total, half), kernel.region).result
     less = kernel.insert(SubtractOp(total, half), kernel.region).result
@@ -138,7 +138,7 @@ def _away(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAVal
 
 
 def function(kernel: MaterializedKernel) -> SSAValue:
-    """A function of one value, with the entries of the runtime's own table."""
+    """A function of one value, as the runtime's own table."""
     given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
     if not isinstance(given, UniformQuantizedType) or not is_plain(kernel):
         return encased(kernel)
@@ -154,7 +154,7 @@ def function(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) -> SSAValue:
-    """A function of a 16-bit value: the runtime interpolates, or has a result of its own for every integer."""
+    """A function of a 16-bit value. The runtime interpolates a table, or rounds every result in its own way."""
     wanted = kernel.output_type
     if given.zero_point or wanted.zero_point or wanted.storage != given.storage:
         return encased(kernel)
@@ -169,11 +169,11 @@ def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) 
     return expressed(kernel, kernel.insert(made, kernel.region).results[0])
 
 
-SCALES = "LiteRT's kernel takes no operand of so much larger a scale than that of the result"
+SCALES = "LiteRT's kernel refuses operands whose scale is so much larger than that of the result"
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
-    """A sum or difference; in float, as the exporter writes it, for scales that the runtime's kernel refuses."""
+    """A sum or difference. For scales that the runtime's kernel refuses, it stays float, as the exporter writes it."""
     op = next(op for op in kernel.body if isinstance(op, AddOp | SubtractOp))
     kinds = [_source_type(kernel, operand) for operand in op.operands]
     held = any(not kind.is_per_layer for kind in kinds) or litert_adds(
@@ -183,9 +183,9 @@ def add(kernel: MaterializedKernel) -> SSAValue:
 
 
 def divide(kernel: MaterializedKernel) -> SSAValue:
-    """A quotient of 8-bit values: a table of the runtime's 65,536 quotients at 256 a + b + 128.
+    """A quotient of 8-bit values, as a table of the runtime's 65,536 quotients at 256 a + b + 128.
 
-    Scales that the runtime cannot divide by are divided in float, as the exporter writes them.
+    For scales that the runtime refuses, the quotient is a float division, as the exporter writes it.
     """
     op = next(op for op in kernel.body if isinstance(op, DivideOp))
     kinds = [*(_source_type(kernel, operand) for operand in op.operands), kernel.output_type]
@@ -206,13 +206,13 @@ def divide(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _source_type(kernel: MaterializedKernel, value: SSAValue) -> UniformQuantizedType:
-    """The type of an operand, or of what it is the broadcast of."""
+    """The type of an operand, through a broadcast."""
     op = value.owner
     return kernel.type_of(op.operand if isinstance(op, BroadcastInDimOp) else value)
 
 
 def _pair(kernel: MaterializedKernel, first: SSAValue, second: SSAValue) -> SSAValue:
-    """256 a + b + 128 of two 8-bit values, in i16: no sum overflows."""
+    """256 a + b + 128 of two 8-bit values, in i16, where it cannot overflow."""
     a, b = (
         kernel.insert(StorageCastOp(value, with_element(value, i8)), kernel.region).result for value in (first, second)
     )
@@ -227,7 +227,7 @@ def _name(kernel: MaterializedKernel) -> str:
 
 
 def value_at(kernel: MaterializedKernel) -> Callable[[float], float]:
-    """The function that the kernel's body computes, on a float."""
+    """The function that the kernel's body computes, on one float."""
     returned = kernel.region.body.block.last_op
     assert isinstance(returned, Operation)
 
@@ -239,7 +239,8 @@ def value_at(kernel: MaterializedKernel) -> Callable[[float], float]:
 
 
 POWERS_OF_TWO = ("logistic", "tanh")
-"""Functions whose 8-bit results have such scales: a multiplication by the reciprocal is exact, as StableHLO divides."""
+"""Functions whose 8-bit results have power-of-two scales. The runtime multiplies by the reciprocal of the scale, which
+is exact, so its tables equal StableHLO's."""
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "abs": function,
     "add": add,
@@ -259,4 +260,4 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "subtract": add,
     "tanh": function,
 }
-"""By logical kernel; `materialize` has the default for the others."""
+"""By logical kernel. Other kernels are those of `materialize.KERNELS`."""

@@ -1,4 +1,4 @@
-"""LiteRT's softmax of 16-bit scores: two tables that are interpolated, and shifts.
+"""LiteRT's softmax of 16-bit scores, by two interpolated tables and shifts.
 
 ```mlir
 %1 = "quant.region"(%0) ({ softmax }) {logical_kernel = "softmax"} : ... i16 to i16 at 1/32768
@@ -14,7 +14,7 @@ becomes, under a profile with LiteRT's kernels,
 %r = "fxpmath.interpolate"(%n, %reciprocals)
 %1 = (%e * %r + (1 << (30 - %z))) >> (31 - %z)
 ```
-The clamps that are emitted besides change no value. They state to range analysis what follows from the bounds of %t.
+Further clamps change no value. They give range analysis the bounds that follow from those of %t.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from zeropoint.numerics.requantize import RequantizeBehaviour
 
 ONE = 1 << 15
 MOST_TERMS = 1 << 15
-"""Of a row, so that the sum of exponentials has at most 30 bits."""
+"""Maximum length of a row, so that the sum of exponentials has at most 30 bits."""
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:
-    """Softmax of 16-bit scores over one dimension; any other follows StableHLO."""
+    """Softmax of 16-bit scores over one dimension. Other forms follow StableHLO."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, given = array_values(op.dimensions), element_of(kernel.values[kernel.arguments[0]])
     shape = shape_of(op.inputs[0])
@@ -64,7 +64,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     greatest = run.along(run.reduced(hlo.MaximumOp, scores, axis), scores, axis)
     distance = _distances(run, run.minimum(run.subtract(scores, greatest), 0), given.scale)
     exponentials = run.converted(_interpolated(run, distance, EXPONENTIALS), i32)
-    # The greatest score adds the last exponential.
+    # The clamp states that the sum is at least the exponential of the greatest score, the last entry.
     total = run.maximum(run.reduced(hlo.AddOp, exponentials, axis), int(EXPONENTIALS[-1]))
     zeros = run.clamped(run.leading_zeros(total), 2, 17)
     factor = run.along(run.converted(_reciprocals(run, total, zeros), i32), scores, axis)
@@ -75,7 +75,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _distances(run: Words, differences: SSAValue, scale: float) -> SSAValue:
-    """Differences of scores as i16: 0 is 32767, and -10 and below are -32768."""
+    """Differences of scores, rescaled to i16: 0 becomes 32767; -10 and below become -32768."""
     mantissa, exponent = quantize_multiplier(scale / (LARGEST_DISTANCE / 65535.0))
     parts = [run.kernel.constant(np.array([part], np.int32)) for part in (mantissa, exponent)]
     made = RequantizeOp(
@@ -96,7 +96,7 @@ def _interpolated(run: Words, stored: SSAValue, points: IntArray) -> SSAValue:
 
 
 def _reciprocals(run: Words, total: SSAValue, zeros: SSAValue) -> SSAValue:
-    """2^(45 - zeros) / total, nearly, as i16."""
+    """An approximation of 2^(45 - zeros) / total, i16."""
     power = run.clamped(run.raised(1, run.subtract(zeros, 1)), 2, ONE << 1)
     raised = run.multiply(run.converted(total, i64), run.converted(power, i64))
     shifted = run.add(run.rounded(raised, 14), -ONE - (ONE << 1))

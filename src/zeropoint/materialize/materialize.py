@@ -1,4 +1,4 @@
-"""Replace regions by quantized StableHLO, with integer weights and biases.
+"""Replaces regions by quantized StableHLO, with integer weights and biases.
 
 ```mlir
 %1 = "quant.region"(%x, %w, %b) ({ convolution, add, maximum with 0 })
@@ -11,7 +11,7 @@ becomes
 %2 = stablehlo.add %1, (broadcast of the i32 bias)
 %3 = stablehlo.uniform_quantize %2 : (...) -> tensor<1x2x6x6x!quant.uniform<i8:f32, 0.02:-128>>
 ```
-A region that propagation kept float is inlined unchanged; each of its ops carries the reason.
+A region that propagation kept float is inlined unchanged. Each of its ops carries the reason.
 
 Source: the RFC on quantization transformations, section "Export: materializing quantization" (code-gen targets).
 """
@@ -87,7 +87,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **positions.KERNELS,
     **reduction.KERNELS,
 }
-"""By logical kernel; any other kernel, and one with several results, is emitted op by op (`_any_kernel`)."""
+"""By logical kernel. Other kernels, and those with several results, are emitted op by op (`_any_kernel`)."""
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[MaterializedKernel], SSAValue]]] = {
     KernelBehaviour.REAL: {**KERNELS, **reduction.BY_SHIFTS},
@@ -105,7 +105,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[MaterializedKern
     KernelBehaviour.OPENVINO: {**KERNELS, **openvino.KERNELS},
     KernelBehaviour.TOSA: {**KERNELS, **tosa.KERNELS},
 }
-"""The kernels for each kernel behaviour of a profile."""
+"""For each kernel behaviour of a profile, the kernels by name."""
 
 
 def _any_kernel(kernel: MaterializedKernel) -> list[SSAValue]:
@@ -113,7 +113,8 @@ def _any_kernel(kernel: MaterializedKernel) -> list[SSAValue]:
     found = derived(kernel) if len(kernel.arguments) > 1 or len(kernel.region.outputs) > 1 else None
     if isinstance(found, list):
         return found
-    # For kernels of the user's own targets, no runtime computes in integers.
+    # The default reason names the target's runtime. A kernel of a user's own target has none, so it gets another
+    # reason.
     own = kernel.region.logical_kernel.data not in FUSED | WRITTEN and elementwise.why_float(kernel) is not None
     stated = kernel.region.attributes.get(FLOAT_REASON)
     reason = stated.data if isinstance(stated, StringAttr) else found
@@ -121,9 +122,9 @@ def _any_kernel(kernel: MaterializedKernel) -> list[SSAValue]:
 
 
 def _covered(region: QuantizeRegionOp, number: int) -> list[Fact]:
-    """Facts: the logical kernel of a region with the names of the model's ops that it covers, and its unique name.
+    """Facts: the logical kernel of a region, with the names of the model's ops that it covers, and its unique name.
 
-    If the region has several results, the unique name is that of the result: `split#1`.
+    If the region has several results, the unique name is that of the result, such as `split#1`.
     """
     names = dict.fromkeys(location_text(op.location) for op in dataflow_order(region.body.block))
     function = region.attributes.get(FUNCTION)
@@ -145,11 +146,11 @@ class _Materialization:
     quantizes: dict[tuple[SSAValue, UniformQuantizedType], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, UniformQuantizedType], SSAValue]
     )
-    """The quantize ops on float values, by value and type; `quantized` has the results of regions."""
+    """The quantize ops on float values, by value and type. `quantized` has the results of regions."""
     explained: set[tuple[Operation, str]] = field(default_factory=set[tuple[Operation, str]])
-    """The facts, by op and attribute, that the quantize ops of its float results have now."""
+    """Facts that were copied from a float op to the ops that quantize its results: (the float op, the attribute)."""
     unrounded: dict[SSAValue, UnroundedFloats] = field(default_factory=dict[SSAValue, UnroundedFloats])
-    """The floats that results of regions are the rounded form of (`Kernel`)."""
+    """The results of regions before rounding (`MaterializedKernel`)."""
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized form of a float value: a constant, an existing quantized value, or a new quantize op."""
@@ -176,7 +177,10 @@ class _Materialization:
     def _constant(
         self, stored: Array, spec: UniformQuantizedType, builder: Builder, location: LocationAttr
     ) -> SSAValue:
-        """A quantized constant. StableHLO has none in blocks, so these are integers that are cast."""
+        """A quantized constant.
+
+        StableHLO has no constants with a scale per block, so these are integers with a `quant.scast`.
+        """
         if not spec.is_sub_channel:
             made = constant_op(stored, self.weights, quantized=spec, location=location)
             return builder.insert(made).output
@@ -208,7 +212,7 @@ class _Materialization:
                 state_facts(result.owner, stated)
 
     def release(self, region: QuantizeRegionOp) -> None:
-        """Redirect the float users of a region's results to their dequantized values, and erase the region."""
+        """Let float users of a region's results read the dequantized values, and erase the region."""
         for output in region.outputs:
             result = self.quantized[output]
             take_over_casts(output, result)
@@ -217,7 +221,7 @@ class _Materialization:
         Rewriter.erase_op(region)
 
     def _released(self, result: SSAValue, region: QuantizeRegionOp, element: Attribute) -> SSAValue:
-        """The value for the float users of a result, which expect `element`: dequantized if it is quantized."""
+        """The value for float users of a result, which expect `element`. A quantized result is dequantized."""
         if not isinstance(element_of(result), UniformQuantizedType):
             return result
         builder = Builder(InsertPoint.before(region))
@@ -227,10 +231,10 @@ class _Materialization:
 
 
 def _leave_in_float(region: QuantizeRegionOp, weights: Weights, numbers: Iterator[int]) -> None:
-    """Inline a float region; each of its ops carries the reason why it stays float. Its weights may be stored.
+    """Inline a float region. Each of its ops carries the reason why it stays float. Its weights may be stored.
 
-    A region that reads an inlined one of the same kernel gets the next of `numbers`: connected ops are one kernel
-    otherwise.
+    A region that reads an inlined one of the same kernel gets the next of `numbers`, because connected ops of a kernel
+    would otherwise count as one kernel.
     """
     before = (value.owner.attributes.get(KERNEL) for value in region.inputs if isinstance(value.owner, Operation))
     number = IntegerAttr(next(numbers), 64) if region.logical_kernel in before else None
@@ -263,7 +267,7 @@ def materialize(program: Program) -> Program:
         run.release(region)
     numbers = count(1)
     for region in regions:
-        if region.parent is not None:  # the others were replaced
+        if region.parent is not None:  # the others were replaced above
             _leave_in_float(region, program.weights, numbers)
     remove_dead_ops(program.entry)
     return program

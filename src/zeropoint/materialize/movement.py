@@ -1,4 +1,4 @@
-"""Data movement on storage; operands and result have the same parameters."""
+"""Data movement on storage integers. Operands and result have the same parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zeropoint.materialize.kernel import MaterializedKernel
 
 
 def movement(kernel: MaterializedKernel) -> SSAValue:
-    """The same op on quantized operands; a padding value becomes its storage integer."""
+    """The same op on quantized operands. A padding value becomes its storage integer."""
     op = next(op for op in kernel.body if not isinstance(op, ConstantOp) and op.operands[0] in kernel.values)
     quantized = kernel.output_type
     if isinstance(op, PadOp):
@@ -24,7 +24,7 @@ def movement(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _rescale(kernel: MaterializedKernel, operand: SSAValue) -> None:
-    """Give an operand of a join the type of the result."""
+    """Requantize an operand to the type of the result, if it has another."""
     value = kernel.values[operand]
     if element_of(value) != kernel.output_type:
         changed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
@@ -32,7 +32,7 @@ def _rescale(kernel: MaterializedKernel, operand: SSAValue) -> None:
 
 
 def select(kernel: MaterializedKernel) -> SSAValue:
-    """`select` on quantized values; the condition is not quantized."""
+    """`select` on quantized values, with an unchanged condition."""
     op = next(op for op in kernel.body if isinstance(op, SelectOp))
     for operand in (op.on_true, op.on_false):
         _rescale(kernel, operand)
@@ -40,7 +40,7 @@ def select(kernel: MaterializedKernel) -> SSAValue:
 
 
 def gather(kernel: MaterializedKernel) -> SSAValue:
-    """The op on a quantized table, with unchanged indices."""
+    """`gather` from a quantized table, with unchanged indices."""
     op = next(op for op in kernel.body if isinstance(op, GatherOp))
     _rescale(kernel, op.operand)
     return kernel.retyped(op, kernel.output_type)

@@ -10,8 +10,8 @@ becomes, under profile `onnxruntime`,
 %u = (%a * 1.27 + %t in f64, rounded to f32)
 %2 = (%u rounded to even, minus the zero point, as i32 at the result's scale; `uniform_quantize` clamps it)
 ```
-Centred integers (q - z) are i32 at the operand's scale with zero point 0, so that u8 needs no special case. Kernels
-that are not listed here, or have storage other than 8 bits with one scale, follow StableHLO.
+Centred integers (q - z) are i32 at the operand's scale with zero point 0. So u8 needs no special case. Kernels that are
+not listed here, and those of other storage than 8 bits with one scale, follow StableHLO.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _spread(kernel: MaterializedKernel, value: SSAValue) -> Sequence[int]:
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
-    """Two fused multiply-adds on stored integers; a broadcast left operand is added first."""
+    """Two fused multiply-adds on stored integers.
+
+    The right operand is added first, unless the left one is broadcast.
+    """
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
     if not is_of_bytes(kernel):
         return elementwise.binary(kernel)
@@ -82,7 +85,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
 
 
 def multiply(kernel: MaterializedKernel) -> SSAValue:
-    """The exact product times one f32 factor; the zero point is added before rounding."""
+    """The exact product times one f32 factor. The zero point is added before rounding."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
     if not is_of_bytes(kernel):
         return elementwise.binary(kernel)
@@ -96,7 +99,7 @@ def multiply(kernel: MaterializedKernel) -> SSAValue:
 
 
 def hard_sigmoid(kernel: MaterializedKernel) -> SSAValue:
-    """slope * x + offset as the sum of x, read at another scale, and a constant; the storage clamps it."""
+    """slope * x + offset, as the sum of x, read at another scale, and a constant. The storage range clamps the sum."""
     if not is_of_bytes(kernel):
         return elementwise.encased(kernel)
     run, (argument,), kind = FloatArithmetic(kernel, REASON), kernel.arguments, kernel.type_of(kernel.arguments[0])
@@ -113,7 +116,7 @@ def hard_sigmoid(kernel: MaterializedKernel) -> SSAValue:
 
 
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
-    """Dequantized values summed in f32 in window order, divided by the count, then by the output scale."""
+    """Dequantized values are summed in f32 in window order, divided by the count, then by the output scale."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
@@ -157,9 +160,9 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:
-    """Exponentials from a table, summed in order in f32, divided by the sum in f64, as since onnxruntime 1.32.
+    """Exponentials from a table are summed in order in f32 and divided by the sum in f64, as in onnxruntime since 1.32.
 
-    On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so that both have the kernel of u8.
+    On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so both have the kernel of u8.
     """
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
@@ -208,7 +211,10 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
 
 
 def joined(kernel: MaterializedKernel) -> SSAValue:
-    """A concatenation or selection; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
+    """A concatenation or selection.
+
+    Operands with other parameters are rescaled by DequantizeLinear and QuantizeLinear.
+    """
     run = FloatArithmetic(kernel, REASON)
     for argument in kernel.arguments:
         value = kernel.values[argument]

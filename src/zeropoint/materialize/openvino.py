@@ -1,4 +1,4 @@
-"""OpenVINO's integer kernels: exact sums of products, then f32 up to one rounding.
+"""OpenVINO's integer kernels: exact sums of products, then f32 arithmetic with one rounding at the end.
 
 ```mlir
 %2 = "quant.region"(%0, %w, %b) ({ convolution, add }) {logical_kernel = "convolution"} : ...
@@ -10,8 +10,8 @@ becomes, under profile `openvino`,
 %u = (%v * scale + shift in f64, rounded to f32: a fused multiply-add)
 %2 = (%u clamped, rounded to even, minus the zero point, as i32 at the result's scale)
 ```
-A sum that OpenVINO computes in the convolution before it reads %v, not %2 (`numerics.openvino`). Kernels that are not
-listed here are those of profile `onnxruntime`.
+If OpenVINO fuses a sum into the convolution before it, the sum reads %v, not %2 (`numerics.openvino`). Other kernels
+are those of profile `onnxruntime`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from zeropoint.numerics.storage import dtype_range
 
 REASON = "OpenVINO's kernel computes in floats"
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
-"""The kernels that take a sum after them."""
+"""The kernels into which OpenVINO fuses a following sum."""
 
 
 def contraction(kernel: MaterializedKernel) -> SSAValue:
-    """Sums of products times their scale, plus the bias, in f32, rounded once."""
+    """Sums of products times their scale, plus the bias, in f32. The result is rounded once."""
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     if not _is_integer(kernel, op):
         return exact_contraction(kernel)
@@ -64,7 +64,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
-    """The sums of products in f32: times their scales, with the bias, or their integers, if there is no bias."""
+    """The sums of products in f32: real numbers with the bias or, without one, integers in units of their scale."""
     kernel = run.kernel
     sums = kernel.retyped(op, accumulator)
     terms = run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f32)
@@ -80,7 +80,7 @@ def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Cont
 
 
 def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
-    """Whether operands and result are of 8 bits, and the weights constants with zero point 0."""
+    """Whether operands and result have 8 bits, and the weights are constants with zero point 0."""
     lhs, rhs, wanted = kernel.type_of(op.lhs), kernel.type_of(op.rhs), kernel.output_type
     return (
         constant_array(kernel.values[op.rhs], kernel.weights) is not None
@@ -93,13 +93,13 @@ def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
 
 
 def _along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:
-    """Numbers along an axis, or one number, in the shape of `like`."""
+    """Numbers along an axis, or one number, broadcast to the shape of `like`."""
     number = run.kernel.constant(np.asarray(numbers).reshape(() if axis is None else -1))
     return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
 
 
 def _fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
-    """fma(value, factor, addend), with numbers along the axis of the value's unit if it has one."""
+    """fma(value, factor, addend), with factors and addends along the axis of the value's unit, if it has one."""
     if of.axis is None:
         return run.fused(of.value, np.float32(factor), np.float32(addend))
     wide = run.to(of.value, f64)
@@ -109,7 +109,7 @@ def _fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend
 
 
 def _adds_zeros(kernel: MaterializedKernel, add: hlo.AddOp) -> bool:
-    """Whether the bias of a sum is 0 everywhere: OpenVINO drops such a sum."""
+    """Whether the bias of a sum is 0 everywhere. OpenVINO drops such a sum."""
     for operand in add.operands:
         made = operand.owner
         value = made.operand if isinstance(made, hlo.BroadcastInDimOp) else operand
@@ -139,18 +139,18 @@ def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
 def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> Array:
     """A constant bias in f32."""
     stored = constant_array(kernel.values[value], kernel.weights)
-    assert stored is not None  # `solve/operands.py`
+    assert stored is not None  # guaranteed by `solve/operands.py`
     return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
 
 
 def _of_dtype(kind: UniformQuantizedType) -> AffineParameters:
-    """The parameters with the range of the dtype that holds the storage: OpenVINO does not know a part of it."""
+    """The parameters with the range of the dtype that holds the storage, because OpenVINO has no narrower ranges."""
     first, last = dtype_range(kind.storage.dtype)
     return replace(kind.affine, storage_min=first, storage_max=last)
 
 
 def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
-    """Floats in the type of the result, clamped before they are rounded."""
+    """Floats quantized to the result's type. They are clamped before they are rounded."""
     wanted = run.kernel.output_type
     if not by.is_scale:
         value = _fused(run, of, by.scale, by.shift)
@@ -166,7 +166,7 @@ def _clamped(run: FloatArithmetic, value: SSAValue, low: float | np.float32, hig
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
-    """A sum in the convolution that computes one of its operands; else as onnxruntime's."""
+    """A sum, fused into the convolution that computes one of its operands, or else as in onnxruntime."""
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
     term = _fused_operand(kernel, op)
     if term is None or not is_of_bytes(kernel):
@@ -184,24 +184,24 @@ def add(kernel: MaterializedKernel) -> SSAValue:
 
 
 def concatenate(kernel: MaterializedKernel) -> SSAValue:
-    """A concatenation; operands with other parameters are rescaled."""
+    """A concatenation. Operands with other parameters are rescaled."""
     for argument in kernel.arguments:
         kernel.values[argument] = _rescaled(kernel, kernel.values[argument])
     return movement.KERNELS["concatenate"](kernel)
 
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:
-    """A value with other parameters."""
+    """A requantization to other parameters."""
     return _rescaled(kernel, kernel.values[kernel.arguments[0]])
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:
-    """Softmax of floats, quantized."""
+    """Softmax in float, between casts."""
     return elementwise.encased(kernel, REASON)
 
 
 def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
-    """The value in the type of the result, rounded once."""
+    """The value requantized to the result's type, with one rounding."""
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
         return value
@@ -212,9 +212,9 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
 
 
 def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
-    """The operand of a sum whose convolution computes the sum: the first that nothing else reads.
+    """The number of the operand into whose convolution a sum is fused: the first that nothing else reads; None without.
 
-    A convolution adds to the other operand in place, so it does not take a sum with its own input.
+    The fused convolution overwrites the other operand in place, so that must not be the convolution's own input.
     """
     if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
         return None
@@ -224,7 +224,7 @@ def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
                 kernel.region.inputs[kernel.arguments.index(value)] for value in (operand, op.operands[1 - number])
             )
             maker = defining_op(outer)
-            assert maker is not None  # its result is not rounded yet
+            assert maker is not None  # `unrounded` has results of ops only
             if len(list(outer.uses)) == 1 and other not in maker.operands:
                 return number
     return None

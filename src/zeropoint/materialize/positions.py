@@ -1,4 +1,4 @@
-"""Positions of extremes: storage integers have the order of the real numbers, so they are compared as they are."""
+"""Positions of extremes. Storage integers have the order of the real numbers, so they are compared directly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zeropoint.materialize.kernel import MaterializedKernel, quantized_body
 
 
 def position(kernel: MaterializedKernel) -> SSAValue:
-    """The ops of the body on quantized values up to the comparison, and unchanged on positions after it."""
+    """The ops of the body: on quantized values up to the comparison, unchanged after it."""
     (argument,) = kernel.arguments
     quantized = kernel.type_of(argument)
     for op in kernel.body:

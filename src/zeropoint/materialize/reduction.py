@@ -1,4 +1,4 @@
-"""Pooling, mean and sum; sums are computed in i32, so that no intermediate sum saturates."""
+"""Pooling, mean and sum. Sums are computed in i32, so that no intermediate sum saturates."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from zeropoint.materialize.kernel import MaterializedKernel, quantized_body
 from zeropoint.numerics.ranges import held_scale
 
 SUM = Storage.of("i32")
-# A sum of n 8-bit values times round(2^22 / n) is below 255 * 2^22 < 2^30: it fits i32 for every count n.
+# A sum of n 8-bit values times round(2^22 / n) is about 255 * 2^22 < 2^30 at most, so it fits i32 for every count n.
 RECIPROCAL_BITS = 22
 BYTE_REACH = 255
 
 
 def max_pool(kernel: MaterializedKernel) -> SSAValue:
-    """`reduce_window` with `maximum` on storage; the smallest stored value represents -inf."""
+    """`reduce_window` with `maximum` on storage integers. The least storage integer stands for -inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     quantized = kernel.output_type
     kernel.values[op.init_values[0]] = kernel.scalar(quantized.storage.minimum, quantized)
@@ -43,7 +43,7 @@ def max_pool(kernel: MaterializedKernel) -> SSAValue:
 
 
 def extreme(kernel: MaterializedKernel) -> SSAValue:
-    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range represents -inf or inf."""
+    """`reduce` with `maximum` or `minimum` on storage integers. An end of the storage range stands for -inf or inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     quantized, body = kernel.output_type, body_op(op.body)
     assert body is MaximumOp or body is MinimumOp
@@ -66,8 +66,8 @@ def _times_reciprocal(
 ) -> tuple[SSAValue, UniformQuantizedType]:
     """`value / count` as an exact product in i32: by 1 at scale 1/count, or by round(2^22 / count) at scale 2^-22.
 
-    The second form is for counts that differ, and for power-of-two scales, so that the requantization is a shift (by a
-    power-of-two count, the first one is a shift too).
+    The second form is for counts that differ, and for power-of-two scales, where it makes the requantization a shift.
+    For a power-of-two count, the first form is a shift, too.
     """
     divisor = splat_value(op.operands[1], kernel.weights)
     if divisor is not None and (not shifts or np.frexp(divisor)[0] == 0.5):
@@ -95,7 +95,7 @@ def _terms(op: ReduceOp | ReduceWindowOp) -> int:
 
 
 def _fits(kernel: MaterializedKernel, *, shifts: bool) -> bool:
-    """Whether neither sums nor their products with a reciprocal exceed i32.
+    """Whether i32 holds all sums and their products with a reciprocal.
 
     A factor of 22 fractional bits leaves room for 8-bit values only (`RECIPROCAL_BITS`).
     """
@@ -111,7 +111,9 @@ def _fits(kernel: MaterializedKernel, *, shifts: bool) -> bool:
 def summed(kernel: MaterializedKernel, *, shifts: bool = False) -> SSAValue:
     """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
     if not _fits(kernel, shifts=shifts):
-        return encased(kernel, "sums that pass 32 bits, or 16-bit ones of several counts, have no integer form")
+        return encased(
+            kernel, "sums that exceed 32 bits, and means of 16-bit values with different counts, have no integer form"
+        )
     wide = _widened(kernel)
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:
@@ -127,13 +129,13 @@ def summed(kernel: MaterializedKernel, *, shifts: bool = False) -> SSAValue:
 
 
 def summed_by_shifts(kernel: MaterializedKernel) -> SSAValue:
-    """`summed`; if input and output have power-of-two scales, its requantization is a shift for every count."""
+    """`summed`, but if input and output have power-of-two scales, its requantization is a shift for every count."""
     scales = kernel.type_of(kernel.arguments[0]).scale, kernel.output_type.scale
     return summed(kernel, shifts=all(held_scale(scale, "power_of_two") == scale for scale in scales))
 
 
 BY_SHIFTS = {"average_pool": summed_by_shifts, "mean": summed_by_shifts}
-"""Kernels of our own profiles; runtimes multiply by 1 / count when they requantize."""
+"""Kernels of our own profiles. Runtimes multiply by 1 / count in the requantization instead."""
 
 KERNELS = {
     "average_pool": summed,

@@ -12,8 +12,8 @@ becomes, for scores of i16 and a result of i8 at 1/256,
 %r = (2^30 + T >> 1) / T, where T = reduce add(%e) + 32 >> 6                     one number a row
 %p = minimum((%e >> 6) * %r + 2^21 >> 22, 255) - 128                             i8
 ```
-Softmax depends on differences only, so zero points cancel. Other storage, and other parameters of the result,
-stay float with a reason.
+Softmax depends on differences only, so zero points cancel. With other storage, or other parameters of the result, it
+stays float, with a reason.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from zeropoint.numerics.requantize import WIDE_STORAGE_LIMIT, Multiplier, Requan
 from zeropoint.numerics.softmax import COEFFICIENTS, FRACTION, GREATEST_SCORE, MOST_TERMS, Softmax
 
 RESULTS = {(8, 1 / 256, -128): 8, (16, 1 / 2048, 0): 11, (16, 1 / 32768, 0): 15}
-"""The fraction bits of results by their storage width, scale and zero point."""
+"""Maps (storage width, scale, zero point) of results to their fraction bits."""
 MASKED = GREATEST_SCORE >> 1
-"""A requantized mask saturates at plus and minus this number: far beyond the difference of two 16-bit scores."""
+"""A requantized mask saturates at plus and minus this number, which is far beyond any difference of 16-bit scores."""
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:
@@ -54,7 +54,8 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     word = i64 if integers.wide_sums else i32
     summands = run.converted(e, word)
     total = run.rounded(run.reduced(hlo.AddOp, summands, axis), integers.dropped)
-    # The greatest score adds 2^exponent_bits: this changes no sum, but states to range analysis what divides.
+    # The greatest score contributes 2^exponent_bits, so this changes no sum. It gives range analysis a bound on the
+    # divisor.
     total = run.maximum(total, 1 << (integers.exponent_bits - integers.dropped))
     numerator = run.add(run.shifted(total, 1), 1 << (integers.bits + integers.result_shift))
     reciprocal = run.divide(numerator, total)
@@ -62,14 +63,14 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     factor = run.along(run.converted(reciprocal, word), scores, axis)
     product = run.multiply(run.converted(run.shifted(e, integers.dropped), word), factor)
     p = run.minimum(run.rounded(product, integers.result_shift), (1 << integers.bits) - 1)
-    if integers.bits != 8:  # bounds of T and R by themselves do not show that p >= 0, which sums of products need
+    if integers.bits != 8:  # p >= 0 holds, but range analysis cannot derive it from the bounds of T and R
         p = run.maximum(p, 0)
     point = kernel.output_type.zero_point
     return run.quantized(run.add(p, point) if point else p)
 
 
 def _exponentials(run: Words, integers: Softmax, scores: SSAValue, axis: int) -> SSAValue:
-    """`Softmax.exponentials`."""
+    """The ops of `Softmax.exponentials`, with the same results."""
     greatest = run.along(run.reduced(hlo.MaximumOp, scores, axis), scores, axis)
     distance = run.minimum(run.subtract(greatest, scores), integers.reach)
     u = run.shifted(run.multiply(distance, integers.multiplier), integers.shift)
@@ -82,20 +83,22 @@ def _exponentials(run: Words, integers: Softmax, scores: SSAValue, axis: int) ->
 
 
 Scores = tuple[SSAValue, int, float]
-"""The i32 scores, their axis, their scale."""
+"""The i32 scores, the axis of the softmax, and the scale of the scores."""
 
 
 def _scores(kernel: MaterializedKernel) -> Scores | str:
-    """The scores that the exponentials read, or the reason why there is no integer form."""
+    """The scores after scaling and masking, or the reason why there is no integer form."""
     reduction = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, wanted = array_values(reduction.dimensions), kernel.output_type
     shape = shape_of(reduction.inputs[0])
     kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
     if len(axes) != 1 or shape[axes[0]] > MOST_TERMS:
-        return f"integer softmax is over one dimension of at most {MOST_TERMS} elements"
+        return f"integer softmax takes one dimension of at most {MOST_TERMS} elements"
     bits = RESULTS.get(_form(wanted)) if all(_is_plain(kind) for kind in (*kinds, wanted)) else None
     if bits is None or wanted.storage.maximum - wanted.zero_point < (1 << bits) - 1:
-        return "integer softmax is of signed 8- or 16-bit scores, with results at 1/256 from -128, 1/2048 or 1/32768"
+        return (
+            "integer softmax takes signed 8- or 16-bit scores, and gives results at 1/256 from -128, 1/2048 or 1/32768"
+        )
     return _sum(kernel, reduction.inputs[0], axes[0])
 
 
@@ -120,14 +123,14 @@ def _sum(kernel: MaterializedKernel, value: SSAValue, axis: int) -> Scores | str
         value, mask = next(pair for pair in sides if _scaled(pair[0], kernel)[0] is kernel.arguments[0])
     argument, factor = _scaled(value, kernel)
     if not isinstance(argument, BlockArgument):
-        return "integer softmax is of scores times positive numbers, plus a mask"
+        return "integer softmax takes scores times positive numbers, plus a mask"
     scale = kernel.type_of(argument).scale * factor
     scores = run.stored(argument)
     return (scores if mask is None else run.add(scores, _masked(run, mask, scale))), axis, scale
 
 
 def _scaled(value: SSAValue, kernel: MaterializedKernel) -> tuple[SSAValue, float]:
-    """The x of x * c or x / c for positive numbers c, and the whole factor."""
+    """The x of products x * c and quotients x / c with positive numbers c, and the total factor."""
     factor = 1.0
     while isinstance(op := value.owner, hlo.MultiplyOp | hlo.DivideOp):
         number = splat_value(op.rhs, kernel.weights)
@@ -140,7 +143,7 @@ def _scaled(value: SSAValue, kernel: MaterializedKernel) -> tuple[SSAValue, floa
 def _masked(run: Words, mask: SSAValue, scale: float) -> SSAValue:
     """The mask's stored integers, rescaled to the scale of the scores and broadcast to their shape.
 
-    A step of the mask counts as at most 2^16 steps of the scores: all that 16-bit scores can differ by.
+    The ratio of the scales is limited to 2^16 steps of the scores, the greatest difference of 16-bit scores.
     """
     shape, kernel = mask, run.kernel
     broadcast = mask.owner if isinstance(mask.owner, hlo.BroadcastInDimOp) else None

@@ -43,7 +43,7 @@ def expressed(kernel: MaterializedKernel, stored: SSAValue) -> SSAValue:
 
 
 def repeated(kernel: MaterializedKernel, number: int | Array, like: SSAValue) -> SSAValue:
-    """A number or array as a constant of the type of `like`, broadcast if its shape differs."""
+    """A constant of the type of `like`. A number is broadcast."""
     array = np.asarray(number, element_dtype(element_of(like)))
     made = kernel.constant(array)
     if array.shape == shape_of(like):
@@ -52,7 +52,7 @@ def repeated(kernel: MaterializedKernel, number: int | Array, like: SSAValue) ->
 
 
 def is_plain(kernel: MaterializedKernel) -> bool:
-    """Whether input and output are signed 8- or 16-bit with one scale."""
+    """Whether the kernel's first input and its result are signed 8- or 16-bit values with one scale."""
     kinds = (element_of(kernel.values[kernel.arguments[0]]), kernel.output_type)
     return all(
         isinstance(kind, UniformQuantizedType)
@@ -64,12 +64,12 @@ def is_plain(kernel: MaterializedKernel) -> bool:
 
 
 def division_of(kernel: MaterializedKernel) -> DivideOp | MultiplyOp | None:
-    """The op that divides the sums of the body, or None."""
+    """The op of the body that divides sums or multiplies them by reciprocals; None without one."""
     return next((op for op in kernel.body if isinstance(op, DivideOp | MultiplyOp)), None)
 
 
 def counts_of(kernel: MaterializedKernel, op: DivideOp | MultiplyOp) -> Array | None:
-    """The counts that sums are divided by (int64); None if they are not constant integers."""
+    """The counts that sums are divided by, int64; None if they are not constant integers."""
     number = splat_value(op.operands[1], kernel.weights)
     numbers = constant_array(op.operands[1], kernel.weights) if number is None else np.array(number)
     if numbers is None:
@@ -85,7 +85,7 @@ def widened(kernel: MaterializedKernel) -> SSAValue:
 
 
 def reduced(kernel: MaterializedKernel) -> SSAValue:
-    """The sums of the body in i32, from the i32 values of its input, before the division."""
+    """The sums that the body computes before its division, in i32, from the i32 values of its input."""
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp):
@@ -104,7 +104,7 @@ def centred(kernel: MaterializedKernel) -> SSAValue:
 
 
 def window_counts(op: ReduceWindowOp) -> IntArray:
-    """The number of input elements in each window, without padding, in the shape of the result."""
+    """The number of input elements in each window, without padding: int64 in the shape of the result."""
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     rank = len(shape)
     strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
@@ -121,7 +121,7 @@ def requantized(
 ) -> SSAValue:
     """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier.
 
-    A multiplier of several elements has one for each position along `axis`.
+    A multiplier with several elements has one for each index of `axis`.
     """
     wanted = kernel.output_type
     if multiplier.shift is None:

@@ -1,4 +1,4 @@
-"""Weights only, for tables: a gather of rows reads integers of 8 bits, and dequantizes the rows that it has read.
+"""Weights-only quantization of tables: a gather reads rows of 8-bit integers, which are dequantized after it.
 
 ```mlir
 %1 = "quant.region"(%table, %ids) ({ gather }) {zeropoint.demands = [{name = "activations", value = "float"}]}
@@ -11,8 +11,8 @@ becomes
 %3 = stablehlo.gather(%s, %ids) ...  : tensor<1x128x1xf32>
 %1 = stablehlo.multiply (convert %2), (broadcast %3) : tensor<1x128x384xf32>
 ```
-Each row of the table has a scale of its own and no zero point, whatever form the recipe has for other weights. A gather
-of a quantized type could not have them: its result would have scales that depend on the indices.
+Each row of the table has its own scale and no zero point, whatever form the recipe demands for other weights. A gather
+of a quantized type cannot express this, because the scales of its result would depend on the indices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BYTE = StorageType(True, 8)
 
 
 def table_of(region: QuantizeRegionOp) -> GatherOp | None:
-    """The gather of whole rows of a matrix that a region is; None for any other."""
+    """The op of a region that gathers whole rows of a matrix; None for any other region."""
     op = region.body.block.first_op
     if not isinstance(op, GatherOp) or op.next_op is not region.body.block.last_op:
         return None
@@ -50,7 +50,10 @@ def table_of(region: QuantizeRegionOp) -> GatherOp | None:
 
 
 def store_table(region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Replace a float gather from a constant by one from integers, in place, if a recipe says so. Returns whether."""
+    """Replace a float gather from a constant by one from integers, in place, if a recipe demands it.
+
+    Returns whether it was replaced.
+    """
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     op = table_of(region)
     if op is None or not FLOAT_ACTIVATIONS.items() <= demands.items():

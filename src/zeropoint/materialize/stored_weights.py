@@ -1,4 +1,4 @@
-"""Weights only: a kernel stays float, and its weights are stored in 8 bits or fewer and dequantized before it.
+"""Weights-only quantization: a kernel stays float; its weights are stored in at most 8 bits and dequantized before it.
 
 ```mlir
 %1 = "quant.region"(%x, %w) ({ dot_general }) {zeropoint.demands = [{name = "activations", value = "float"}, ...]}
@@ -10,7 +10,7 @@ becomes
 %r = quant.dcast %s : ... to tensor<96x24xf32>
 %1 = stablehlo.dot_general %x, %r
 ```
-A type that the model pins is kept. Source: onnxruntime's `MatMulNBits`, whose blocks are these.
+A type that the model pins is kept. Blocks are those of onnxruntime's `MatMulNBits`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NIBBLE = Storage.of("i4")
 
 
 def weights_of(region: QuantizeRegionOp) -> tuple[ConvolutionOp | DotGeneralOp, int] | None:
-    """The contraction of a region whose weights are an operand of the region, and that operand; None without one."""
+    """A region's contraction whose weights are an operand of the region, and the operand's number; None without one."""
     for op in region.body.block.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp) and op.rhs in region.body.block.args:
             return op, region.body.block.args.index(op.rhs)
@@ -63,7 +63,7 @@ def weights_of(region: QuantizeRegionOp) -> tuple[ConvolutionOp | DotGeneralOp, 
 def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
     """Replace the weights of a float kernel by stored ones that are dequantized, in place.
 
-    Returns the reason why they stay float, None if they do not or if no recipe requires it.
+    Returns the reason why they stay float; None if they are stored, or if no recipe demands it.
     """
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     found = weights_of(region)
@@ -73,7 +73,7 @@ def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
     value = region.inputs[index]
     array, axis = constant_array(value, weights), weight_channel_axis(op)
     if array is None or axis is None or not isinstance(element_of(value), Float32Type):
-        return "its weights are no constant of f32 with output channels"
+        return "its weights are not a constant of f32 with output channels"
     pinned = value.op.attributes.get(PINNED) if isinstance(value, OpResult) else None
     if isinstance(pinned, UniformQuantizedType):
         kind = _narrowed(pinned.signed)
@@ -88,7 +88,7 @@ def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
 
 
 def _type(array: Array, axis: int, demands: dict[str, str]) -> UniformQuantizedType:
-    """The type of weights with output channels along `axis`, of least squared error."""
+    """The type of weights with output channels along `axis` that has the least squared error."""
     kind = StorageType(True, int(demands.get(WEIGHT_BITS, DEFAULT_BITS)))
     storage, points = Storage(kind, kind.min, kind.max), demands.get(WEIGHT_SYMMETRIC) == "false"
     if BLOCK_SIZE in demands:
@@ -108,7 +108,7 @@ def _type(array: Array, axis: int, demands: dict[str, str]) -> UniformQuantizedT
 
 
 def _narrowed(pinned: UniformQuantizedType) -> UniformQuantizedType:
-    """A pinned type in 4 bits if they hold its range."""
+    """A pinned type in 4-bit storage, if that holds its range."""
     storage = pinned.storage
     if storage.minimum < NIBBLE.minimum or storage.maximum > NIBBLE.maximum:
         return pinned
@@ -119,7 +119,7 @@ def _narrowed(pinned: UniformQuantizedType) -> UniformQuantizedType:
 def _dequantized(
     value: SSAValue, array: Array, kind: UniformQuantizedType, region: QuantizeRegionOp, weights: Weights
 ) -> SSAValue:
-    """The stored constant, its cast and the dequantized value, before the region."""
+    """Insert the stored constant, its cast and its dequantization before the region. Returns the dequantized value."""
     element = IntegerType(kind.storage.type.width)
     made = constant_op(stored_array(array, kind), weights, element_type=element, location=location_of(value))
     cast = StorageCastOp(made.output, with_element(value, kind))

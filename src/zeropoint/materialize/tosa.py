@@ -43,7 +43,7 @@ from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
-    """Sums of centred integers times the reciprocal of the count, which may differ by position."""
+    """Sums of centred integers times the reciprocal of the count, which may depend on the position."""
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
@@ -60,7 +60,11 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
 
 
 def _divided(kernel: MaterializedKernel, total: SSAValue, counts: Array) -> SSAValue:
-    """Sums divided by their counts; different ones are along one dimension; the other dimensions are merged into it."""
+    """Sums divided by their counts.
+
+    `fxpmath.requantize` takes different multipliers along one dimension only, so the dimensions along which counts
+    differ are merged into one.
+    """
     if (counts == counts.reshape(-1)[0]).all():
         multiplier = Multiplier(RequantizeBehaviour.FIXED32, *tosa_reciprocal(counts.reshape(-1)[0]))
         return requantized(kernel, total, multiplier)
@@ -76,4 +80,4 @@ def _divided(kernel: MaterializedKernel, total: SSAValue, counts: Array) -> SSAV
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {"average_pool": average_pool}
-"""By logical kernel; `materialize` has the default for the others."""
+"""By logical kernel. Other kernels are those of `materialize.KERNELS`."""

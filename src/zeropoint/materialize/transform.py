@@ -1,4 +1,4 @@
-"""Rewrite quantized StableHLO with the quant dialect: data movement on storage integers, casts at the edges.
+"""Rewrites quantized StableHLO with the quant dialect: data movement on storage integers, casts at the edges.
 
 ```mlir
 %0 = stablehlo.uniform_quantize %x : (tensor<2x2xf32>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
@@ -50,7 +50,7 @@ PASSES_THROUGH = (BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, 
 
 
 def _moves_storage(op: Operation) -> bool:
-    """Whether an op only moves values of the same parameters, per layer or per channel, with signless storage."""
+    """Whether an op only moves values with equal per-layer or per-channel parameters and signless storage."""
     if not isinstance(op, PASSES_THROUGH):
         return False
     kinds = {_parameters(element_of(value)) for value in (*op.operands, *op.results)}
@@ -58,8 +58,9 @@ def _moves_storage(op: Operation) -> bool:
 
 
 def _parameters(element: Attribute) -> tuple[object, ...] | None:
-    """The parameters that values must share to be moved as integers; None for other types. A transpose changes the
-    channels' axis."""
+    """The parameters that values must share to be moved as integers; None for other types. The axis is left out,
+    because movement changes it.
+    """
     if not isinstance(element, UniformQuantizedType) or element.storage.spelling is not None or element.blocks:
         return None
     return element.storage, element.expressed_type, element.data.scales, element.data.zero_points, element.is_per_layer
@@ -103,7 +104,7 @@ def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weight
 
 
 def _once(op: StorageCastOp, stored: dict[SSAValue, SSAValue]) -> None:
-    """Record the integers of a storage cast emitted by a kernel; drop the cast if they are available already."""
+    """Record the integers of a storage cast that a kernel emitted. Drop the cast if they are already recorded."""
     if not isinstance(element_of(op.input), UniformQuantizedType):
         stored[op.result] = op.input
     elif op.input in stored:
@@ -118,7 +119,7 @@ MadeValues = dict[tuple[SSAValue, Attribute], SSAValue]
 
 
 def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: MadeValues) -> None:
-    """Replace a conversion between float and quantized by a cast of the quant dialect, shared by all users."""
+    """Replace a conversion between float and quantized by a cast of the quant dialect, which all users share."""
     key = op.operands[0], op.results[0].type
     if key in made:
         op.results[0].replace_all_uses_with(made[key])
@@ -133,7 +134,7 @@ def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: MadeValues) -> N
 
 
 def transform(program: Program) -> Program:
-    """A copy of a materialized program with `qcast` and `dcast` around float ops, and data movement on storage."""
+    """A copy of a materialized program with `qcast` and `dcast` around float ops, and data movement on integers."""
     program = program.clone()
     stored: dict[SSAValue, SSAValue] = {}
     made: MadeValues = {}

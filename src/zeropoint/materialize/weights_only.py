@@ -9,7 +9,7 @@ becomes
 %r = quant.dcast %s
 %1 = "quant.region"(%x, %r) ({ dot_general })
 ```
-which is what `materialize` computes with. Exporters read this form.
+the form that `materialize` lowers. Exporters read it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from zeropoint.solve import drop_inside
 
 
 def weights_only_kernels(program: Program) -> list[QuantizeRegionOp]:
-    """The float kernels whose weights a recipe stores."""
+    """The float kernels whose weights a recipe demands to be stored."""
     regions = regions_of(program)
     demands = {region: {fact.name: fact.value for fact in facts_of(region, DEMANDS)} for region in regions}
     return [region for region in regions if FLOAT_ACTIVATIONS.items() <= demands[region].items()]
 
 
 def with_stored_weights(program: Program) -> Program:
-    """A copy in which the weights of these kernels are stored, and dequantized before the kernel."""
+    """A copy in which the weights of such kernels are stored, and dequantized before the kernel."""
     if not weights_only_kernels(program):
         return program
     program = program.clone()

@@ -1,4 +1,4 @@
-"""Arithmetic on words: emits plain integer ops on i32 and i64 values for a kernel, with numbers as operands."""
+"""Integer arithmetic: emits plain StableHLO ops on i32 and i64 values for a kernel. Operands may be numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Words:
     kernel: MaterializedKernel
 
     def insert(self, op: Operation) -> SSAValue:
-        """Insert an op; its only result."""
+        """Insert an op and return its only result."""
         return self.kernel.insert(op, self.kernel.region).results[0]
 
     def stored(self, argument: SSAValue, element: IntegerType = i32) -> SSAValue:
@@ -38,13 +38,13 @@ class Words:
         return self.converted(integers, element)
 
     def quantized(self, integers: SSAValue) -> SSAValue:
-        """The kernel's result from its storage integers in a wider type that are in range."""
+        """The kernel's result from storage integers in a wider type, which must be in range."""
         kind = self.kernel.output_type
         narrow = self.converted(integers, IntegerType(kind.storage.type.width))
         return self.insert(StorageCastOp(narrow, with_element(narrow, kind)))
 
     def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
-        """The same integers in another type."""
+        """The same integers, converted to another type."""
         if element_of(value) == element:
             return value
         return self.insert(hlo.ConvertOp(value, with_element(value, element)))
@@ -84,7 +84,7 @@ class Words:
         return self.both(value, (1 << bits) - 1)
 
     def both(self, left: SSAValue, right: WordOperand) -> SSAValue:
-        """The bits that are set in both."""
+        """The bitwise and."""
         return self._binary(hlo.AndOp, left, right)
 
     def shifted(self, value: SSAValue, amount: WordOperand) -> SSAValue:
@@ -100,7 +100,7 @@ class Words:
         return self.insert(hlo.CountLeadingZerosOp(value))
 
     def clamped(self, value: SSAValue, low: int, high: int) -> SSAValue:
-        """The nearest number in low..high."""
+        """The number clamped to low..high."""
         dtype = element_dtype(element_of(value))
         bounds = [self.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
         return self.insert(hlo.ClampOp(bounds[0], value, bounds[1]))
@@ -124,6 +124,6 @@ class Words:
         return self.insert(hlo.ReduceOp([value], [start], [result], [axis], binary_body(op, kind)))
 
     def along(self, number: SSAValue, like: SSAValue, axis: int) -> SSAValue:
-        """One number a row, broadcast along dimension `axis` to the shape of `like`."""
+        """One number per row, broadcast along dimension `axis` to the shape of `like`."""
         kept = [d for d in range(len(shape_of(like))) if d != axis]
         return self.insert(hlo.BroadcastInDimOp(number, with_element(like, element_of(number)), kept))

@@ -1,4 +1,4 @@
-"""XNNPACK kernels on storage integers, as used by LiteRT's delegate, and the list of kernels that it delegates.
+"""XNNPACK's kernels on storage integers, as LiteRT's delegate uses them, and the list of delegated kernels.
 
 Mean and sum multiply by one f32 factor and round half to even. Rescale and leaky relu multiply by a factor with 8
 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then add the zero point.
@@ -45,11 +45,11 @@ DELEGATED = frozenset(
         "transpose_convolution",
     }
 )  # fmt: skip
-"""The kernels that XNNPACK executes on 8 bits. LiteRT's own kernels execute the others, under the profile below."""
+"""The 8-bit kernels that XNNPACK executes. LiteRT's own kernels execute the others (`undelegated_profile`)."""
 UNDELEGATED_PROFILE = "fixed32-double"
-"""The profile of LiteRT's own kernels whose rows have none."""
+"""The profile of LiteRT's own kernels for rows without a profile."""
 WIDE = 16
-"""Bits of the activations that XNNPACK has no kernels for."""
+"""The width in bits of activations that XNNPACK has no kernels for."""
 
 
 def is_delegated(region: QuantizeRegionOp) -> bool:
@@ -60,13 +60,13 @@ def is_delegated(region: QuantizeRegionOp) -> bool:
 
 
 def undelegated_profile(region: QuantizeRegionOp) -> StringAttr:
-    """The profile of LiteRT's own kernel: that of its row in the table. A fully connected layer rounds once."""
+    """The profile of LiteRT's own kernel: that of its row in the table, if it has one."""
     found = region.attributes.get(ROW_PROFILE)
     return found if isinstance(found, StringAttr) else StringAttr(UNDELEGATED_PROFILE)
 
 
 def mean(kernel: MaterializedKernel) -> SSAValue:
-    """Sum of centred integers, times fl32(fl32(s_in / s_out) / count); for `sum` the count is 1."""
+    """The sum of centred integers times fl32(fl32(s_in / s_out) / count). For `sum`, the count is 1."""
     op = next((op for op in kernel.body if isinstance(op, ReduceOp)), None)
     if op is None or not is_plain(kernel):
         return summed(kernel)
@@ -104,7 +104,7 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
 
 
 def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
-    """A table of x * factor, with one 8.8 fixed-point factor per sign."""
+    """A table of x times an 8.8 fixed-point factor, one for each sign of x."""
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     if not is_plain(kernel) or given.storage.type.width != 8 or wanted.storage.type.width != 8:
         return elementwise.encased(kernel)
