@@ -21,7 +21,7 @@ __all__ = [
 
 
 def integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
-    """`lower`, then `merge_sums`, `fold_bounds` and `expand_block_scales`."""
+    """Run `lower`, then `merge_sums`, `fold_bounds` and `expand_block_scales`."""
 
     def lowered(program: Program) -> Program:
         return lower(program, profile, zero_points)

@@ -1,4 +1,4 @@
-"""Lower quantized sums and requantizations to integers.
+"""Lowers quantized sums and requantizations to integers.
 
 Source: the project's numerics notes, "Elementwise" and "Requantize".
 """
@@ -73,7 +73,7 @@ def requantized(
     result: UniformQuantizedType,
 ) -> SSAValue:
     """Requantize integers from one type to another. Errors name `op` if the profile cannot do it."""
-    # Requantizing to the same type is the identity only because it rounds and clamps nothing; no op is left behind.
+    # Requantization to the same type rounds and clamps nothing, so it needs no op.
     if source == result:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
@@ -88,7 +88,7 @@ def requantized(
 def rescaled_accumulator(
     lowering: Lowering, accumulator: SSAValue, source: UniformQuantizedType, result: UniformQuantizedType
 ) -> SSAValue:
-    """Requantize integers of a type, with its zero point already subtracted, to another type."""
+    """Requantize integers whose zero point is already subtracted to another type."""
     real = lowering.profile.ratio(source.scales, result.scale)
     # At a ratio of 1 only saturation is left.
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
@@ -104,7 +104,7 @@ def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) 
     None if values of `source` may exceed 32 bits in it.
     """
     low, high = result.affine.centred_range
-    # 1 for the rounding, which may go up at the very end of the range.
+    # Add 1, because the end of the range may be rounded up.
     reach = source.affine.reach * float(source.scales.max()) / result.scale + 1
     if result.zero_point != 0 and reach > INT32_MAX:
         return None
@@ -113,7 +113,7 @@ def less_zero_point(source: UniformQuantizedType, result: UniformQuantizedType) 
 
 
 def change_multiplier(profile: Profile, source: UniformQuantizedType, result: UniformQuantizedType) -> Multiplier:
-    """The multiplier from one type to another; for 64-bit accumulators if q - zero_point does not fit 32 bits."""
+    """The multiplier from one type to another, for 64-bit accumulators if q - zero_point does not fit 32 bits."""
     low, high = source.affine.centred_range
     # The difference of two 32-bit integers needs 33 bits.
     needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
@@ -148,15 +148,15 @@ def _requantize_channels(
 
 
 def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
-    """Lower a sum or difference, by the profile's addition (`fxpmath.weighted_sum`, LiteRT's or TOSA's).
+    """Lower a sum or difference by the profile's addition: `fxpmath.weighted_sum`, LiteRT's or TOSA's.
 
-    i32 operands of the result's type are added directly. By our profiles and those of runtimes, an operand of another
-    scale (a bias) is requantized to that of the result first, at compile time if it is constant. Other sums with 32
-    bits are computed in float.
+    i32 operands of the result's type are added directly. Under our profiles and those of runtimes, a 32-bit operand of
+    another scale (a bias) is first requantized to the result's scale, at compile time if it is constant. Other sums
+    with 32-bit values are computed in float.
     """
     (lhs, rhs), result = types_of(op)
     accumulates = result.is_per_layer or not result.zero_points.any()
-    # One scale: the integers are the real values in the same unit, so no multiplier and no rounding is needed.
+    # At one scale, the integers are the real values in the same unit. No multiplier and no rounding is needed.
     if lhs == rhs == result and accumulates and result.storage.type.width == 32:
         return _sum_of_accumulators(lowering, op)
     if lowering.profile.rescales_biases and _is_accumulation(lhs, rhs, result):
@@ -178,15 +178,15 @@ def sum_by_profile(lowering: Lowering, op: Operation, sign: int) -> SSAValue:
     (lhs, rhs), result = types_of(op)
     _check_width(op, 16)
     signs = (1, sign)
-    # The parameters decide the form, not the profile's name: some additions have none for these scales and fall back.
+    # The form follows from the parameters, not from the profile's name: some additions fall back for some scales.
     parameters = addition(lowering.profile.add, (lhs.affine, rhs.affine), result.affine, signs)
-    # These profiles define the sum as dequantize_op_quantize, so computing it in float is exact, not a fallback.
+    # These profiles define a sum as dequantize_op_quantize, so the float computation is exact, not a fallback.
     if isinstance(parameters, FloatAdd) and lowering.profile.add is AddBehaviour.FLOAT32:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(operand) for operand in op.operands]
     if isinstance(parameters, CommonScaleSum):
-        # The storage bounds may prove less than the ranges of the actual operands, and the other way round; i64 always
-        # fits.
+        # The operands' storage ranges and their integer types give different bounds. i32 has to hold both; i64 always
+        # does.
         if parameters.accumulator_width > 32 or not sums_fit(operands, parameters):
             return _wide_weighted_sum(lowering, operands, result, parameters)
         return _weighted_sum(lowering, operands, result, parameters)
@@ -203,14 +203,14 @@ def sum_by_profile(lowering: Lowering, op: Operation, sign: int) -> SSAValue:
 def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     """A sum in i32 if every result fits; otherwise in i64, clamped to 32 bits unless the result is 64-bit.
 
-    Both operands have the result's zero point, so the sum has it twice, and a difference not at all.
+    Both operands have the result's zero point z, so a sum has 2 z, and a difference none.
     """
     stored = [lowering.stored(operand) for operand in op.operands]
     lhs, rhs = (value if element_of(value) == i64 else lowering.converted(value, i32) for value in stored)
     kind = quantized_element(op.result)
     total = lowering.combined(type(op), lhs, rhs)
     if kind is not None and kind.is_per_layer:
-        # (q_a - z) + (q_b - z) + z has one z too many; in a difference, both cancel and the result's own is missing.
+        # The result needs one z. It is (q_a - z) + (q_b - z) + z for a sum, and (q_a - q_b) + z for a difference.
         total = lowering.shifted(total, -kind.zero_point if isinstance(op, AddOp) else kind.zero_point, None)
     return lowering.converted(total, i64) if is_wide(op.result) else lowering.saturated_result(total, op)
 
@@ -223,7 +223,7 @@ def widest(op: Operation) -> int:
 
 def _is_accumulation(*kinds: UniformQuantizedType) -> bool:
     """Whether operands and result have 32 bits without zero points, and the result has the type of an operand."""
-    # With zero points this would be an ordinary sum of quantized values, which the profile rounds in its own way.
+    # With zero points, it would be an ordinary sum of quantized values, which the profile rounds.
     plain = all(kind.storage.type.width == 32 and not kind.zero_points.any() for kind in kinds)
     return plain and kinds[-1] in kinds[:-1]
 
@@ -236,7 +236,7 @@ def _rescaled_sum(lowering: Lowering, op: AddOp | SubtractOp, result: UniformQua
 
 
 def _at_scale(lowering: Lowering, operand: SSAValue, result: UniformQuantizedType) -> SSAValue:
-    """A 32-bit operand requantized to a type. A constant, and a broadcast constant, stay constants."""
+    """A 32-bit operand requantized to a type. Constants and broadcasts of constants stay so."""
     kind = quantized_element(operand)
     assert kind is not None
     stored = lowering.stored(operand)
@@ -248,14 +248,14 @@ def _at_scale(lowering: Lowering, operand: SSAValue, result: UniformQuantizedTyp
     spread = stored.owner
     inner = spread.operand if isinstance(spread, BroadcastInDimOp) else stored
     array = lowering.integers(inner)
-    # A bias that is computed at run time needs the multiplication at run time, too.
+    # A bias that is computed at run time is multiplied at run time.
     if array is None:
         return lowering.rescaled(stored, multiplier, 0, INT32, axis)
     dimensions = array_values(spread.broadcast_dimensions) if isinstance(spread, BroadcastInDimOp) else ()
     inside = axis if not isinstance(spread, BroadcastInDimOp) or axis is None else _position(dimensions, axis)
-    if axis is not None and inside is None:  # one number for channels of different scales
+    if axis is not None and inside is None:  # the constant has one number for channels of different scales
         return lowering.rescaled(stored, multiplier, 0, INT32, axis)
-    # The same function as the interpreter's `fxpmath.requantize`, so folding does not change a bit.
+    # The interpreter's `fxpmath.requantize` is this function, so folding changes no bit.
     folded = requantize(array, multiplier, 0, INT32.minimum, INT32.maximum, axis=inside, dtype=np.int32)
     constant = lowering.constant(folded)
     if not isinstance(spread, BroadcastInDimOp):
@@ -292,7 +292,7 @@ def _weighted_sum(
 def _wide_weighted_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: CommonScaleSum
 ) -> SSAValue:
-    """The same in i64, for which `fxpmath.weighted_sum` has no form: sums of 16-bit operands, or of narrow storage."""
+    """A weighted sum in i64, if i32 may overflow. `fxpmath.weighted_sum` has no form in i64."""
     total: SSAValue | None = None
     for operand, zero, factor in zip(operands, parameters.zero_points, parameters.multipliers, strict=True):
         wide = lowering.widened(operand, zero, i64)
@@ -309,11 +309,11 @@ def _wide_weighted_sum(
 def _litert_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: LiteRTAdd
 ) -> SSAValue:
-    """LiteRT's addition: (q - z) << L, a rescale of each operand, their sum or difference, a rescale of that."""
+    """LiteRT's addition: (q - z) << L and a rescale for each operand, then the sum or difference, then a rescale."""
     rescaled: list[SSAValue] = []
     for index, operand in enumerate(operands):
         wide = lowering.widened(operand, parameters.zero_points[index])
-        # LiteRT's guard bits keep a fraction of each operand through its rescale.
+        # The shift gives guard bits, which keep a fraction of each operand in its rescale.
         guarded = lowering.insert(MultiplyOp(wide, lowering.filled(wide, 1 << parameters.left_shift))).result
         step = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, index))
         rescaled.append(lowering.rescaled(guarded, step, 0, INT32))
@@ -325,7 +325,7 @@ def _litert_sum(
 def _tosa_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: TosaAdd
 ) -> SSAValue:
-    """TOSA's addition: a rescale of each operand, with guard bits in its multiplier, then sum and final rescale."""
+    """TOSA's addition: a rescale of each operand, with guard bits in its multiplier, then the sum, then a rescale."""
     rescaled = [
         lowering.rescaled(lowering.widened(operand, zero_point), multiplier, 0, SYMMETRIC_INT32)
         for operand, zero_point, multiplier in zip(

@@ -1,4 +1,4 @@
-"""Constants in blocks become integers times a tensor of scales.
+"""Expands the dequantization of constants with a scale per block to a product of integers and a tensor of scales.
 
 ```mlir
 %s = quant.scast %q : tensor<96x24xi4> to tensor<96x24x!quant.uniform<i4:f32:{0:32, 1:1}, {{0.02, ...}, ...}>>
@@ -12,10 +12,10 @@ becomes
 %m = stablehlo.multiply %b, %s : tensor<3x32x24xf32>
 %r = stablehlo.reshape %m : (tensor<3x32x24xf32>) -> tensor<96x24xf32>
 ```
-Zero points are subtracted before the product. This is the formula of `numerics.affine.dequantize`, with the same bits:
-the difference of two integers of 8 bits is exact in f32. In a type, every scale is text; in a tensor, it takes four
-bytes of the file of weights. Unsigned storage becomes signed: half of its range is subtracted from integers and zero
-points.
+Zero points are subtracted before the product. This is the formula of `numerics.affine.dequantize`, with identical
+results, because the difference of two 8-bit integers is exact in f32. The expansion saves space: a scale in a type is
+text; a scale in a tensor takes four bytes in the weights file. Unsigned storage becomes signed: half of its range is
+subtracted from integers and zero points.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from zeropoint.numerics.storage import StorageType
 
 
 def expand_block_scales(program: Program) -> Program:
-    """A copy in which constants with scales of blocks are products of integers and a tensor of scales."""
+    """A copy in which dequantized constants with a scale per block are products of integers and a tensor of scales."""
     program = program.for_change()
     for op in list(_dequantized(program)):
         found = stored_constant(program, op.results[0])
@@ -58,7 +58,7 @@ def expand_block_scales(program: Program) -> Program:
 
 
 def _dequantized(program: Program) -> Iterator[Operation]:
-    """Ops that dequantize constants with scales of blocks."""
+    """The ops that dequantize constants with a scale per block."""
     for op in program.module.walk():
         if not isinstance(op, DequantizeCastOp | UniformDequantizeOp):
             continue
@@ -71,7 +71,7 @@ def _dequantized(program: Program) -> Iterator[Operation]:
 
 
 def _product(program: Program, op: Operation, stored: Array, kind: UniformQuantizedType) -> SSAValue:
-    """The product that `op` computes, inserted before it."""
+    """Insert the product that `op` computes before it, and return its value."""
     result, width = op.results[0], kind.storage.type.width
     half = kind.storage.type.middle
     builder = Builder(InsertPoint.before(op))
@@ -102,7 +102,9 @@ def _product(program: Program, op: Operation, stored: Array, kind: UniformQuanti
 
 
 def _blocks(shape: Sequence[int], counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The shape with every dimension that has blocks split into their number and size; the dimensions of scales."""
+    """The shape with each blocked dimension split into number of blocks and block size, and the dimensions of the
+    scales.
+    """
     split: list[int] = []
     kept: list[int] = []
     for size, count in zip(shape, counts, strict=True):

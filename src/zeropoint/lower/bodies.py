@@ -1,4 +1,4 @@
-"""Lower reductions by their bodies, op by op: any body, any number of operands.
+"""Lowers reductions of any body and any number of operands, by lowering the ops of the body.
 
 ```mlir
 %0 = stablehlo.reduce(%x init: %i) across dimensions = [1] : operands and result i8 at 0.5:3
@@ -11,7 +11,8 @@ becomes
                      %s = maximum %r, %b : i8; return %s : i8 }
 ```
 Operands are requantized to the body's type before, and results from it after. A body that rounds is not associative, so
-the order counts: it is the schedule that `interp/reduction.py` states, for quantized and for integer bodies alike.
+the order of the elements matters. It is the schedule that `interp/reduction.py` defines, for quantized and for integer
+bodies.
 
 An op of the body without an integer form is computed in float, and the reduction carries its reason.
 
@@ -49,7 +50,7 @@ PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[
 
 
 def lower_by_body(lowering: Lowering, op: ReductionOp) -> Sequence[SSAValue] | None:
-    """The results; quantized ones are integers; None, with the reason on the op, for per-channel results."""
+    """The results, as integers where they are quantized. None, with the reason on the op, if a type is per channel."""
     values, regions = PARTS[type(op)](op)
     arguments, returned = regions[-1].block.args, _returned(regions[-1])
     kinds = [quantized_element(value) for value in (*op.results, *arguments, *returned)]
@@ -89,9 +90,9 @@ def _returned(region: Region) -> Sequence[SSAValue]:
 
 
 def _word(op: ReductionOp, argument: SSAValue) -> IntegerType | None:
-    """The type of a body's argument in integers, its storage; None if it is not quantized.
+    """The integer type of a body's argument: its storage type. None if it is not quantized.
 
-    `select_and_scatter` has one for both bodies, the wider one.
+    `select_and_scatter` has one integer type for both bodies, the wider one.
     """
     kind = quantized_element(argument)
     if kind is None:
@@ -121,7 +122,7 @@ def _outside(lowering: Lowering, op: ReductionOp, value: SSAValue, returned: SSA
 
 
 def lowered_body(lowering: Lowering, region: Region, words: Sequence[IntegerType | None]) -> Region:
-    """A copy of a body on integers: its quantized arguments, if it has any, and results have the element types `words`.
+    """A copy of a body on integers. `words` are the element types of its quantized arguments, if any, and results.
 
     A word wider than the storage is narrowed at the start of the body and widened at its end.
     """
@@ -133,7 +134,7 @@ def lowered_body(lowering: Lowering, region: Region, words: Sequence[IntegerType
             lowering.builder = Builder(InsertPoint.at_start(block))
             new = block.insert_arg(with_element(argument, word), argument.index)
             lowering.values[argument] = _narrowed(lowering, new, argument)
-    # Before the lowering, which replaces the quantized values.
+    # Read the types now, because the lowering replaces the quantized values.
     widened = [quantized_element(value) is not None for value in _returned(made)]
     lowering.lower_ops(lowering, block)
     terminator = block.last_op
@@ -150,7 +151,7 @@ def lowered_body(lowering: Lowering, region: Region, words: Sequence[IntegerType
 
 
 def _narrowed(lowering: Lowering, wide: SSAValue, argument: SSAValue) -> SSAValue:
-    """Integers in the storage of a body's argument, to which they were requantized before the reduction."""
+    """Narrow integers to the storage of a body's argument. They are in range, because they were requantized to it."""
     kind = quantized_element(argument)
     assert kind is not None
     element = storage_element(kind)

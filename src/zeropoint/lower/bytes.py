@@ -1,4 +1,4 @@
-"""Store quantized values of less than a byte in bytes.
+"""Stores quantized values of less than a byte in bytes.
 
 ```mlir
 %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i4:f32, 0.5>>
@@ -7,9 +7,9 @@ becomes
 ```mlir
 %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8<-8:7>:f32, 0.5>>
 ```
-The real values, and so the results of every op, stay the same: they depend on the range of the storage, not on its
-type. Arguments, returned values and operands and results of casts keep their types; `stablehlo.convert` of their
-integers stands between.
+The results of all ops stay the same, because they depend on the range of the storage, not on its type. Arguments,
+returned values, and operands and results of casts keep their types. A `stablehlo.convert` of the integers is inserted
+between them and the bytes.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _FIXED = (ReturnOp, StorageCastOp, BitcastConvertOp)
 
 
 def store_in_bytes(program: Program) -> None:
-    """Widen the storage of every value below a byte, in place, except where the caller or a cast sees it."""
+    """Widen the storage of every value below a byte, in place, except those that the caller or a cast sees."""
     for op in list(program.entry.ops):
-        # First the constants: their values would otherwise count as given by a cast and keep the narrow type.
+        # Widen constants first. Otherwise they would count as values given by a cast and keep the narrow type.
         constant = isinstance(op, StorageCastOp) and is_constant(op.input) and is_narrow(op.result)
         if isinstance(op, StorageCastOp) and constant and not _only_dequantized(op.result.uses):
             _widen_cast(op, program.weights)
     found = [value for value in _values(program.entry) if is_narrow(value)]
-    # All or nothing: half of a chain in bytes would need casts between every two ops.
+    # Widen all values or none, because a chain that is partly in bytes would need casts between its ops.
     if any(map(_lacks_edges, found)):
         return
     for value in found:
@@ -89,19 +89,19 @@ def is_narrow(value: SSAValue) -> bool:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Whether the caller or a cast makes the value."""
+    """Whether the value comes from the caller or a cast."""
     owner = value.owner
     return isinstance(owner if isinstance(owner, Operation) else owner.parent_op(), (*_FIXED, FuncOp))
 
 
 def _lacks_edges(value: SSAValue) -> bool:
-    """Whether a value is unsigned, whose edges broadcast a number, and has a dynamic shape."""
+    """Whether a value cannot be widened: it is unsigned, which needs a broadcast number, and has a dynamic shape."""
     kind = stored_element(value)
     return kind is not None and not kind.storage.type.signed and DYNAMIC_INDEX in shape_of(value)
 
 
 def _widen_uses(value: SSAValue, weights: Weights) -> None:
-    """Let all ops but casts and the return read a given value in bytes; no effect if it is only dequantized."""
+    """Let all ops but casts and the return read a given value in bytes. No effect if it is only dequantized."""
     kind = stored_element(value)
     uses = [use for use in value.uses if not isinstance(use.operation, _FIXED)]
     if kind is None or _only_dequantized(uses):
@@ -110,10 +110,10 @@ def _widen_uses(value: SSAValue, weights: Weights) -> None:
     at = InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner)
     edge = _Edge(Builder(at), location_of(value), weights)
     integers = edge.converted(edge.cast(value, storage_element(kind)), i8)
-    if not kind.storage.type.signed:  # `convert` extends the sign
+    if not kind.storage.type.signed:  # undo the sign extension of `convert`
         mask, greatest = (1 << kind.storage.type.width) - 1, kind.storage.maximum
         integers = edge.add(AndOp(integers, edge.filled(integers, mask)))
-        if greatest < mask:  # so that range analysis has the bound again
+        if greatest < mask:  # changes no number; gives range analysis the bound
             integers = edge.add(MinimumOp(integers, edge.filled(integers, greatest)))
     wide = edge.cast(integers, _in_bytes(kind))
     for use in uses:
@@ -121,19 +121,19 @@ def _widen_uses(value: SSAValue, weights: Weights) -> None:
 
 
 def _narrow_uses(value: SSAValue, weights: Weights) -> None:
-    """Let casts and the return read a value that will be in bytes in its own type."""
+    """Let casts and the return read a value, which will be in bytes, in its own type."""
     kind = stored_element(value)
     assert kind is not None
     for use in [use for use in value.uses if isinstance(use.operation, _FIXED)]:
         edge = _Edge(Builder(InsertPoint.before(use.operation)), location_of(value), weights)
         integers = edge.cast(value, i8)
-        if not kind.storage.type.signed:  # the number of the same low bits that fits the signed type
+        if not kind.storage.type.signed:  # the signed number with the same low bits
             mask, half = (1 << kind.storage.type.width) - 1, half_range(kind.storage.type.width)
-            bounded = edge.add(AndOp(integers, edge.filled(integers, mask)))  # what any body makes has this bound
+            bounded = edge.add(AndOp(integers, edge.filled(integers, mask)))  # bounds the result of any body
             flipped = edge.add(XorOp(bounded, edge.filled(integers, half)))
             integers = edge.add(SubtractOp(flipped, edge.filled(integers, half)))
         elif isinstance(value.owner, Operation) and value.owner.regions:
-            # Range analysis has the bound again: it does not follow every body, whose numbers fit the storage.
+            # The clamp changes no number. It gives range analysis, which does not follow every body, the bound.
             storage = kind.storage
             bounds = [edge.scalar(number) for number in (storage.minimum, storage.maximum)]
             integers = edge.add(ClampOp(bounds[0], integers, bounds[1]))
@@ -168,14 +168,14 @@ class _Edge:
 
 
 def _in_bytes(kind: UniformQuantizedType) -> UniformQuantizedType:
-    """The same range in 8 bits."""
+    """The type with the same range in 8-bit storage."""
     storage = kind.storage
     wide = Storage(StorageType(storage.type.signed, BYTE), storage.minimum, storage.maximum)
     return UniformQuantizedType(replace(kind.data, storage=wide))
 
 
 def _widen_cast(op: StorageCastOp, weights: Weights) -> None:
-    """Widen a constant of integers that is cast to a quantized type: blockwise weights have no other form."""
+    """Widen a constant of integers that is cast to a quantized type: weights with a scale per block have this form."""
     kind, owner = stored_element(op.result), op.input.owner
     assert kind is not None and isinstance(owner, ConstantOp)
     array = elements(owner, weights).astype(np.int8 if kind.storage.type.signed else np.uint8)
@@ -188,7 +188,7 @@ def _widen_cast(op: StorageCastOp, weights: Weights) -> None:
 def _widen(value: SSAValue, weights: Weights) -> None:
     kind = stored_element(value)
     assert kind is not None
-    # The bounds of the storage stay, and so does the type's zero point.
+    # Storage bounds and zero point do not change.
     storage, made = kind.storage, _in_bytes(kind)
     if isinstance(value.owner, ConstantOp):
         array = elements(value.owner, weights).astype(np.int8 if storage.type.signed else np.uint8)

@@ -1,4 +1,4 @@
-"""Casts between floats, quantized values and integers: those of the `quant` dialect, and `uniform_quantize`."""
+"""Lowers casts between floats, quantized values and integers: those of the `quant` dialect, and `uniform_quantize`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from zeropoint.numerics.profile import CAST_PROFILE
 
 
 def state_cast_profiles(program: Program) -> None:
-    """Name the profile of each `quant.qcast` of a program without one: StableHLO's holds for StableHLO's ops only."""
+    """Attach a profile to each `quant.qcast` of a program without one.
+
+    StableHLO's semantics, the default, hold for its own ops only.
+    """
     for op in program.module.walk():
         if isinstance(op, QuantizeCastOp) and PROFILE not in op.attributes:
             op.attributes[PROFILE] = StringAttr(CAST_PROFILE)
 
 
 def as_stablehlo(block: Block) -> None:
-    """Replace `quant` casts that the model has around float ops by the StableHLO ops, which have a lowering.
+    """Replace `quant` casts around float ops by the StableHLO ops, which have a lowering.
 
-    Casts of sub-channel types stay: StableHLO does not have these types.
+    Casts of sub-channel types stay, because StableHLO does not have these types.
     """
     for op in list(block.ops):
         if isinstance(op, QuantizeCastOp | DequantizeCastOp):
@@ -43,13 +46,13 @@ def as_stablehlo(block: Block) -> None:
 
 
 def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """The integers of a quantized float: by a table if it is a function of few integers."""
+    """The integers of a quantized float, by a table if the float is a function of few integers."""
     integers = integer_source(op)
-    # Before the table of a function: converted integers have no dequantization that a function could start from.
+    # First, because converted integers have no dequantization from which `function_source` could start.
     converted = None if integers is None else lower_converted(lowering, op, integers)
     if converted is not None:
         return converted
-    # Before general functions: a batch norm has one table per channel, not one for all.
+    # Before general functions, because a batch norm has a table for each channel.
     normalized = lower_quantized_floats(lowering, op)
     if normalized is not None:
         return normalized
@@ -60,7 +63,7 @@ def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None
 def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
     """Quantize a float value of unsigned type directly to signed integers, if the profile's rounding allows it."""
     kind = stored_element(op.result)
-    # Only then is the result with a zero point moved by 128 the same integer moved by 128.
+    # Only under such a profile does a zero point that is 128 less give integers that are 128 less.
     if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
         return None
     made = UniformQuantizeOp(op.operand, with_element(op.result, kind.signed))
@@ -69,9 +72,9 @@ def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | No
 
 
 def stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
-    """The integers from a cast of a lowered quantized value; None for a cast to one, or for other values.
+    """The integers that a cast of a lowered quantized value gives; None for other casts.
 
-    Of another value, this is the cast that later readers take their integers from.
+    The cast of a value that is not lowered is recorded, so that later readers use its integers.
     """
     kind = stored_element(op.input)
     if kind is None:
@@ -83,5 +86,5 @@ def stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
             lowering.values[op.input] = op.result  # later readers need no second cast
         return None
     stored = lowering.stored(op.input)
-    # Integers are signed everywhere inside; 128 less is the highest bit flipped.
+    # Inside the program, all integers are signed. Flipping the highest bit subtracts half of the range.
     return stored if kind.storage.type.signed else lowering.flipped(stored)

@@ -1,4 +1,4 @@
-"""Quantized constants in the one form that lowering reads: a `stablehlo.constant` of a quantized type.
+"""Brings quantized constants into the one form that lowering reads: a `stablehlo.constant` of a quantized type.
 
 ```mlir
 %f = stablehlo.constant dense<[1.0, -0.5]> : tensor<2xf32>
@@ -8,8 +8,8 @@ becomes
 ```mlir
 %0 = "stablehlo.constant"() {value = dense<[4, -2]> : tensor<2xi8>} : () -> tensor<2x!quant.uniform<i8:f32, 0.25>>
 ```
-So do `quant.scast` and `stablehlo.bitcast_convert` of integer constants, unless only dequantizations read them: a
-weight that is stored in integers and read as floats stays as it is.
+`quant.scast` and `stablehlo.bitcast_convert` of integer constants become the same, unless only dequantizations read
+them. A weight that is stored in integers and read as floats is not changed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fold_quantized_constants(block: Block, weights: Weights, profile: Profile) -
         if found is None or found[1].is_sub_channel or not found[1].storage.is_integer:
             continue
         stored, kind = found
-        # A broadcast number stays one number.
+        # Keep the broadcast of a number.
         is_number = not is_constant(op.operands[0]) and kind.is_per_layer
         number = stored.reshape(-1)[:1].reshape(())
         made: list[Operation] = [
@@ -50,12 +50,12 @@ def fold_quantized_constants(block: Block, weights: Weights, profile: Profile) -
 
 
 def rounding(profile: str) -> QuantizeArray:
-    """Quantization of constants under a numerics profile, as `uniform_quantize` does at run time."""
+    """A function that quantizes constants as `uniform_quantize` does at run time under a profile."""
     return lambda array, kind: quantize(array, kind, profile)
 
 
 def _is_only_dequantized(op: Operation) -> bool:
-    """Whether an op reinterprets integers that are only read as floats."""
+    """Whether an op reinterprets integers that only dequantizations read."""
     readers = [use.operation for use in op.results[0].uses]
     return not isinstance(op, UniformQuantizeOp) and all(
         isinstance(reader, UniformDequantizeOp | DequantizeCastOp) for reader in readers

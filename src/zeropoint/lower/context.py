@@ -55,7 +55,7 @@ Combination = AddOp | SubtractOp | MultiplyOp
 
 
 class Correction(StrEnum):
-    """The ops where a contraction corrects zero points (`lower/zero_points.py`)."""
+    """The places where a contraction corrects zero points (`lower/zero_points.py`)."""
 
     INSIDE = "inside"
     AFTER = "after"
@@ -121,8 +121,8 @@ def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) 
 
 
 def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:
-    """Whether a requantization only subtracts the zero point, and the result always fits the other type."""
-    # Equal scales, compared exactly: only then is no rounding involved.
+    """Whether a requantization only subtracts the zero point, and its result always fits the other type."""
+    # Scales are compared exactly, because any difference involves rounding.
     if before.is_per_channel or after.is_per_channel or before.scale != after.scale or after.zero_point != 0:
         return False
     low, high = before.affine.centred_range
@@ -139,7 +139,7 @@ def widened_from(value: SSAValue) -> SSAValue:
 
 
 def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str, *, unsigned: bool = False) -> str:
-    """The message for numbers too large for their type: the op, the channel, the bound, and the remedy."""
+    """The message for numbers too large for their type: it names the op, the channel, the bound, and the remedy."""
     bound = int(found.magnitude.max(initial=0))
     number = f"up to {bound}" if bound <= EXACT else "beyond 2^63"
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
@@ -169,10 +169,10 @@ class Lowering:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr | None = None
     zero_points: Correction | None = None
-    """The form that is forced."""
+    """The forced form of corrections, if any."""
 
     def stored(self, value: SSAValue) -> SSAValue:
-        """The storage integers of a quantized value. A value not lowered here is cast, once."""
+        """The storage integers of a quantized value. A value that was not lowered is cast, once."""
         if value not in self.values:
             self.values[value] = self.cast(value)
         return self.values[value]
@@ -212,7 +212,7 @@ class Lowering:
             )
         if self.location is not None:
             op.location = self.location
-        # All of them are proved at the end (`proof.py`).
+        # `prove` checks all of these at the end (`proof.py`).
         self.made.append(op)
         return self.builder.insert(op)
 
@@ -224,7 +224,7 @@ class Lowering:
         `element` is the element type if it is narrower than the array's.
         """
         made = self.insert(constant_op(array, self.weights, element_type=element))
-        # A weight keeps the name of the model's tensor, by which files and reports find it.
+        # A weight keeps the name of its tensor in the model, which files and reports use.
         made.location = made.location if location is None else location
         return made.output
 
@@ -274,23 +274,23 @@ class Lowering:
         return self.insert(ConvertOp(value, with_element(value, element))).result
 
     def widened(self, value: SSAValue, zero_point: int, element: IntegerType = i32) -> SSAValue:
-        """`value - zero_point` in i32, or in another type that can represent it; in i64 if 32 bits may not."""
+        """`value - zero_point` in i32, or in `element` if that is given. In i64 if 32 bits may overflow."""
         if zero_point == 0:
             return self.converted(value, element)
-        # By the proved range, not by the type: an i32 accumulator usually uses far less.
+        # Decide by the proved range, not by the type: an i32 accumulator usually uses much less than 32 bits.
         if not (self.ranges.of(value) - Interval.of(zero_point, zero_point)).fits(element.width.data):
             # q - z of 32-bit numbers may need 33 bits.
             element = i64
         width = max(element.width.data, 8 * element_dtype(element_of(value)).itemsize)
         wide = self.converted(value, IntegerType(width))
-        # Subtracted in the wider of both types, then narrowed: the difference fits, the operand may not.
+        # Subtract in the wider of both types, then narrow: the difference fits `element`, but the operand may not.
         less = self.insert(SubtractOp(wide, self.filled(wide, zero_point, IntegerType(width)))).result
         return self.converted(less, element)
 
     def combined(self, kind: type[Combination], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """lhs + rhs, lhs - rhs or lhs * rhs: in i32 if every possible result fits, otherwise in i64."""
+        """lhs + rhs, lhs - rhs or lhs * rhs, in i32 if every possible result fits, otherwise in i64."""
         a, b = self.ranges.of(lhs), self.ranges.of(rhs)
-        # Bounds beyond `EXACT` become `UNBOUNDED` and never wrap around, so `_prove` sees and refuses them.
+        # Bounds beyond `EXACT` become `UNBOUNDED` and never wrap around, so `prove` refuses them.
         exact = {AddOp: a + b, SubtractOp: a - b, MultiplyOp: a * b}[kind]
         narrow = element_of(lhs) == element_of(rhs) == i32 and exact.fits(32)
         element = i32 if narrow else i64
@@ -298,7 +298,7 @@ class Lowering:
 
     def saturated(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
         """Convert integers to a type that covers low..high, with a clamp if they may be outside."""
-        # A clamp that can do nothing would keep native code from fusing the conversion.
+        # A clamp without effect would keep native code from fusing the conversion.
         if self.ranges.of(value).within(low, high):
             return self.converted(value, element)
         return self.clamped(value, low, high, element)
@@ -326,7 +326,8 @@ class Lowering:
         amounts = np.asarray(amount, np.int64)
         if not amounts.any():
             return accumulator
-        # A constant of i64 makes the whole addition i64, so it is i32 if each amount fits; `combined` checks the sums.
+        # A constant of i64 would make the whole addition i64, so it is i32 if each amount fits. `combined` checks the
+        # sums.
         narrow = element_of(accumulator) == i32 and amounts.min() >= INT32_MIN and amounts.max() <= INT32_MAX
         element = i32 if narrow else i64
         if amounts.ndim == 0:

@@ -1,14 +1,14 @@
-"""Lower quantized contractions to integer ones: pad with the zero point, correct after the products.
+"""Lowers quantized contractions to integer ones: pads with the zero point, and corrects for it after the products.
 
 sum (q_x - z_x) q_w = sum q_x q_w - z_x sum q_w. Padding holds z_x, so the correction is one constant per output
-channel; it is added to the bias. If constant weights have zero points, these are subtracted from q_w at compile time,
-provided the result fits 8 bits (16 bits for 16-bit operands). Otherwise, and for two activations, zero points are
-subtracted before the contraction, or corrected after it (`zero_points.py`).
+channel, which is added to the bias. Zero points of constant weights are subtracted from q_w at compile time, if the
+result fits 8 bits (16 bits for 16-bit operands). Otherwise, and for two activations, zero points are subtracted before
+the contraction, or corrected after it (`zero_points.py`).
 
-Weights whose storage has 4 bits stay so and are converted to the input's storage, so that files hold two a byte.
+Weights of 4-bit storage keep it, so that files hold two per byte, and are converted to the input's storage.
 
 Sums are i32 if every partial sum fits, in any order and for any input; otherwise i64. A 32-bit quantized value
-saturates, so i64 sums are then clamped to 32 bits.
+saturates, so i64 sums are clamped to 32 bits.
 
 Source: the lowering of quantized contractions ("Zero-Point Correction"); the project's numerics notes, "Accumulators".
 """
@@ -44,13 +44,13 @@ NIBBLE, BYTE = 4, 8
 
 
 def _centred_weights(lowering: Lowering, op: ContractionOp) -> Array | None:
-    """The constant weights minus their zero points; None if not constant or if they do not fit the input's storage."""
+    """The constant weights minus their zero points; None if they are not constant or do not fit the input's storage."""
     stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
-    # Without a channel axis (a batch of products), the correction is not one number per output channel.
+    # Weights without a channel axis (a batch of products) have no correction of one number per output channel.
     if stored is None or weight_channel_axis(op) is None:
         return None
-    # In 64 bits: the difference of two bytes has nine.
+    # In 64 bits, because the difference of two bytes has nine bits.
     centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
     limits = np.iinfo(element_dtype(storage_element(given)))
     fits = centred.size == 0 or (int(centred.min()) >= limits.min and int(centred.max()) <= limits.max)
@@ -58,12 +58,12 @@ def _centred_weights(lowering: Lowering, op: ContractionOp) -> Array | None:
 
 
 def _weights(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
-    """The weights without zero points, in the narrowest type that holds their storage, converted where used."""
+    """The weights without zero points. They are stored in the narrowest type that holds their range."""
     kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
     element = storage_element(given)
     low, high = kind.affine.centred_range
-    # By the range of the storage, not by the weights that happen to be there, so that equal types give equal files.
+    # Decided by the range of the storage, not by the actual weights, so that equal types give equal files.
     narrower = _fits(low, high, NIBBLE if element.width.data == BYTE else BYTE)
     if not kind.zero_points.any() and storage_element(kind) == element and not narrower:
         return lowering.stored(op.rhs)
@@ -77,9 +77,9 @@ def held_weights(
     bounds: tuple[int, int] | None = None,
     location: LocationAttr | None = None,
 ) -> SSAValue:
-    """Weights as `element`: a constant of 4 bits, of 8, or of that type, whichever is the first to hold `bounds`.
+    """Weights converted to `element` from a constant of 4 bits, 8 bits or `element`, the first that holds `bounds`.
 
-    The bounds are those of the weights if none are given.
+    By default, the bounds are those of the weights.
     """
     low, high = bounds or (int(weight.min(initial=0)), int(weight.max(initial=0)))
     for width in (NIBBLE, BYTE):
@@ -95,18 +95,18 @@ def _fits(low: int, high: int, width: int) -> bool:
 
 
 def _requantizes(op: ContractionOp) -> bool:
-    """Whether the result has another scale than the sum of products, so that it must be requantized."""
+    """Whether the result has another scale than the sums of products, so that these must be requantized."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
-    # A quotient of 1 in f64 is the identity for every accumulator; any other number, however near, is not.
+    # Only a quotient of exactly 1 in f64 is the identity for every accumulator.
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
 
 
 def lower_contraction(lowering: Lowering, op: ContractionOp) -> SSAValue:
     """Lower `convolution | dot_general` to sum (q_x - z_x)(q_w - z_w), saturated to the storage of the result.
 
-    A result whose scale is not that of the products is requantized. Raises LoweringError for a per-channel left
-    operand, or operands or a result that are not quantized.
+    A result of another scale than the products is requantized. Raises LoweringError for a per-channel left operand, and
+    for operands or a result that are not quantized.
     """
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     if lhs is None or rhs is None or result is None or lhs.is_per_channel:
@@ -124,7 +124,7 @@ def lower_contraction(lowering: Lowering, op: ContractionOp) -> SSAValue:
 
 
 def _corrected(lowering: Lowering, op: ContractionOp, weight: Array | None) -> SSAValue:
-    """The sums of products less zero points, corrected in the form that is forced or cheapest (`zero_points.py`)."""
+    """The sums of products less zero points, corrected in the forced or the cheapest form (`zero_points.py`)."""
     sources = (widened_from(op.lhs), widened_from(op.rhs))
     before = len(lowering.made)
     form = choose(lowering.zero_points, op, sources, weight is not None)
@@ -136,22 +136,22 @@ def _corrected(lowering: Lowering, op: ContractionOp, weight: Array | None) -> S
         sums = corrected_after(lowering, op, sources)
     kinds = [quantized_element(source) for source in sources]
     if any(kind is not None and kind.zero_points.any() for kind in kinds):
-        # The first contraction emitted here adds the products; another one of ones adds the input.
+        # The first contraction that was emitted adds the products; a second one, by ones, adds the input.
         made = next(each for each in lowering.made[before:] if isinstance(each, type(op)))
         made.attributes[ZERO_POINTS] = StringAttr(form.value)
     return sums
 
 
 def _sums(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
-    """Sums with constant weights without zero points: raw products, corrected afterwards."""
+    """Sums with constant weights without zero points: products of stored integers, corrected afterwards."""
     lhs = quantized_element(op.lhs)
     assert lhs is not None
     axis = weight_channel_axis(op)
-    assert axis is not None  # `_centred_weights`
+    assert axis is not None  # guaranteed by `_centred_weights`
     channels, weights = weights_by_channel(weight, axis), _weights(lowering, op, weight)
-    # Padding with the zero point is covered by this bound, because the zero point is a storage value.
+    # The bound covers padding, because the zero point is in the storage range.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
-    # For all partial sums, not only for the final one: native code adds the terms in any order.
+    # The bound must hold for all partial sums, because native code adds the terms in any order.
     element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64
     if isinstance(op, ConvolutionOp):
         padded = PaddedConvolution.of(lowering, op, lowering.stored(op.lhs), lhs.zero_point)
@@ -159,26 +159,26 @@ def _sums(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
     sums = channels.astype(np.int64).sum(axis=1)
-    # sum (q - z) w = sum q w - z sum w, and sum w is known now.
+    # sum (q - z) w = sum q w - z sum w, where sum w is a constant.
     return lowering.shifted(accumulator, -lhs.zero_point * sums, output_channel_axis(op))
 
 
 def _requantized(lowering: Lowering, op: ContractionOp, sums: SSAValue) -> SSAValue:
-    """The sums requantized to the per-layer result type; 16-bit operands use the 64-bit accumulator form."""
+    """The sums requantized to the per-layer result type. 16-bit operands use the form for 64-bit accumulators."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
     if result.is_per_channel:
         raise LoweringError(
             f"{describe(op)}: found a result of type {op.result.type}, expected one scale, or those of the products"
         )
-    # 16-bit products fill 31 bits, so already a few terms need an accumulator of 64.
+    # 16-bit products fill 31 bits, so a few terms already need 64-bit accumulators.
     wide = max(lhs.storage.type.width, rhs.storage.type.width) > BYTE
     if not wide:
-        # 8-bit profiles requantize 32-bit accumulators only. Solving has chosen scales that fit, unless the model fixed
-        # them.
+        # 8-bit profiles requantize 32-bit accumulators only. Propagation has chosen scales for which sums fit, unless
+        # the model fixed the scales.
         lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
         sums = lowering.converted(sums, i32)
-    # s_x s_w first and then the quotient, as the runtimes do: the order of the two roundings is part of the profile.
+    # First s_x s_w, then the quotient, as in the runtimes. The order of the two roundings is part of the profile.
     real = lowering.profile.ratio(lhs.scale * rhs.scales, result.scale)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
     axis = output_channel_axis(op) if rhs.is_per_channel else None
@@ -196,11 +196,11 @@ def _product(lowering: Lowering, op: ContractionOp, operands: list[SSAValue], el
 
 
 def _two_activations(lowering: Lowering, op: ContractionOp) -> SSAValue:
-    """Both zero points are subtracted first. For 8 bits |q - z| <= 255, so that 33025 products fit i32."""
+    """Subtract both zero points first. For 8 bits |q - z| <= 255, so 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]
     reaches = [kind.affine.reach for kind in kinds if kind is not None]
-    # No weights are known here, so the bound is terms times the greatest product.
+    # The weights are not known, so the bound is the number of terms times the greatest product.
     element = i32 if terms(op) * reaches[0] * reaches[1] <= INT32_MAX else i64
     operands = [_less_zero_points(lowering, source, element) for source in sources]
     return _product(lowering, op, operands, element)

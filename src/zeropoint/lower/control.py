@@ -1,4 +1,4 @@
-"""Loops and branches of quantized values: `while`, `if` and `case` on their integers.
+"""Lowers loops and branches of quantized values: `while`, `if` and `case` on their integers.
 
 ```mlir
 %r = stablehlo.while(%a = %x) : tensor<4x!q> cond { ... } do { %s = add %a, %b : tensor<4x!q>; return %s }
@@ -7,8 +7,8 @@ becomes
 ```mlir
 %r = stablehlo.while(%i = %integers) : tensor<4xi8> cond { ... } do { (the integers of the sum) }
 ```
-Quantized values from around the op are cast to their integers before it, and read by its regions as casts of these;
-constants are copied.
+Quantized values that the regions capture are cast to integers before the op. The regions read casts of these integers.
+Captured constants are copied into the regions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zeropoint.lower.bodies import lowered_body
 from zeropoint.lower.context import Lowering, check_storage, quantized_element, storage_element, stored_element
 
 CONTROL = (CaseOp, IfOp, WhileOp)
-"""The ops with regions that are lowered in place of themselves."""
+"""The ops whose regions are lowered in place."""
 
 
 def is_control(op: Operation) -> bool:
@@ -38,9 +38,9 @@ def is_control(op: Operation) -> bool:
 
 
 def lower_control(lowering: Lowering, op: Operation) -> Sequence[SSAValue]:
-    """The results of the op on integers; those that are not quantized have their own types."""
+    """The results of the op on integers. Results that are not quantized keep their types."""
     check_storage(op)
-    # Before the regions, which run any number of times.
+    # Cast before the op, because its regions may run any number of times.
     inputs = [value if quantized_element(value) is None else lowering.stored(value) for value in op.operands]
     quantized = [value for value in captured(op.regions) if stored_element(value) is not None]
     around = {value: None if isinstance(value.owner, ConstantOp) else lowering.stored(value) for value in quantized}
@@ -64,7 +64,7 @@ def _word(value: SSAValue) -> IntegerType | None:
 
 
 def _reading(lowering: Lowering, region: Region, around: Mapping[SSAValue, SSAValue | None]) -> Region:
-    """A copy of a region that reads casts of integers for the values from around it, and copies of constants."""
+    """A copy of a region that reads casts of integers instead of captured values, and copies of captured constants."""
     made, outside = region.clone(), lowering.builder
     lowering.builder = Builder(InsertPoint.at_start(made.block))
     for value, integers in around.items():

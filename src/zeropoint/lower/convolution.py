@@ -1,4 +1,4 @@
-"""Convolutions of stored integers, and the sums of each window of their input.
+"""Convolutions of stored integers, and the sums of the windows of their input.
 
 ```mlir
 %x = ... : tensor<1x2x5x5xi8>     // zero point -7
@@ -29,7 +29,7 @@ from zeropoint.lower.context import Lowering
 
 @dataclass(frozen=True)
 class PaddedConvolution:
-    """A quantized convolution whose stored input is padded with its zero point, or is padded with 0 by the op."""
+    """A quantized convolution on stored integers. Its input is padded with the zero point, or the op pads with 0."""
 
     lowering: Lowering
     op: ConvolutionOp
@@ -38,13 +38,13 @@ class PaddedConvolution:
 
     @staticmethod
     def of(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> PaddedConvolution:
-        """The convolution of `value`, the stored input of `op`."""
+        """The convolution `op` on `value`, its stored input."""
         properties = dict(op.properties)
-        # StableHLO pads with 0, which is the right number only for zero point 0.
+        # StableHLO pads with 0, which is correct only for zero point 0.
         if zero_point != 0:
             value = _padded(lowering, op, value, zero_point)
             properties.pop("padding", None)
-            # The pad has both now. The window's own dilation and strides stay with the convolution.
+            # The `pad` has both padding and input dilation now. Strides and kernel dilation stay with the convolution.
             properties.pop("lhs_dilation", None)
         return PaddedConvolution(lowering, op, value, properties)
 
@@ -59,10 +59,10 @@ class PaddedConvolution:
         return self.lowering.insert(made).results[0]
 
     def window_sums(self) -> SSAValue:
-        """The sum of the stored input in each window, in i32: one result per group of channels."""
+        """The sum of the stored input in each window, in i32, with one result per group of channels."""
         kernel, result = list(shape_of(self.op.rhs)), list(shape_of(self.op.result))
         axis = output_channel_axis(self.op)
-        # Groups of a dynamic shape are not reshaped (`at_every_channel`), so each channel has its own sums there.
+        # Groups of a dynamic shape cannot be reshaped (`at_every_channel`), so there is a sum for each channel.
         count = result[axis] if self._groups > 1 and DYNAMIC_INDEX in result else self._groups
         kernel[self.op.dimension_numbers.data.kernel_output_feature_dimension] = result[axis] = count
         ones = self.lowering.constant(np.ones(kernel, element_dtype(element_of(self.value))))
@@ -90,8 +90,8 @@ class PaddedConvolution:
 
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
-    """The input padded with its zero point; also between elements if the input is dilated."""
-    # Without padding there is nothing that would have to hold the zero point.
+    """The input padded with its zero point, also between elements if the input is dilated."""
+    # Without padding, nothing has to hold the zero point.
     if not pads(op):
         return value
     # StableHLO pads and dilates with zeros; the `pad` inserts the zero point, which is the real 0.

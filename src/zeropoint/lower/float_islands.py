@@ -1,4 +1,4 @@
-"""Quantized ops without an integer form: computed in the expressed type, between dequantize and quantize.
+"""Quantized ops without an integer form: computes them in the expressed type, between dequantize and quantize.
 
 ```mlir
 %0 = stablehlo.divide %a, %b : tensor<4x!quant.uniform<i8:f32, 0.5>>
@@ -26,14 +26,15 @@ from zeropoint.lower.context import Lowering, quantized_element, stored_element
 
 
 def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
-    """The result integers of dequantize_op_quantize; the float op carries `reason`."""
+    """The result integers of dequantize_op_quantize. The float op carries `reason`."""
     (result,) = lower_several_in_float(lowering, op, reason)
     return result
 
 
 def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
-    """The lowering of an op with one or more results, quantized or boolean."""
-    # The declared type: the user's unsigned storage rounds and saturates as declared, then the integers become signed.
+    """`lower_in_float` for an op with one or more results, which are quantized or boolean."""
+    # Quantize to the declared type, so that unsigned storage rounds and saturates as declared. Then make integers
+    # signed.
     kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],
@@ -49,7 +50,10 @@ def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> li
 
 
 def _quantized(lowering: Lowering, op: Operation, real: SSAValue, result: SSAValue) -> SSAValue:
-    """The integers of a float result, rounded by the profile of `op`; the truths of a comparison."""
+    """The integers of a float result, rounded by the profile of `op`.
+
+    A comparison's booleans are returned unchanged.
+    """
     if quantized_element(result) is None:
         return real
     made = UniformQuantizeOp(real, result.type)

@@ -1,10 +1,10 @@
-"""Fold a clamp into the requantization or weighted sum before it, which clamps anyway.
+"""Folds a clamp into the preceding requantization or weighted sum, which clamps anyway.
 
 ```mlir
 %1 = "fxpmath.requantize"(%0, %m, %s) {storage_min = -128, storage_max = 127, ...}
 %2 = stablehlo.clamp %low, %1, %high : (tensor<i8>, tensor<...xi8>, tensor<i8>) -> tensor<...xi8>
 ```
-becomes one requantization with the narrower bounds: clamping twice is clamping to the intersection.
+becomes one requantization with the intersection of both bounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FoldBounds(RewritePattern):
             return
         folded = producer.clone()
         folded.storage_min, folded.storage_max = IntegerAttr(int(low), i64), IntegerAttr(int(high), i64)
-        # The clamp is the kernel's last op, so it has the kernel's facts; they move to the op that now ends it.
+        # The clamp is the kernel's last op, so it has the kernel's facts. They move to the new last op.
         carry(op, folded, FACTS)
         rewriter.replace(op, folded)
 

@@ -1,4 +1,4 @@
-"""Give `@main` storage integers instead of floats at its inputs and outputs.
+"""Replaces the floats at the inputs and outputs of `@main` by storage integers.
 
 ```mlir
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -30,7 +30,7 @@ from zeropoint.lower.context import LoweringError, quantized_element, storage_el
 
 
 def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType | None:
-    """Redirect the users of an argument to integers. Returns its quantized type.
+    """Let the users of an argument read integers. Returns its quantized type.
 
     Raises LoweringError unless all uses quantize it to one type.
     """
@@ -38,7 +38,7 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
     users = [user for user in users if not isinstance(user, ConvertOp)]
     quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
     types = {quantized_element(user.result) for user in quantizes}
-    # One set of integers per input: with two types, the caller would have to pass the value twice.
+    # An input has one set of integers. With two types, the caller would have to pass the value twice.
     if len(quantizes) != len(users) or len(types) != 1:
         found = _other_reader(users) or f"{len(types)} quantized types on its float value"
         fix = "quantize with io integer, or keep io float (--io)" if len(types) > 1 else "keep io float (--io)"
@@ -56,13 +56,13 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
 
 
 def _converted(argument: BlockArgument) -> list[SSAValue]:
-    """A float argument, and its conversions to f32, in which casts express values."""
+    """A float argument, and its conversions to other floats, such as f32, in which casts express values."""
     converts = [use.operation for use in argument.uses if isinstance(use.operation, ConvertOp)]
     return [argument, *(convert.result for convert in converts if isinstance(element_of(convert.result), AnyFloat))]
 
 
 def _other_reader(users: list[Operation]) -> str | None:
-    """The users of an argument other than quantize ops, for a message; None where only these do."""
+    """A description of a user of an argument that is no quantize op, for a message; None if there is none."""
     if not users:
         return "nothing that reads it"
     other = next((user for user in users if not isinstance(user, UniformQuantizeOp)), None)
@@ -88,7 +88,7 @@ def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuanti
         assert quantized is not None
         return cast.input, quantized
     maker = value.owner
-    while isinstance(maker, UniformDequantizeOp | UniformQuantizeOp):  # rounded behind the float op
+    while isinstance(maker, UniformDequantizeOp | UniformQuantizeOp):  # the float op's result is rounded after it
         maker = maker.operand.owner
     made_by = maker.name if isinstance(maker, Operation) else "an input"
     raise LoweringError(f"output '{name}': found {made_by}, which computes in float; keep io float (--io)")

@@ -1,4 +1,4 @@
-"""Lower the quantized program to the integer program.
+"""Lowers the quantized program to the integer program.
 
 ```mlir
 %1 = stablehlo.convolution(%0, %w) ... : (...i8:f32, 0.5:3..., ...) -> ...!quant.uniform<i32:f32:1, {...}>
@@ -12,7 +12,7 @@ becomes
 %2 = stablehlo.add %1, (broadcast of bias - zero_point * sum of weights) : tensor<...xi32>
 %3 = "fxpmath.requantize"(%2, %multiplier, %shift) {behaviour = "fixed16", ...} : ... -> tensor<...xi8>
 ```
-Between integers and float ops stand `quant.scast` and `uniform_quantize | uniform_dequantize`.
+Integers and float ops are connected by `quant.scast` with `uniform_quantize` or `uniform_dequantize`.
 
 Source: the lowering of quantized contractions; the RFC on quantization transformations, "Code-gen kernel targets".
 """
@@ -74,7 +74,7 @@ from zeropoint.quant_passes.legalize_real_math import legalize_real_math
 from zeropoint.ranges import ranges_of
 
 COLLECTIVES = (AllGatherOp, AllReduceOp, AllToAllOp, ReduceScatterOp)
-"""Ops of several processes: they have effects on the others."""
+"""Collective ops. They have side effects on other processes."""
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
@@ -87,7 +87,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
     rule = SEVERAL.get(type(op))
     if len(op.results) == 1 and (rule is None or type(op) in LOWERINGS):
         if isinstance(op, StorageCastOp) and is_narrow(op.result):
-            return None  # an edge that `store_in_bytes` left
+            return None  # an edge that `store_in_bytes` inserted
         check_storage(op)
         made = _lower_value(lowering, op)
         return None if made is None else [made]
@@ -119,9 +119,9 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
 def _quantized_again(lowering: Lowering, value: SSAValue, op: Operation) -> SSAValue:
     """A quantized value for an op that stays float, cast from its integers.
 
-    For dequantization the signed type will do, because it expresses the same real values.
+    Dequantization may read the signed type, because it expresses the same real values.
     """
-    # The signed type saves the flip of the highest bit; other ops have the declared type in their own signature.
+    # The signed type saves a flip of the highest bit. Other ops require the declared type.
     kind = quantized_element(value) if isinstance(op, UniformDequantizeOp) else stored_element(value)
     assert kind is not None
     return lowering.quantized_again(lowering.values[value], kind)
@@ -138,7 +138,7 @@ def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
 
 
 def _drop_inner_facts(made: Sequence[Operation], integers: Sequence[SSAValue], block: Block) -> None:
-    """Leave the facts of a lowered op on the ops that make its results; those before them have copies of them."""
+    """Keep the facts of a lowered op only on the ops that make its results. Other emitted ops have copies of them."""
     owners = {value.owner for value in integers}
     for op in made:
         if op not in owners and op.parent is block:
@@ -161,12 +161,12 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
 
     Calls and composites of the entry function are inlined.
 
-    `zero_points` forces where contractions correct them: `inside` or `after` (`zero_points.py`).
+    `zero_points` forces where contractions correct zero points: `inside` or `after` (`zero_points.py`).
 
     Raises LoweringError, with the op's name and location, for a quantized op without an integer form, a contraction
     without the forced form, or an integer that may overflow its type (`proof.py`); ValueError for an unknown profile.
     """
-    # The proof covers what functions compute, too.
+    # Functions are inlined, so that the proof covers them, too.
     program = inline_functions(program).for_change()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     if profile is not None:
@@ -175,13 +175,13 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
             op.attributes.pop(PROFILE, None)
     elif program.profile is None:
         state_cast_profiles(program)
-    # Recorded, because the program is only defined together with its profile.
-    program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
+    # Recorded, because the program's results are only defined together with its profile.
+    program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it, too
     block = program.entry
     part = quantized_part(block)
     as_stablehlo(block)
     fold_quantized_constants(block, program.weights, chosen)
-    # Before ranges are asked for: they hold for the values that are lowered.
+    # Before `ranges_of`, because ranges hold for the values that are lowered.
     store_in_bytes(program)
     lowering = Lowering(
         profile=chosen,
@@ -194,18 +194,18 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     lowering.zero_points = None if zero_points is None else correction_named(zero_points)
     _lower_ops(lowering, block)
     prove(lowering, program, part)
-    # What stayed float is StableHLO, which native code and the standard forms have.
+    # Real math ops that stayed float become StableHLO, which native code and standard forms support.
     return legalize_real_math(program)
 
 
 def _lower_ops(lowering: Lowering, block: Block) -> None:
-    """Lower the ops of the entry function or of a body, whose quantized arguments have their integers already."""
+    """Lower the ops of the entry function or of a body. The integers of quantized block arguments are already known."""
     as_stablehlo(block)
     fold_quantized_constants(block, lowering.weights, lowering.default)
     # A copy of the list, because lowering inserts ops into the block while it is walked.
     original = list(block.ops)
     replaced: set[SSAValue] = {value for value in block.args if value in lowering.values}
-    # Loops and branches are pure if their bodies are, which `remove_if_dead` does not ask.
+    # Loops and branches are pure if their bodies are, but `remove_if_dead` does not look into bodies.
     gone = [op for op in original if is_control(op)]
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
@@ -213,8 +213,8 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
         own = own_profile(op)
         # A target may compute one kernel by another profile (XNNPACK's fallbacks).
         lowering.profile = lowering.default if own is None else named_profile(own)
-        # A predicate becomes an i1 of the same type, so its readers take it directly; integers change the type of a
-        # value, and readers ask for them by `lowering.stored`.
+        # A predicate is an i1 before and after, so its readers are redirected now. Integers change the type of a value,
+        # so readers get them from `lowering.stored`.
         start = len(lowering.made)
         integers = _integers(lowering, op) or ()
         _drop_inner_facts(lowering.made[start:], integers, block)
@@ -226,13 +226,13 @@ def _lower_ops(lowering: Lowering, block: Block) -> None:
             replaced.add(result)
             _note_expressed(value, result, op)
     _return_integers(lowering, original[-1])
-    # Last, when it is known which quantized values still have a reader that stays float.
+    # Last, because only now is it known which quantized values have readers that stay float.
     _settle(lowering, original, replaced, gone)
     remove_dead_ops(block)
 
 
 def _integers(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
-    """The integers that replace the op's results; None if the op stays. Errors have the op."""
+    """The integers that replace the op's results; None if the op stays. Errors get the op."""
     with _naming(op):
         if isinstance(op, StorageCastOp) and (bits := stored_bits(lowering, op)) is not None:
             return [bits]
@@ -244,7 +244,7 @@ def _integers(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
 
 @contextmanager
 def _naming(op: Operation) -> Generator[None]:
-    """Give an error inside the op: dynamic shapes, or parameters outside the domain of the profile's arithmetic."""
+    """A context that names the op in errors, such as those of dynamic shapes or of the profile's arithmetic."""
     try:
         yield
     except LoweringError as error:
@@ -266,8 +266,8 @@ def _return_integers(lowering: Lowering, terminator: Operation) -> None:
 
 
 def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue], gone: Sequence[Operation]) -> None:
-    """Erase the ops that integers have replaced, and restore quantized operands on the others; `gone` are replaced."""
-    # First erase float ops that became tables, so that they do not get quantized operands back.
+    """Erase the ops that integers or `gone` replace, and restore quantized operands of the others."""
+    # First erase float ops that became tables, so that their quantized operands are not restored.
     for op in reversed(original):
         remove_if_dead(op)
     meetings = [op for op in original if isinstance(op, COLLECTIVES) and not replaced.isdisjoint(op.results)]

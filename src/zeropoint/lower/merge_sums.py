@@ -1,4 +1,4 @@
-"""Merge two additions of per-channel constants: the zero-point correction and the bias.
+"""Merges two additions of per-channel constants: the zero-point correction and the bias.
 
 ```mlir
 %1 = stablehlo.add %0, (broadcast of %correction along axis 1) : tensor<1x4x6x6xi32>
@@ -39,19 +39,19 @@ class MergeSums(RewritePattern):
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
         """Rewrite the outer addition."""
         inner = op.lhs.owner
-        # A second reader of the inner sum would keep that addition alive, and there would be two anyway.
+        # A second reader of the inner sum would keep it alive, so nothing would be saved.
         if not isinstance(inner, AddOp) or not op.lhs.has_one_use():
             return
         first, second = self._term(inner.rhs), self._term(op.rhs)
-        # Constants along different axes have no common broadcast that is smaller than the result.
+        # The sum of constants along different axes is as large as the result.
         if first is None or second is None or first[1] != second[1]:
             return
         total = first[0].astype(np.int64) + second[0].astype(np.int64)
-        # The merged constant has to fit i32 itself.
+        # The merged constant has to fit i32.
         if total.size and (total.max() > INT32_MAX or total.min() < INT32_MIN):
             return
         builder = Builder(InsertPoint.before(op))
-        # The second one is the bias, which keeps its name in the model.
+        # The second constant is the bias, whose name in the model is kept.
         constant = builder.insert(constant_op(total.astype(np.int32), self.weights, location=second[2]))
         broadcast = builder.insert(BroadcastInDimOp(constant.output, op.result.type, first[1]))
         merged = AddOp(inner.lhs, broadcast.result)

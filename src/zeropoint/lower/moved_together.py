@@ -1,4 +1,4 @@
-"""Lower ops that move several values together, or combine some of them by a body: sorts, scatters, barriers.
+"""Lowers ops that move several values together, or combine some of them by a body: sorts, scatters, barriers.
 
 ```mlir
 %0:2 = stablehlo.sort(%x, %i) dimension = 1 : tensor<4x5x!q>, tensor<4x5xi32>
@@ -9,8 +9,8 @@ becomes, because stored integers have the order of the real values,
 %0:2 = stablehlo.sort(%x, %i) dimension = 1 : tensor<4x5xi8>, tensor<4x5xi32>
    (%a, %b, %c, %d) { %less = compare LT, %a, %b : tensor<i8>; return %less }
 ```
-Bodies are lowered op by op, as those of reductions (`bodies.py`). A scatter whose body has another type than its
-operands requantizes them to that type first.
+Bodies are lowered op by op, as in reductions (`bodies.py`). If the body of a scatter has another type than its
+operands, these are first requantized to it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from zeropoint.lower.context import Lowering, check_storage, quantized_element, 
 
 
 def lower_together(lowering: Lowering, op: Operation) -> Sequence[SSAValue]:
-    """The op on the integers of its operands; others stay as they are. Nothing is computed: each keeps its type."""
+    """The op on the integers of its quantized operands. It computes nothing, so each value keeps its type."""
     check_storage(op)
     return _made(lowering, op, [_stored(lowering, value) for value in op.operands], [])
 
 
 def lower_sort(lowering: Lowering, op: SortOp) -> Sequence[SSAValue]:
-    """The sort of integers, by the comparator of integers."""
+    """The sort of integers, with the comparator on integers."""
     check_storage(op)
     words = [_word(value) for value in op.inputs for _ in range(2)]
     stored = [_stored(lowering, value) for value in op.inputs]
@@ -42,7 +42,7 @@ def lower_sort(lowering: Lowering, op: SortOp) -> Sequence[SSAValue]:
 
 
 def lower_scatter(lowering: Lowering, op: ScatterOp) -> Sequence[SSAValue]:
-    """The scatter of integers of the body's types."""
+    """The scatter on integers of the body's types."""
     check_storage(op)
     arguments = op.update_computation.block.args
     combined = [
@@ -56,7 +56,7 @@ def lower_scatter(lowering: Lowering, op: ScatterOp) -> Sequence[SSAValue]:
 
 
 def lower_size(lowering: Lowering, op: GetDimensionSizeOp) -> SSAValue | None:
-    """The size of the stored integers; None for a value that is not quantized."""
+    """`get_dimension_size` of the stored integers; None for a value that is not quantized."""
     if quantized_element(op.operand) is None:
         return None
     (size,) = _made(lowering, op, [lowering.stored(op.operand)], [])

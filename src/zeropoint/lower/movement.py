@@ -1,4 +1,4 @@
-"""Lower data movement, maxima, minima and comparisons to storage integers.
+"""Lowers data movement, maxima, minima and comparisons to storage integers.
 
 ```mlir
 %0 = stablehlo.compare LT, %a, %b : (tensor<4x!quant.uniform<i8:f32, 0.5:3>>, tensor<4x!quant.uniform<i8:f32, 0.75>>)
@@ -68,7 +68,7 @@ def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
 
 
 def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
-    """`bitcast_convert` to a quantized type: the same op to its storage type; no op if the operand has it already."""
+    """`bitcast_convert` to a quantized type: the same op to its storage type, or no op if the operand has this type."""
     result = stored_element(op.result)
     assert result is not None
     if not result.storage.type.signed:
@@ -82,9 +82,9 @@ def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
 
 
 def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
-    """`compare` on integers in the order of the real values: storage for one type, otherwise (q - z) * M.
+    """`compare` on integers in the order of the real values: storage integers of one type, otherwise (q - z) * M.
 
-    Different types are dequantized and compared in float if the profile does so. None for values per channel.
+    Values of different types are compared in float if the profile does so. None for per-channel values.
     """
     lhs, rhs = quantized_element(op.lhs), quantized_element(op.rhs)
     if lhs is None or rhs is None or lhs.is_per_channel or rhs.is_per_channel:

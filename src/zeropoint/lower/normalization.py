@@ -8,9 +8,9 @@ becomes, if the last four are constants and the operand is 8-bit,
 %1 = (convert %x to i32) + (128 + 256 * channel)
 %0 = "stablehlo.gather"(%table, %1) : (tensor<768xi8>, tensor<8x3x4xi32>) -> tensor<8x3x4xi8>
 ```
-The table has 256 entries per channel, computed by the op's definition, so that values are rounded only once. A batch
-norm of floats between `uniform_dequantize` and `uniform_quantize` becomes the same table. Otherwise, and in training,
-where mean and variance depend on the operand, it is computed in float, with the reason.
+The table has 256 entries per channel, computed by the op's definition, so that each result is rounded only once. A
+batch norm of floats between `uniform_dequantize` and `uniform_quantize` becomes the same table. Other batch norms, and
+those in training, whose mean and variance depend on the operand, are computed in float, with a reason.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ NO_TABLE = "only batch normalisations of 8-bit values per layer, which are quant
 
 
 def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
-    """A table lookup per channel; in float for computed parameters or more than 8 bits."""
+    """A table lookup per channel. Computed in float for parameters that are not constant, and for more than 8 bits."""
     given, result = quantized_element(op.operand), stored_element(op.result)
     constants = [_reals(lowering, value) for value in op.operands[1:]]
     parameters = [array for array in constants if array is not None]
     assert given is not None and result is not None
     if len(parameters) < len(constants):
         return lower_in_float(lowering, op, COMPUTED)
-    # A table of 65,536 entries per channel would be larger than most weights.
+    # Tables of 65,536 entries per channel would be larger than most weights.
     if given.storage.type.width != 8:
         return lower_in_float(lowering, op, "only batch normalisations of 8-bit values have a table")
     return _looked_up(lowering, op, parameters, (op.operand, given), result)
 
 
 def lower_quantized_floats(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """The table of a batch norm of floats that `op` quantizes; None if there is none."""
+    """The table lookup for a batch norm of floats that `op` quantizes; None for other operands."""
     norm, result = op.operand.owner, stored_element(op.result)
     if not isinstance(norm, BatchNormInferenceOp) or FLOAT_REASON in norm.attributes or result is None:
         return None
@@ -77,7 +77,7 @@ def lower_quantized_floats(lowering: Lowering, op: UniformQuantizeOp) -> SSAValu
 
 
 def note_reason(lowering: Lowering, op: Operation) -> None:
-    """Record on a batch norm of floats that it stays float, and why."""
+    """Attach the reason to a batch norm of floats that stays float."""
     if isinstance(op, BatchNormInferenceOp):
         constant = all(_reals(lowering, value) is not None for value in op.operands[1:])
         op.attributes.setdefault(FLOAT_REASON, StringAttr(NO_TABLE if constant else COMPUTED))
@@ -87,7 +87,7 @@ def note_reason(lowering: Lowering, op: Operation) -> None:
 
 
 def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
-    """The real values of a constant, quantized or not, or of a number that is broadcast; None for other values."""
+    """The real values of a constant, which may be quantized, or of a broadcast number; None for other values."""
     owner = value.owner
     value = owner.operand if isinstance(owner, UniformDequantizeOp) else value
     found = quantized_constant(value, lowering.weights, rounding(lowering.profile.name))
@@ -110,12 +110,12 @@ def _looked_up(
     operand, given = source
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     columns = [array.reshape(-1, 1) for array in parameters]
-    # A variance of 0 with epsilon 0 divides by 0; the table saturates as the op would.
+    # A variance of 0 with epsilon 0 gives a division by 0. The table saturates, as the op would.
     with np.errstate(all="ignore"):
         image = normalized(dequantize(stored, given), *columns, epsilon=op.epsilon.value.data)
     table = lowering.constant(signed_integers(quantize(image, result, lowering.profile.name)).reshape(-1))
     shape, wide = shape_of(operand), lowering.widened(lowering.stored(operand), 0)
-    # 128 moves the signed storage to 0..255.
+    # 128 shifts signed storage to 0..255.
     starts = np.arange(shape[op.feature], dtype=np.int32) * 256 + 128
     index = lowering.insert(AddOp(wide, lowering.channels(wide, starts, op.feature))).result
     dimensions = GatherDimensions(
@@ -125,7 +125,7 @@ def _looked_up(
 
 
 def lower_training(lowering: Lowering, op: BatchNormTrainingOp) -> Sequence[SSAValue]:
-    """Computed in float: the statistics of a batch have no integer form."""
+    """Computed in float, because the statistics of a batch have no integer form."""
     return lower_several_in_float(lowering, op, STATISTICS)
 
 

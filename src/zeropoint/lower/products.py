@@ -1,4 +1,4 @@
-"""Lower quantized products and quotients to integers.
+"""Lowers quantized products and quotients to integers.
 
 Source: the project's numerics notes, "Elementwise".
 """
@@ -28,7 +28,8 @@ def lower_quotient(lowering: Lowering, op: Operation) -> SSAValue:
     (lhs, rhs), result = types_of(op)
     if not lowering.profile.integer_kernels:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' divides in float")
-    # `numerics.division` bounds its integers for operands of 17 bits; of wider ones, A M does not fit i64.
+    # `numerics.division` proves its bounds for differences of at most 17 bits. For wider operands, A M may overflow
+    # i64.
     if any(kind.is_per_channel or kind.storage.type.width > 16 for kind in (lhs, rhs, result)):
         return lower_in_float(lowering, op, "only quotients of 8- and 16-bit values per layer have an integer form")
     return integer_quotient(lowering, op)
@@ -47,7 +48,7 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     """(q_a - z_a)(q_b - z_b) in the profile's accumulator width, then a requantization by s_a * s_b / s_out."""
     (lhs, rhs), result = types_of(op)
     width = result.storage.type.width
-    # Compared exactly, in f64: a result scale that is only near the product needs a requantization, however small.
+    # Compared exactly, in f64: a result scale that is only near the product needs a requantization.
     if width == 32 and lhs.scale * rhs.scale == result.scale:
         product = _exact_product(lowering, op, lhs, rhs)
         return lowering.saturated_result(lowering.shifted(product, result.zero_point, None), op)
@@ -77,7 +78,7 @@ def product_of(
         lowering.widened(lowering.stored(operand), kind.zero_point, element)
         for operand, kind in zip(operands, kinds, strict=True)
     ]
-    # Zero points are subtracted first: a product of raw integers would need three corrections.
+    # Zero points are subtracted first, because a product of stored integers would need three corrections.
     product = MultiplyOp(centred[0], centred[1])
     return lowering.rescaled(lowering.insert(product).result, apply.multiplier, result.zero_point, result.storage)
 
@@ -88,7 +89,7 @@ def _exact_product(
     """A product at scale s_a * s_b, without zero point. A factor of 1 needs no multiplication."""
     factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
-    # Exporters write masks and identity scales as constants of ones.
+    # Exporters write masks and identity scales as constants of 1.
     if factor == 1 and rhs.zero_point == 0:
         return value
     other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)

@@ -1,11 +1,11 @@
 """The proof that no integer of a lowered program wraps around.
 
-It covers every op that the lowering emitted, and those integer ops of the given text that take part in the quantized
-program. Such an op reads the integers of a quantized value or the result of an fxpmath op, or one of these reads its
-result, also through other ops. Data is followed; indices, sizes and the operands of comparisons are not. All other
-integer ops of the text are the user's own, and wrap around as StableHLO defines it (counters, hashes, random numbers).
-So do those that read integers made of floats, up to a clamp or conversion: floats have no bounds, and this is how
-`lower-quant-ops` writes a quantization.
+It covers every op that the lowering emitted, and integer ops of the given text that are part of the quantized program.
+These are ops that depend on the integers of a quantized value or on the result of an fxpmath op, and ops on which these
+depend. Dependence follows data, not indices, sizes or operands of comparisons. All other integer ops of the text are
+the user's own and wrap around, as StableHLO defines (counters, hashes, random numbers). So do ops that depend on
+integers converted from floats, up to the next clamp or conversion: floats have no bounds, and this is the form that
+`lower-quant-ops` gives a quantization.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zeropoint.ranges import OBLIGATIONS, Ranges, obligations, ops_of, ranges_of
 REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scale of its result"
 """Advice in messages about numbers that fit no integer type."""
 WRITTEN_REMEDY = "convert its operands to i64, clamp them, or split its sums"
-"""The same for ops of the given text."""
+"""Advice for ops of the given text."""
 DATA: Mapping[type[Operation], int] = {
     hlo.CompareOp: 0,
     hlo.DynamicBroadcastInDimOp: 1,
@@ -42,10 +42,10 @@ DATA: Mapping[type[Operation], int] = {
     RequantizeOp: 1,
     TableOp: 1,
 }
-"""The number of operands that are data, which come first. Of ops that are not listed, all are."""
+"""For ops with other operands than data, the number of leading operands that are data."""
 
 BOUNDS = (hlo.ClampOp, hlo.ConvertOp, hlo.MaximumOp, hlo.MinimumOp)
-"""Ops after which a number made of a float has bounds."""
+"""Ops after which an integer converted from a float has bounds."""
 
 Sources = Mapping[SSAValue, Sequence[SSAValue]]
 """The values that each value is computed from."""
@@ -54,10 +54,10 @@ Sources = Mapping[SSAValue, Sequence[SSAValue]]
 def prove(lowering: Lowering, program: Program, part: Set[SSAValue]) -> None:
     """Raise LoweringError, with the bound and a remedy, if an op of the quantized program may overflow its type.
 
-    `part` is the `quantized_part` before the lowering: casts between integers and quantized values are gone after it.
+    `part` is the `quantized_part` before the lowering, which removes casts between integers and quantized values.
     """
     for op in lowering.made:
-        # Ops without a parent were replaced or erased again.
+        # Ops without a parent were replaced or erased.
         if op.parent is not None:
             _prove(lowering.ranges, op, REMEDY)
     made, block = set(lowering.made), program.entry
@@ -78,7 +78,7 @@ def _prove(ranges: Ranges, op: Operation, remedy: str) -> None:
 
 
 def quantized_part(block: Block) -> set[SSAValue]:
-    """The integers that quantized values and fxpmath ops are computed from, and those computed from them."""
+    """The integers on which quantized values and fxpmath ops depend, and the integers that depend on these."""
     sources = _sources(block)
     readers: dict[SSAValue, list[SSAValue]] = {}
     for value, read in sources.items():
@@ -91,14 +91,14 @@ def quantized_part(block: Block) -> set[SSAValue]:
 
 
 def _made_of_floats(block: Block, readers: Sources) -> set[SSAValue]:
-    """Integers converted from floats, and those computed from them up to the next bound."""
+    """Integers converted from floats, and those that depend on them up to the next op of `BOUNDS`."""
     floats = [op for op in ops_of(block) if isinstance(op, hlo.ConvertOp) and not _is_number(op.operand)]
     ends = {result for op in ops_of(block) if isinstance(op, BOUNDS) and op not in floats for result in op.results}
     return _reached((op.result for op in floats), {value: () if value in ends else readers[value] for value in readers})
 
 
 def _reached(start: Iterable[SSAValue], edges: Sources) -> set[SSAValue]:
-    """Integers that are reached from some values through other integers."""
+    """The integers that are reachable from some values along edges between integers."""
     found: set[SSAValue] = set()
     pending = list(start)
     while pending:
@@ -110,7 +110,7 @@ def _reached(start: Iterable[SSAValue], edges: Sources) -> set[SSAValue]:
 
 
 def _is_number(value: SSAValue) -> bool:
-    """Whether a value is a tensor of integers, and not of booleans."""
+    """Whether a value is a tensor of integers other than booleans."""
     element = element_of(value) if isinstance(value.type, TensorType) else None
     return isinstance(element, IntegerType) and element.bitwidth > 1
 

@@ -1,4 +1,4 @@
-"""Lower real math ops on quantized values to integers.
+"""Lowers real math ops on quantized values to integers.
 
 ```mlir
 %0 = "fxpmath.real_add_ew"(%a, %b) <{clamp_min = 0.0 : f64}>
@@ -12,8 +12,8 @@ becomes, as the ratios of scales are powers of two,
 %2 = "fxpmath.saturating_add"(%0, %1) <{storage_min = 0 : i64, storage_max = 127 : i64}> : ...
 %3 = stablehlo.convert %2 : (tensor<4xi32>) -> tensor<4xi8>
 ```
-With any other ratio, it is the sum of the profile (`fxpmath.weighted_sum`), then a clamp. Products, squares, matmuls
-and changes of scale are requantized by `pot`, a rounding shift, if their ratio is a power of two.
+For other ratios, it is the profile's sum (`fxpmath.weighted_sum`), then a clamp. Products, squares, matrix products and
+changes of scale are requantized by `pot`, a rounding shift, if their ratio is a power of two.
 
 Source: "MLIR Quantization", section "FxpMath Dialect"; `numerics.real_math` defines the shifted sums.
 """
@@ -54,14 +54,14 @@ from zeropoint.numerics.real_math import ShiftedSum, clamped, power_of_two
 
 
 def kind_of(value: SSAValue) -> UniformQuantizedType:
-    """The quantized type of a value; real ops on floats have no quantized result, and are not lowered."""
+    """The quantized type of a value. Only ops with a quantized result are lowered, so it has one."""
     found = quantized_element(value)
     assert found is not None
     return found
 
 
 def _bounds(lowering: Lowering, op: ClampedRealOp) -> tuple[int, int]:
-    """The clamp in signed storage integers, inside the storage range."""
+    """The bounds of the clamp in signed storage integers, inside the storage range."""
     kind, given = kind_of(op.result), stored_element(op.result)
     assert given is not None
     low, high = kind.storage.minimum, kind.storage.maximum
@@ -73,7 +73,7 @@ def _bounds(lowering: Lowering, op: ClampedRealOp) -> tuple[int, int]:
 
 
 def clamped_result(lowering: Lowering, op: ClampedRealOp, value: SSAValue) -> SSAValue:
-    """The storage integers inside the clamp. `fold-bounds` folds it into a requantization."""
+    """Clamp storage integers to the op's bounds. `fold-bounds` folds the clamp into a requantization."""
     low, high = _bounds(lowering, op)
     kind = kind_of(op.result)
     if (low, high) == (kind.storage.minimum, kind.storage.maximum):
@@ -82,11 +82,11 @@ def clamped_result(lowering: Lowering, op: ClampedRealOp, value: SSAValue) -> SS
 
 
 def lower_real_sum(lowering: Lowering, op: RealAddEwOp | RealSubEwOp) -> SSAValue:
-    """A sum or difference: of shifted operands, or by the profile."""
+    """A sum or difference, of shifted operands or by the profile's addition."""
     sign = -1 if isinstance(op, RealSubEwOp) else 1
     lhs, rhs, result = (kind_of(value) for value in (op.lhs, op.rhs, op.result))
     low, high = _bounds(lowering, op)
-    # Shifts are exact to the left and round once to the right, so power-of-two ratios need no multiplier at all.
+    # Left shifts are exact, and right shifts round once, so power-of-two ratios need no multiplier.
     shifted = ShiftedSum.of([lhs.affine, rhs.affine], clamped(result.affine, low, high), (1, sign))
     if shifted is None:
         return clamped_result(lowering, op, sum_by_profile(lowering, op, sign))
@@ -119,7 +119,7 @@ def _product(lowering: Lowering, operands: tuple[SSAValue, SSAValue], op: Clampe
 
 
 def lower_real_quotient(lowering: Lowering, op: RealDivEwOp) -> SSAValue:
-    """A quotient, under every profile: no runtime has this op, so there is no other arithmetic to follow."""
+    """A quotient in integers under every profile, because no runtime has this op with another arithmetic."""
     return clamped_result(lowering, op, integer_quotient(lowering, op))
 
 
@@ -139,19 +139,19 @@ def lower_real_function(lowering: Lowering, op: RealUnaryEwOp) -> SSAValue:
 
 
 def _multiplier(lowering: Lowering, given: float, wanted: float, width: int, accumulator: int) -> Multiplier:
-    """From one scale to another: a shift for a power of two, otherwise the profile's multiplier."""
+    """The multiplier from one scale to another: a shift for a power of two, otherwise that of the profile."""
     real = lowering.profile.ratio(given, wanted)
-    # Whatever the profile: "MLIR Quantization" defines power-of-two scales by shifts.
+    # Independent of the profile, because "MLIR Quantization" defines power-of-two scales by shifts.
     if power_of_two(float(real)) is not None:
         return Multiplier.of(real, RequantizeBehaviour.POT, width, accumulator)
     return lowering.profile.multiplier(real, width, accumulator)
 
 
 def lower_real_comparison(lowering: Lowering, op: Operation) -> SSAValue | None:
-    """A comparison of storage with the zero point; None for other ops and for floats."""
+    """A comparison of storage integers with the zero point; None for other ops and for floats."""
     if not isinstance(op, RealUnaryEwOp) or not op.compares or quantized_element(op.operand) is None:
         return None
     kind, stored = kind_of(op.operand), lowering.stored(op.operand)
-    # q - z has the sign of the real value, so q is compared with z and nothing is subtracted.
+    # q - z has the sign of the real value, so q is compared with z without a subtraction.
     zero = lowering.filled(stored, kind.zero_point, cast("IntegerType", element_of(stored)))
     return lowering.insert(CompareOp(stored, zero, ComparisonDirection[COMPARISONS[op.fn.data]])).result

@@ -1,4 +1,4 @@
-"""Lower matrix products of real math on quantized values to integers.
+"""Lowers matrix products of real math on quantized values to integers.
 
 ```mlir
 %0 = "fxpmath.real_matmul_bias"(%x, %w, %b)
@@ -13,9 +13,9 @@ becomes, with weights in blocks of 2 rows whose factors are 2^14 and 2^15 (`nume
 %3 = stablehlo.add %2, (%b requantized from 0.1 to 0.25) : tensor<2x3xi32>
 %4 = "fxpmath.requantize"(%3) : (tensor<2x3xi32>) -> tensor<2x3xi8>
 ```
-Weights of one scale, or of one a column, are a single `dot_general`. With an operand of 16 bits, accumulators have 64
-bits; otherwise they have 32 and saturate. A result of i32 is these sums. Weights of 4 bits stay so and are converted
-where they are used, so that files hold two a byte.
+Weights with one scale, or one per column, give a single `dot_general`. With an operand of 16 bits, accumulators have 64
+bits; otherwise they have 32 and saturate. A result of i32 is these sums. Weights of 4 bits keep their storage, so that
+files hold two per byte, and are converted where they are used.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def lower_real_matmul(lowering: Lowering, op: MatMul) -> SSAValue:
         sums = lowering.combined(AddOp, sums, lowering.insert(spread).result)
     if op.gives_sums:
         return lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
-    # The requantization reads one width; sums and bias may have needed i64 on the way.
+    # The requantization reads one width. Sums and bias may have needed i64 before.
     sums = lowering.converted(sums, i64) if wide else lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
     multiplier = _multiplier(lowering, scales, result.scales.reshape(()), result.storage.type.width, 64 if wide else 32)
     axis = last if multiplier.multiplier.ndim else None
@@ -92,7 +92,10 @@ def _columns(op: MatMul, kind: UniformQuantizedType) -> Columns:
 
 
 def _multiplier(lowering: Lowering, given: FloatArray, wanted: FloatArray, width: int, word: int) -> Multiplier:
-    """From one scale to another, or from each to its own; a shift for one ratio that is a power of two."""
+    """The multiplier from scales to others, one or one per column.
+
+    It is a shift for one ratio that is a power of two.
+    """
     real = lowering.profile.ratio(given, wanted)
     if real.ndim == 0 and power_of_two(float(real)) is not None:
         return Multiplier.of(real, RequantizeBehaviour.POT, width, word)
@@ -100,7 +103,7 @@ def _multiplier(lowering: Lowering, given: FloatArray, wanted: FloatArray, width
 
 
 def _sums(lowering: Lowering, op: MatMul, *, wide: bool) -> SSAValue:
-    """The sums of products as the lowering of a quantized `dot_general` makes them, which is not kept."""
+    """The sums of products, by the lowering of a temporary quantized `dot_general`."""
     rank = len(shape_of(op.lhs))
     batch = tuple(range(rank - 2))
     lhs, rhs = kind_of(op.lhs), kind_of(op.rhs)
@@ -116,19 +119,20 @@ def _sums(lowering: Lowering, op: MatMul, *, wide: bool) -> SSAValue:
     if wide:
         dot.attributes[ACCUMULATOR] = i64
     sums = lower_contraction(lowering, dot)
-    # It was made only to be lowered.
+    # The op was made only to be lowered.
     Rewriter.erase_op(dot)
     return sums
 
 
 def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) -> SSAValue:
-    """A product for each block of rows, times its factors, summed in 64 bits and rounded to the columns' scales."""
+    """A product for each block of rows, times its factors; the sum in 64 bits is rounded to the columns' scales."""
     factors, rows = columns.factors, columns.rows
     assert factors is not None
     (m, k), n = shape_of(op.lhs), shape_of(op.rhs)[1]
     blocks = k // rows
     weights = _centred(lowering, op).reshape(blocks, rows, n)
-    # Both operands get one type: dot kernels multiply equal widths. Weights of 16 bits less a zero point need 17.
+    # Both operands get one type, because dot kernels multiply equal widths. 16-bit weights less a zero point need 17
+    # bits.
     widths = (i16, i32) if wide else (i8, i16, i32)
     half = max(-int(weights.min(initial=0)), int(weights.max(initial=0)) + 1)
     element = next(each for each in widths if half <= half_range(each.width.data))
@@ -136,18 +140,18 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     parts = lowering.insert(ReshapeOp(x, TensorType(element, [m, blocks, rows]))).result
     held = held_weights(lowering, weights, element)
     reach = kind_of(op.lhs).affine.reach * int(np.abs(weights).sum(axis=1).max(initial=0))
-    # The sums of one block; those over all blocks are in 64 bits anyway.
+    # The sums of one block. Those over all blocks have 64 bits anyway.
     word = i64 if wide or reach > INT32_MAX else i32
     dot = DotGeneralOp(parts, held, TensorType(word, [blocks, m, n]), DotDimensions((1,), (0,), (2,), (1,)))
     sums = lowering.insert(dot).result
     correction = -kind_of(op.lhs).zero_point * weights.sum(axis=1)
     if correction.any():
         sums = lowering.combined(AddOp, sums, _by_block(lowering, sums, correction))
-    # Factors are at most 2^15 and sums of one block below 2^31, so i64 has room for 2^16 blocks.
+    # Factors are at most 2^15 and sums of one block below 2^31, so i64 holds the sums of 2^16 blocks.
     scaled = MultiplyOp(lowering.converted(sums, i64), _by_block(lowering, sums, factors))
     total = _added(lowering, lowering.insert(scaled).result, TensorType(i64, [m, n]))
     rounded = lowering.shifted(total, 1 << (FRACTION - 1), None)
-    # The only rounding between the products and the columns' scale.
+    # The only rounding from the products to the columns' scales.
     shifted = lowering.insert(ShiftRightArithmeticOp(rounded, lowering.filled(rounded, FRACTION, i64))).result
     return shifted if wide else lowering.saturated(shifted, INT32_MIN, INT32_MAX, i32)
 
@@ -178,13 +182,13 @@ def _added(lowering: Lowering, values: SSAValue, result: TensorType) -> SSAValue
 
 
 def _bias(lowering: Lowering, op: RealMatMulBiasOp, scales: FloatArray) -> SSAValue:
-    """The bias at the scales of the products, in i32; at compile time if it is constant."""
+    """The bias at the scales of the products, in i32. A constant is requantized at compile time."""
     kind, constant = kind_of(op.bias), lowering.integers(lowering.stored(op.bias))
     multiplier = _multiplier(lowering, np.asarray(kind.scale), scales, 32, 32)
     axis = 0 if multiplier.multiplier.ndim else None
     if constant is not None:
         centred: Array = constant.astype(np.int64) - kind.zero_point
-        # `requantize` has the 32-bit forms of the profile only for 32-bit accumulators.
+        # The profile's 32-bit requantization reads 32-bit accumulators only.
         if np.abs(centred).max(initial=0) <= INT32_MAX:
             centred = centred.astype(np.int32)
         folded = requantize(centred, multiplier, 0, INT32_MIN, INT32_MAX, axis=axis, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Lower reductions of quantized values to integers.
+"""Lowers reductions of quantized values to integers.
 
 ```mlir
 %0 = stablehlo.reduce(%x init: %z) across dimensions = [1]      : operands i8 at 0.5:10, result i8 at 2.0:3
@@ -10,9 +10,9 @@ becomes
 %2 = stablehlo.reduce(%1 init: constant) applies stablehlo.add across dimensions = [1] : (tensor<5x4xi32>, ...)
 %0 = "fxpmath.requantize"(%2), by 0.25 / 2.0, zero point 3, to i8
 ```
-The body works on integers with the zero point subtracted: (a - z) + (b - z) = (a + b - z) - z. A sum is exact, in i64
-if it may overflow i32 for some input, and saturates to the type of the body once, at the end. So it does not depend on
-the schedule. Requantization preserves the order of values, so it commutes with maxima and minima.
+The body works on integers less the zero point: (a - z) + (b - z) = (a + b - z) - z. A sum is exact, in i64 if it may
+overflow i32 for some input. It saturates to the type of the body once, at the end, so it does not depend on the
+schedule. Requantization preserves the order of values, so it commutes with maxima and minima.
 
 Any other body is lowered op by op (`bodies.py`).
 
@@ -62,7 +62,7 @@ from zeropoint.ranges import obligations
 
 Combining = type[AddOp] | type[MaximumOp] | type[MinimumOp]
 _COMBINING: dict[type[Operation] | None, Combining] = {AddOp: AddOp, MaximumOp: MaximumOp, MinimumOp: MinimumOp}
-"""The bodies that have an integer form."""
+"""The bodies that have an integer form of one op."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class _Form:
 def lower_reduction(lowering: Lowering, op: ReductionOp) -> SSAValue | None:
     """The result integers; None, with the reason on the op, for a result with a scale for each channel."""
     form = _form(op)
-    # Bodies other than one add, maximum or minimum in one type have no single integer op.
+    # Only an add, maximum or minimum in one type has an integer form of one op.
     if form is None:
         lowered = lower_by_body(lowering, op)
         return None if lowered is None else lowered[0]
     _check_sizes(op, form)
     same = all(quantized_element(value) == form.body for value in form.values)
-    # A maximum commutes with the increasing map from storage to reals: no zero point is needed.
+    # A maximum commutes with the increasing map from storage to reals, so no zero point is subtracted.
     if form.combine is not AddOp and same:
         stored = [lowering.stored(value) for value in form.values]
         made = _made(lowering, op, form, stored, storage_element(form.body))
@@ -95,7 +95,7 @@ def lower_reduction(lowering: Lowering, op: ReductionOp) -> SSAValue | None:
     word = i64 if any(element_of(value) == i64 for value in centred) else i32
     made = _made(lowering, op, form, [_in_word(lowering, value, word) for value in centred], word)
     if word == i32 and not all(shown.holds for shown in obligations(lowering.ranges, made)):
-        # It was made to ask for its bound.
+        # The i32 form was made only for its bounds.
         Rewriter.erase_op(made)
         made = _made(lowering, op, form, [_in_word(lowering, value, i64) for value in centred], i64)
     return _finished(lowering, op, form, lowering.insert(made).results[0])
@@ -123,7 +123,7 @@ def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue
 
 
 def _finished(lowering: Lowering, op: ReductionOp, form: _Form, total: SSAValue) -> SSAValue:
-    """The result integers, from the body's total without zero point, which is first saturated to the body's storage."""
+    """The result integers, from the total less the body's zero point, after it saturates to the body's storage."""
     body, point = form.body, form.body.zero_point
     low, high = body.affine.centred_range
     # Storage bounds minus a zero point of 32 bits may need 33.
@@ -133,17 +133,17 @@ def _finished(lowering: Lowering, op: ReductionOp, form: _Form, total: SSAValue)
     inside = lowering.saturated(wide, low, high, word)
     if body == form.result:
         return lowering.converted(lowering.shifted(inside, point, None), storage_element(body))
-    # The result type only drops the zero point, which the total does not have anyway.
+    # The result type only drops the zero point, which the total does not have.
     if is_widening(body, form.result):
         return lowering.converted(inside, storage_element(form.result))
     return rescaled_accumulator(lowering, inside, body, form.result)
 
 
 def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQuantizedType) -> SSAValue:
-    """A value requantized to the body's type, minus the zero point. A constant stays a constant."""
+    """A value requantized to the body's type, less the zero point. A constant stays a constant."""
     source, constant = quantized_element(value), lowering.integers(value)
     assert source is not None
-    # An initial value must stay a constant: padding of windows and exporters read it.
+    # An initial value must stay a constant, because the padding of windows and exporters read it.
     if constant is not None and source.is_per_layer:
         return lowering.constant(_changed(lowering.profile, constant, source, body))
     stored = lowering.stored(value)
@@ -153,7 +153,7 @@ def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQu
     centred = less_zero_point(source, body) if body.storage.type.width == 32 else None
     if centred is not None:
         return requantized(lowering, op, stored, source, centred)
-    # Requantized to the body's storage first: it saturates there, as the specification's convert does.
+    # Requantize to the body's storage first, so that it saturates there, as the specification's `convert` does.
     return lowering.widened(requantized(lowering, op, stored, source, body), body.zero_point)
 
 
@@ -182,7 +182,7 @@ def _form(op: ReductionOp) -> _Form | None:
         return None
     if result.is_per_channel or any(quantized_element(value) is None for value in values):
         return None
-    # The order of integers is that of the real values, but only for a plain comparison of both arguments.
+    # Integers have the order of the real values, which is enough only for a plain comparison of both arguments.
     if isinstance(op, SelectAndScatterOp) and not _compares(op.select.block):
         return None
     stored = stored_element(block.args[0])
@@ -230,7 +230,7 @@ def _comparison(block: Block, element: IntegerType) -> Region:
     found = block.first_op
     assert isinstance(found, CompareOp)
     made = Block(arg_types=[TensorType(element, [])] * 2)
-    # compare(b, a) selects the other of two equal values, so the order of the arguments is kept.
+    # Keep the order of the arguments, because compare(b, a) selects the other one of two equal values.
     swapped = found.lhs is block.args[1]
     arguments = list(reversed(made.args)) if swapped else list(made.args)
     properties = {name: value for name, value in found.properties.items() if name != "compare_type"}

@@ -1,4 +1,4 @@
-"""Which lowering an op has: the tables of `lower`."""
+"""The tables of `lower`: the lowering of each op."""
 
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | No
     ScatterOp: lower_scatter,
     SortOp: lower_sort,
 }
-"""Ops with any number of results, at least one of which is quantized; `LOWERINGS` comes first for one result."""
+"""Lowerings of ops with any number of results, at least one of which is quantized. For one result, `LOWERINGS`
+precedes."""
 
 
 PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
@@ -150,4 +151,5 @@ PREDICATES: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = 
     GetDimensionSizeOp: lower_size,
     RealUnaryEwOp: lower_real_comparison,
 }
-"""Ops on quantized values whose results are not quantized; None if the op has no integer form, or is not such an op."""
+"""Lowerings of ops on quantized values whose results are not quantized. They return None for an op without integer
+form."""

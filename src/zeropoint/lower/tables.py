@@ -1,14 +1,15 @@
-"""Lower a function of one 8-bit value to a table of 256 entries, of one 16-bit value to a table of 65,536.
+"""Lowers a function of one 8-bit value to a table of 256 entries, and of one 16-bit value to a table of 65,536.
 
 ```mlir
 %1 = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.1>>) -> tensor<4xf32>
 %2 = stablehlo.logistic %1 : tensor<4xf32>
 %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
 ```
-becomes `fxpmath.table` with a constant: the results of these three ops for the 256 stored values. So does a function
-directly on quantized types, which means the same. Only profiles with integer kernels have tables of 16-bit values.
-Entries are the function's results rounded once: at most half a step from the f32 function. The quantization of
-converted integers (an attention mask) becomes a `gather` from a table of all integers that do not saturate.
+becomes `fxpmath.table` with a constant: the results of these three ops for the 256 stored values. A function on
+quantized types has the same meaning and becomes the same table. Only profiles with integer kernels have tables of
+16-bit values. Entries are the function's results, rounded once: they differ by at most half a step from the f32
+function. The quantization of converted integers (an attention mask) becomes a `gather` from a table of all integers
+that do not saturate.
 """
 
 from __future__ import annotations
@@ -51,13 +52,16 @@ MOST_ENTRIES = 1 << 12
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
-    """The dequantization of the only value with a table that the elementwise float chain before `op` depends on."""
+    """The dequantization of the only value on which the chain of float functions before `op` depends.
+
+    None if there are several, if the chain has another op, or if the value's type has no table.
+    """
     sources: set[UniformDequantizeOp] = set()
     pending: list[SSAValue] = [op.operand]
     seen: set[Operation] = set()
     while pending:
         value = pending.pop()
-        # Constants do not depend on the input, so they take no part in the search for it.
+        # Constants do not depend on the input.
         if splat_value(value, lowering.weights) is not None:
             continue
         producer = value.op if isinstance(value, OpResult) else None
@@ -69,7 +73,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
                 pending += producer.operands
         else:  # includes ops kept float by a recipe or the target
             return None
-    # Two inputs would need an entry for each pair of values, and `fxpmath.table` reads one value.
+    # With two inputs, the table would need an entry for each pair of values.
     if len(sources) != 1:
         return None
     source = sources.pop()
@@ -78,8 +82,8 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
 
 
 def has_table(lowering: Lowering, operand: UniformQuantizedType) -> bool:
-    """Whether functions of values of a type have a table: 8 bits per layer; 16 if the profile has integer kernels."""
-    # Profiles that imitate runtimes compute 16-bit functions as those do, not by a table of every value.
+    """Whether functions of a type have a table: it has 8 bits per layer, or 16 if the profile has integer kernels."""
+    # Profiles of runtimes compute 16-bit functions as the runtimes do, not by whole tables.
     widths = (8, 16) if lowering.profile.integer_kernels else (8,)
     return operand.is_per_layer and operand.storage.type.width in widths
 
@@ -93,7 +97,7 @@ def integer_source(op: UniformQuantizeOp) -> SSAValue | None:
 
 
 def lower_converted(lowering: Lowering, op: UniformQuantizeOp, integers: SSAValue) -> SSAValue | None:
-    """A look-up of converted integers: quantization is monotonic, so all beyond the table's ends are its ends.
+    """A table lookup for converted integers. Quantization is monotonic, so integers beyond the table's ends saturate.
 
     None if more than `MOST_ENTRIES` integers have different results.
     """
@@ -104,14 +108,14 @@ def lower_converted(lowering: Lowering, op: UniformQuantizeOp, integers: SSAValu
     storage, wide = result.storage, element_dtype(element_of(integers))
     low, high = ((bound - result.zero_point) * result.scale for bound in (storage.minimum, storage.maximum))
     limits = np.iinfo(wide)
-    # One more integer at each end, which certainly saturates: floor and ceil may fall on a value that still rounds
+    # Add one integer at each end, which certainly saturates, because floor and ceil may give a value that rounds
     # inside.
     first, last = max(math.floor(low) - 1, limits.min), min(math.ceil(high) + 1, limits.max)
     if last - first >= MOST_ENTRIES or first > last:
         return None
     domain = np.arange(first, last + 1).astype(element_dtype(element_of(op.operand)))
     table = lowering.constant(signed_integers(quantize(domain, result, lowering.profile.name)))
-    # i64, because an index computed from i32 integers near its limits might overflow when `first` is subtracted.
+    # In i64, because the subtraction of `first` could overflow i32.
     inside = lowering.clamped(integers, first, last, i64)
     index = lowering.insert(SubtractOp(inside, lowering.filled(inside, first, i64))).result
     dimensions = GatherDimensions(
@@ -139,7 +143,7 @@ def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: Unif
 
 
 def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
-    """A function of a quantized value: a table for 8- and 16-bit per-layer types, otherwise the op in float."""
+    """A function of a quantized value: a table if the type has one, otherwise the op in float."""
     given, result = quantized_element(op.operand), stored_element(op.result)
     assert given is not None and result is not None
     if not has_table(lowering, given) or result.is_per_channel:
@@ -167,7 +171,7 @@ def _table_of(lowering: Lowering, operand: SSAValue, name: str, result: UniformQ
     assert given is not None
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     domain = dequantize(stored, given)
-    # The logarithm and the quotient at 0 are infinite, which saturates: no error.
+    # The logarithm and the reciprocal root are infinite at 0, which saturates and is no error.
     with np.errstate(all="ignore"):
         image = functions.UNARY[name](domain)
     return _looked_up(lowering, operand, image, result)

@@ -1,17 +1,18 @@
-"""The two places where the zero points of a contraction can be corrected: inside the sum of products, or after it.
+"""Chooses where the zero points of a contraction are corrected: inside the sum of products, or after it.
 
-- `inside`: sum (q_x - z_x)(q_w - z_w). The operands are subtracted first, in a wider type.
-- `after`: sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand
-  are corrections. Those of constant weights are constants, which join the bias. The sums of a convolution's input are
-  those of its windows, a convolution with ones (`convolution.py`).
+- `inside`: sum (q_x - z_x)(q_w - z_w). Zero points are first subtracted from the operands, in a wider type. - `after`:
+sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand are
+corrections. Those of constant weights are constants, which join the bias. The sums of a convolution's input are those
+of its windows, a convolution with ones (`convolution.py`).
 
 The right operand may have a zero point per output channel. Both give the same integers. `zeropoint.zero_points` on the
 contraction names the form.
 
-Cost model, in elements of work beside products of 8 bits. `after` costs nothing if the corrections are constants, and
-otherwise a pass over each operand whose partner has a zero point, and one over the result for each correction. `inside`
-costs a pass over the activation and, because products of 16 bits take twice the time, the products again. For two
-activations it costs nothing: native code subtracts as it packs them, and multiplies pairs of 16 bits in any case.
+Cost model, in elements of work in addition to 8-bit products. `after` costs nothing if the corrections are constants.
+Otherwise, it costs a pass over each operand whose partner has a zero point, and one over the result for each
+correction. `inside` costs a pass over the activation and, because 16-bit products take twice the time, the products
+again. For two activations it costs nothing, because native code subtracts while it packs them, and multiplies pairs of
+16 bits in any case.
 
 Source: the lowering of quantized contractions ("Zero-Point Correction").
 """
@@ -44,8 +45,8 @@ def choose(
 ) -> Correction:
     """The forced form, otherwise the cheaper one.
 
-    `sources` are the operands whose zero points count. `constant` is whether the weights are constants that fit their
-    storage less their zero points. Raises LoweringError if the forced form is `after` and the op does not have it.
+    `sources` are the operands. `constant` says whether the weights are constants that still fit their storage after
+    their zero points are subtracted. Raises LoweringError if the forced form is `after` and the op does not have it.
     """
     possible = constant or _fits_after(op, sources)
     if forced is Correction.AFTER and not possible and any(_has_zero_point(source) for source in sources):
@@ -57,14 +58,14 @@ def choose(
         )
     if forced is Correction.INSIDE or not possible:
         return Correction.INSIDE
-    # On equal costs, inside: it emits fewer ops.
+    # At equal costs, choose `inside`, which emits fewer ops.
     if forced is Correction.AFTER or _cost_after(op, sources, constant) < _cost_inside(op, sources, constant):
         return Correction.AFTER
     return Correction.INSIDE
 
 
 def _fits_after(op: ContractionOp, sources: tuple[SSAValue, SSAValue]) -> bool:
-    """Whether two 8-bit operands have corrections per layer or output channel whose four terms fit 32 bits together."""
+    """Whether the operands have 8 bits and zero points per layer or output channel, and all four terms fit i32."""
     reach = terms(op)
     for source in sources:
         kind = quantized_element(source)
@@ -73,7 +74,7 @@ def _fits_after(op: ContractionOp, sources: tuple[SSAValue, SSAValue]) -> bool:
         if kind.is_per_channel and kind.axis != weight_channel_axis(op):
             return False
         reach *= _magnitude(kind) + int(np.abs(kind.zero_points).max())
-    # The four terms cancel only in the end. Each of them, and each partial sum, must fit i32.
+    # The four terms cancel only at the end, so each of them and each partial sum must fit i32.
     return reach <= INT32_MAX
 
 
@@ -105,13 +106,13 @@ def corrected_after(lowering: Lowering, op: ContractionOp, sources: tuple[SSAVal
     """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The right operand may have a z_w per output channel."""
     stored = lowering.stored(sources[0]), lowering.stored(sources[1])
     kinds = [quantized_element(source) for source in sources]
-    assert kinds[0] is not None and kinds[1] is not None  # `choose`
+    assert kinds[0] is not None and kinds[1] is not None  # guaranteed by `choose`
     left, right = kinds[0].zero_point, kinds[1].zero_points
     constants = terms(op) * left * right
     known = _constant_sums(lowering, op, stored[1])
     if known is not None:
         constants = constants - left * known
-    # Sums of constant weights are part of the constants.
+    # Sums of constant weights are part of `constants`.
     partners = right, np.array([left if known is None else 0])
     if isinstance(op, ConvolutionOp):
         padded = PaddedConvolution.of(lowering, op, stored[0], left)
@@ -123,7 +124,7 @@ def corrected_after(lowering: Lowering, op: ContractionOp, sources: tuple[SSAVal
 
 
 def _constant_sums(lowering: Lowering, op: ContractionOp, weight: SSAValue) -> IntArray | None:
-    """The sum of the stored weights per output channel; None if they are computed, or differ within a batch."""
+    """The sum of the stored weights per output channel; None if they are not constant, or a batch of matrices."""
     known, axis = lowering.integers(weight), weight_channel_axis(op)
     return None if known is None or axis is None else weights_by_channel(known, axis).astype(np.int64).sum(axis=1)
 
