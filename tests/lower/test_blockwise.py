@@ -144,7 +144,7 @@ def test_blockwise_weights_that_are_computed_are_refused() -> None:
     text = f"""func.func @main(%x: tensor<{M}x{K}x{BYTES}>, %w: tensor<{K}x{N}x{w}>) -> tensor<{M}x{N}x{BYTES}> {{
       %y = "fxpmath.real_matmul"(%x, %w) : {types} -> tensor<{M}x{N}x{BYTES}>
       return %y : tensor<{M}x{N}x{BYTES}> }}"""
-    with pytest.raises(Error, match="found blockwise weights that are computed, expected a constant"):
+    with pytest.raises(Error, match="found blockwise weights that are not constant, expected a constant"):
         integer_program(parse_program(text), "fixed32")
 
 

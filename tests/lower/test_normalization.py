@@ -1,4 +1,4 @@
-"""Batch normalisations of quantized values: a table for each channel; statistics stay float, with the reason."""
+"""Batch normalizations of quantized values: a table for each channel; statistics stay float, with the reason."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_inference_gives_what_is_computed_by_hand() -> None:
 
 
 COMPUTED = {
-    "computed parameters": ("i8", False, "a batch normalisation by computed parameters has no integer form"),
-    "16 bits": ("i16", True, "only batch normalisations of 8-bit values have a table"),
+    "computed parameters": ("i8", False, "a batch normalization by computed parameters has no integer form"),
+    "16 bits": ("i16", True, "only batch normalizations of 8-bit values have a table"),
 }
 
 
@@ -101,7 +101,7 @@ SEVERAL = {
         return %0#0, %0#1, %0#2 : tensor<4x3x{Q}>, tensor<3x{Q}>, tensor<3x{Q}>
         }}""",
         [(4, 3), (3,), (3,), (3,), (4, 3)],
-        "the gradient of a batch normalisation has no integer form",
+        "the gradient of a batch normalization has no integer form",
     ),
 }
 
@@ -158,7 +158,7 @@ def test_a_float_batch_norm_between_casts_is_the_same_table(result: str) -> None
 def test_a_float_batch_norm_without_a_table_has_a_reason(given: str, result: str) -> None:
     lowered = lower(between_casts(f"!quant.uniform<{given}>", f"!quant.uniform<{result}>"))
     (reason,) = (reason for name, reason in float_ops(lowered) if name.startswith("stablehlo.batch_norm"))
-    assert reason == "only batch normalisations of 8-bit values per layer, which are quantized again, have a table"
+    assert reason == "only batch normalizations of 8-bit values per layer, which are quantized again, have a table"
 
 
 P = "!quant.uniform<i8:f32, 0.05:-2>"

@@ -180,7 +180,7 @@ HYBRID = {
           : (tensor<5x3xf32>, tensor<3x2x{KERNEL}>) -> tensor<5x2xf32>""",
         ["tensor<5x3xf32>"],
         "tensor<5x2xf32>",
-        "it takes quantized values and gives others",
+        "it reads quantized values but has no quantized result",
     ),
     "compare": (
         f"%r = stablehlo.compare LT, %x, %y : ({t(A)}, {t(B)}) -> tensor<3x64xi1>",

@@ -8,7 +8,7 @@ func.func @main(%x: tensor<4xf32> {zeropoint.name = "unused"}) -> (tensor<4xf32>
 
 // -----
 
-// expected-error {{input 'x': found that it is an output itself, expected one quantize; keep io float (--io)}}
+// expected-error {{input 'x': found that it is also an output, expected one quantize; keep io float (--io)}}
 func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> (tensor<4xf32> {zeropoint.name = "y"}) {
   return %x : tensor<4xf32>
 }

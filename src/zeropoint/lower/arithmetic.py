@@ -42,7 +42,7 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 INT32 = Storage.of("i32")
 SYMMETRIC_INT32 = Storage.of("i32", -INT32_MAX)
-WIDE = "a sum of 32-bit values at several scales, or a product at another scale than theirs, has no integer form"
+WIDE = "a sum of 32-bit values at several scales, or a product at another scale than its own, has no integer form"
 
 
 def types_of(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:

@@ -37,7 +37,7 @@ from zeropoint.lower.context import Lowering, quantized_element, storage_element
 
 ReductionOp = ReduceOp | ReduceWindowOp | SelectAndScatterOp | AllReduceOp | ReduceScatterOp
 
-PER_CHANNEL = "its result has a scale for each channel: only one with one scale has an integer form"
+PER_CHANNEL = "its result has a scale per channel: only results with one scale have an integer form"
 
 PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[Region]]]] = {
     AllReduceOp: lambda op: (op.inputs, op.regions),

@@ -67,7 +67,7 @@ def _other_reader(users: list[Operation]) -> str | None:
         return "nothing that reads it"
     other = next((user for user in users if not isinstance(user, UniformQuantizeOp)), None)
     if isinstance(other, ReturnOp):
-        return "that it is an output itself"
+        return "that it is also an output"
     return None if other is None else f"{other.name} on its float value"
 
 

@@ -133,7 +133,7 @@ def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
         if operand in replaced:
             op.operands[index] = _quantized_again(lowering, operand, op)
     if op.dialect_name() == "stablehlo" and not isinstance(op, UniformDequantizeOp):
-        reason = "it takes quantized values and gives others: only ops with quantized results have integer forms"
+        reason = "it reads quantized values but has no quantized result: only ops with one have integer forms"
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
 
 

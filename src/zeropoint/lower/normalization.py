@@ -41,10 +41,10 @@ from zeropoint.lower.context import Lowering, quantized_element, signed_integers
 from zeropoint.lower.float_islands import lower_in_float, lower_several_in_float
 from zeropoint.numerics.normalization import normalized
 
-STATISTICS = "it normalises by the mean and the variance of its operand: statistics of a batch have no integer form"
-GRADIENT = "the gradient of a batch normalisation has no integer form"
-COMPUTED = "a batch normalisation by computed parameters has no integer form"
-NO_TABLE = "only batch normalisations of 8-bit values per layer, which are quantized again, have a table"
+STATISTICS = "it normalizes by the mean and the variance of its operand: statistics of a batch have no integer form"
+GRADIENT = "the gradient of a batch normalization has no integer form"
+COMPUTED = "a batch normalization by computed parameters has no integer form"
+NO_TABLE = "only batch normalizations of 8-bit values per layer, which are quantized again, have a table"
 
 
 def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
@@ -57,7 +57,7 @@ def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
         return lower_in_float(lowering, op, COMPUTED)
     # Tables of 65,536 entries per channel would be larger than most weights.
     if given.storage.type.width != 8:
-        return lower_in_float(lowering, op, "only batch normalisations of 8-bit values have a table")
+        return lower_in_float(lowering, op, "only batch normalizations of 8-bit values have a table")
     return _looked_up(lowering, op, parameters, (op.operand, given), result)
 
 

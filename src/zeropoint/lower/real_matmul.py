@@ -160,7 +160,7 @@ def _centred(lowering: Lowering, op: MatMul) -> IntArray:
     """The constant weights less their zero points."""
     stored = lowering.integers(lowering.stored(op.rhs))
     if stored is None:
-        raise LoweringError(f"{describe(op)}: found blockwise weights that are computed, expected a constant", op)
+        raise LoweringError(f"{describe(op)}: found blockwise weights that are not constant, expected a constant", op)
     return stored.astype(np.int64) - element_parameters(shape_of(op.rhs), kind_of(op.rhs))[1]
 
 

@@ -1,4 +1,4 @@
-"""The batch normalisations.
+"""The batch normalizations.
 
 Source: the StableHLO specification, "batch_norm_inference" (C1 to C7), "batch_norm_training" (C1 to C7),
 "batch_norm_grad" (C1 to C5); the error messages are upstream's.
