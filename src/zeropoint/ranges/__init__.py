@@ -1,4 +1,4 @@
-"""Range analysis: bounds of every integer in a program, and the proof that none overflows its type."""
+"""Range analysis: bounds on every integer of a program, and the proof that none overflows its type."""
 
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.control import ops_of

@@ -26,13 +26,13 @@ IntervalRule = Callable[["Ranges", Any], Interval]
 
 
 def type_interval(element: Attribute) -> Interval:
-    """All integers of a type; 0 and 1 for booleans. 0 for other types, whose ranges are never used."""
+    """All integers of a type, 0 and 1 for booleans, and 0 for other types, whose ranges are never used."""
     if isinstance(element, UniformQuantizedType):
         return Interval.of(element.storage.minimum, element.storage.maximum)
     if element == i1:
         return Interval.of(0, 1)
     kind = element_dtype(element).kind
-    # Not the range of the dtype: an i4 is held in 8 bits, but has 4.
+    # Not the range of the dtype, because an i4 is held in 8 bits.
     return Interval.of(*integer_range(width_of(element), signed=kind == "i")) if kind in "iu" else Interval.of(0, 0)
 
 
@@ -46,7 +46,7 @@ def width_of(element: Attribute) -> int:
 
 
 def _holds(element: Attribute, numbers: Array) -> bool:
-    """Whether a type holds the integers of an array as they are; floats hold 0 for certain."""
+    """Whether conversion to a type keeps the integers of an array. For floats, only zeros count."""
     whole = type_interval(element)
     return numbers.size == 0 or (whole.least <= int(numbers.min()) and int(numbers.max()) <= whole.greatest)
 
@@ -56,8 +56,8 @@ class Ranges:
     """The ranges of a program's values, computed on demand.
 
     `rules` has a function for each kind of op. `known` has the ranges found so far. An input has the range of its type
-    unless `known` has a narrower one. `stated` has results whose numbers, before any wrapping, are bounded by more than
-    the rule of their op provides (`normalized_rows.py`).
+    unless `known` has a narrower one. `stated` has bounds on results before wrapping that are tighter than those of the
+    op's rule (`normalized_rows.py`).
     """
 
     weights: Weights
@@ -66,8 +66,8 @@ class Ranges:
     stated: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
 
     def of(self, value: SSAValue) -> Interval:
-        """The range of an integer value. Operands are visited with an explicit stack, because programs are deep."""
-        # Not recursion: a chain of thousands of ops would exceed Python's stack.
+        """The range of an integer value. It is computed on demand, after the ranges of its operands."""
+        # An explicit stack, because recursion along a chain of thousands of ops would exceed Python's stack.
         pending = [value]
         while pending:
             current = pending[-1]
@@ -82,8 +82,8 @@ class Ranges:
         return self.known[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of an integer constant, also behind conversions that keep its numbers; None for other values."""
-        # Narrow weights are constants behind a `convert` to the type of the contraction.
+        """The array of an integer constant, also through conversions that keep its numbers; None for other values."""
+        # Narrow weights are constants with a `convert` to the type of the contraction.
         types = list[Attribute]()
         while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
             types.append(element_of(value))
@@ -112,7 +112,7 @@ class Ranges:
         element = element_of(value)
         whole = type_interval(element)
         if isinstance(element, UniformQuantizedType):
-            return whole  # rules know nothing of zero points
+            return whole  # rules do not know zero points
         rule = self.rules.get(type(value.op)) if isinstance(value, OpResult) and len(value.op.results) == 1 else None
         if rule is None or element_dtype(element).kind not in "biu" or not isinstance(value, OpResult):
             return whole

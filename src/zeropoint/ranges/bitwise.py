@@ -1,7 +1,7 @@
 """The ranges of ops on the bits of integers: logic and shifts.
 
-Numbers between two ends of the same sign share all bits above the highest one in which the ends differ; the bits below
-may be any. A range around 0 is two such ranges.
+All numbers between two ends of the same sign have the same bits above the highest bit in which the ends differ. Lower
+bits are unknown. A range around 0 consists of two such ranges.
 
 Source: the StableHLO specification, applied to bounds.
 """
@@ -22,19 +22,19 @@ from zeropoint.ranges.interval import Interval, joined
 
 
 def bitwise_and(ranges: Ranges, op: hlo.AndOp) -> Interval:
-    """lhs & rhs: from 0 to the upper bound of an operand that is not negative, the lesser one of two."""
+    """lhs & rhs. If an operand is not negative, the result is from 0 to its upper bound."""
     found, bounds = _logic(ranges, op, int.__and__), [x.greatest for x in map(ranges.of, op.operands) if x.least >= 0]
     return Interval.of(max(found.least, 0), min(found.greatest, *bounds)) if bounds else found
 
 
 def bitwise_or(ranges: Ranges, op: hlo.OrOp) -> Interval:
-    """lhs | rhs: of numbers that are not negative, the lower bound of either one or more."""
+    """lhs | rhs. If both are not negative, the result is at least the greater of their lower bounds."""
     found, (x, y) = _logic(ranges, op, int.__or__), (ranges.of(operand) for operand in op.operands)
     return Interval.of(max(found.least, x.least, y.least), found.greatest) if min(x.least, y.least) >= 0 else found
 
 
 def bitwise_xor(ranges: Ranges, op: hlo.XorOp) -> Interval:
-    """lhs ^ rhs; with the least number of the type, which flips the sign, the shifted range."""
+    """lhs ^ rhs. If rhs is the least number of the type, only the sign bit flips, so the range is shifted."""
     x, y = (ranges.of(operand) for operand in op.operands)
     least = type_interval(element_of(op.result)).least
     if least < 0 and y.hull.within(least, least) and (x.least >= 0 or x.greatest < 0):
@@ -50,7 +50,7 @@ def bitwise_not(ranges: Ranges, op: hlo.NotOp) -> Interval:
 
 
 def _logic(ranges: Ranges, op: Any, function: Callable[[int, int], int]) -> Interval:
-    """The range of `function` on each bit: its results on the known bits, and any others on the rest."""
+    """The range of a bitwise function: known bits are computed, and unknown bits are arbitrary."""
     whole = type_interval(element_of(op.result))
     x, y = (ranges.of(operand).hull for operand in op.operands)
     if not (x.is_bounded and y.is_bounded):
@@ -58,7 +58,7 @@ def _logic(ranges: Ranges, op: Any, function: Callable[[int, int], int]) -> Inte
     found: list[Interval] = []
     for known, unknown in _same_sign(x):
         for other, missing in _same_sign(y):
-            # A bit is unknown if an unknown bit of an operand can change it.
+            # A bit is unknown if it depends on an unknown bit of an operand.
             ends = [function(a, b) for a in (known, known | unknown) for b in (other, other | missing)]
             any_bits = (ends[0] ^ ends[1]) | (ends[0] ^ ends[2]) | (ends[0] ^ ends[3])
             found.append(Interval.of(ends[0] & ~any_bits, ends[0] | any_bits))
@@ -66,9 +66,9 @@ def _logic(ranges: Ranges, op: Any, function: Callable[[int, int], int]) -> Inte
 
 
 def _same_sign(x: Interval) -> list[tuple[int, int]]:
-    """The bits that the negative numbers of a range share, and a mask of the others; the same of the other numbers."""
+    """For the negative numbers of a range, and for the others: the bits that they share, and a mask of the others."""
     parts = [(x.least, min(x.greatest, -1)), (max(x.least, 0), x.greatest)]
-    # Python's integers have the sign in all bits above, so ends of one sign differ in a mask of finite length.
+    # Python's integers are sign-extended without end, so ends of the same sign differ in finitely many bits.
     masks = [(low, (1 << (low ^ high).bit_length()) - 1) for low, high in parts if low <= high]
     return [(low & ~mask, mask) for low, mask in masks]
 
@@ -76,14 +76,15 @@ def _same_sign(x: Interval) -> list[tuple[int, int]]:
 def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
     """operand * 2^amount for amounts from 0 to less than the width, and 0 for all other amounts."""
     amounts, others = _amounts(ranges, op.rhs)
-    # The result is monotone in the amount for either sign, so the ends bound it.
+    # The result is monotone in the amount for each sign, so the least and greatest amount bound it.
     found = [ranges.of(op.lhs).times(1 << amount) for amount in amounts]
     return joined([*found, *([Interval.of(0, 0)] if others else [])])
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
-    """floor(operand / 2^amount), with width - 1 for amounts outside of 0..width - 1; the range of the type for unsigned
-    numbers whose highest bit may be set, which is copied.
+    """floor(operand / 2^amount), with width - 1 for amounts outside of 0..width - 1.
+
+    For unsigned numbers whose highest bit may be set, the range of the type, because that bit is copied.
     """
     x, width = ranges.of(op.lhs), width_of(element_of(op.result))
     if element_dtype(element_of(op.result)).kind == "u" and x.greatest >= half_range(width):
@@ -98,10 +99,10 @@ def shift_right_logical(ranges: Ranges, op: hlo.ShiftRightLogicalOp) -> Interval
     x, width = ranges.of(op.lhs).hull, width_of(element_of(op.result))
     amounts, others = _amounts(ranges, op.rhs)
     if x.least < 0 and 0 in amounts:
-        return type_interval(element_of(op.result))  # shifted by 0 they are negative numbers again
+        return type_interval(element_of(op.result))  # a negative number shifted by 0 stays negative
     least, greatest = x.least, x.greatest
     if least < 0:
-        # Negative numbers are the unsigned ones from 2^(width - 1) on.
+        # As unsigned numbers, negative ones start at 2^(width - 1).
         least, greatest = (0, (1 << width) - 1) if greatest >= 0 else (least + (1 << width), greatest + (1 << width))
     if not x.is_bounded:
         least, greatest = 0, (1 << width) - 1
@@ -110,7 +111,7 @@ def shift_right_logical(ranges: Ranges, op: hlo.ShiftRightLogicalOp) -> Interval
 
 
 def _amounts(ranges: Ranges, value: SSAValue) -> tuple[list[int], bool]:
-    """The least and the greatest amount of a shift that is below the width, and whether there may be other amounts."""
+    """The least and the greatest shift amount in 0..width - 1, and whether there may be other amounts."""
     amounts, most = ranges.of(value).hull, width_of(element_of(value)) - 1
     ends = max(amounts.least, 0), min(amounts.greatest, most)
     return ([*ends] if ends[0] <= ends[1] else []), not amounts.within(0, most)

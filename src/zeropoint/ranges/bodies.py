@@ -1,8 +1,8 @@
-"""The ranges of the arguments of bodies: what a map, a comparator or the combining region of a reduction may read.
+"""The ranges of the arguments of bodies: of maps, of comparators, and of the combining regions of reductions.
 
-The body of a map or a sort reads elements of the operands. A combining body reads its own earlier results too, so its
-arguments have the range of their types. A body that is one sum, maximum or minimum has a closer range for all of the
-elements, from the rule of its op.
+The body of a map or a sort reads elements of the operands. A combining body also reads its own earlier results, so its
+arguments have the range of their types. If the body is one sum, maximum or minimum, the rule of the reduction bounds
+all elements more closely.
 
 Source: the StableHLO specification, "map", "sort", "reduce", "reduce_window", "scatter", "select_and_scatter",
 "all_reduce", "reduce_scatter".
@@ -30,16 +30,16 @@ COMBINING: Mapping[type[Operation], Callable[[Any], Region]] = {
     hlo.ScatterOp: lambda op: op.update_computation,
     hlo.SelectAndScatterOp: lambda op: op.scatter,
 }
-"""The combining regions of ops that have one."""
+"""Maps ops to their combining region."""
 RULED = (hlo.AddOp, hlo.MaximumOp, hlo.MinimumOp)
 
 
 def bodies(ranges: Ranges, op: Operation) -> Iterator[Block]:
-    """The bodies of an op whose ops have to be proved one by one; the ranges of their arguments are in `ranges`."""
+    """The bodies of an op whose ops need a proof of their own. The ranges of their arguments are added to `ranges`."""
     if isinstance(op, hlo.MapOp):
         yield _with(ranges, op.computation.block, [ranges.of(value).hull for value in op.inputs])
     elif isinstance(op, hlo.SortOp):
-        # Each operand gives two arguments: the elements at the two positions.
+        # A comparator has two arguments for each operand: the elements at two positions.
         each = [ranges.of(value).hull for value in op.inputs for _ in range(2)]
         yield _with(ranges, op.comparator.block, each)
     elif type(op) in COMBINING:

@@ -1,7 +1,7 @@
 """The ranges of sums of products and of reductions.
 
-A sum with constant weights has bounds per output channel. For the upper bound, every positive weight is multiplied by
-the greatest input and every negative one by the least; the reverse for the lower bound. Both bounds are attained.
+A sum with constant weights has bounds per output channel. For the upper bound, positive weights are multiplied by the
+greatest input and negative weights by the least. For the lower bound, it is the reverse. Both bounds are attained.
 
 Source: the project's numerics notes, "Accumulators": the proof for each output channel, from the actual weights.
 """
@@ -39,7 +39,7 @@ def contraction(ranges: Ranges, op: ContractionOp) -> Interval:
 
 
 def sums_of(ranges: Ranges, op: ContractionOp) -> Sums:
-    """From the actual weights if one operand is constant; otherwise from the number of terms."""
+    """The ranges from the actual weights, if one operand is constant; otherwise from the number of terms."""
     lhs, rhs = ranges.array(op.lhs), ranges.array(op.rhs)
     rank = len(shape_of(op.result))
     if rhs is not None:
@@ -48,17 +48,17 @@ def sums_of(ranges: Ranges, op: ContractionOp) -> Sums:
         return _weighted(*_left_weights(op, lhs), rank, ranges.of(op.rhs).hull, pads=False)
     each = ranges.of(op.lhs).hull * ranges.of(op.rhs).hull
     partial = each.any_of(terms(op))
-    # At a padded border a sum has fewer terms, which is what a partial sum is.
+    # At a padded border, a sum has fewer terms, so it is a partial sum.
     return Sums(partial if pads(op) else each.times(terms(op)), partial)
 
 
 def dynamic_convolution(ranges: Ranges, op: hlo.DynamicConvOp) -> Interval:
-    """The range of all partial sums: computed padding may leave any terms."""
+    """The range of all partial sums, because padding that is computed at run time may leave out any terms."""
     return (ranges.of(op.lhs).hull * ranges.of(op.rhs).hull).any_of(terms(op))
 
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
-    """Sums with `weights` (channels, terms); if `axis` is None, one range covers all channels."""
+    """Sums with `weights` of shape (channels, terms). If `axis` is None, one range covers all channels."""
     positive = _total(np.maximum(weights, 0))
     negative = _total(np.maximum(-weights.astype(np.int64), 0))
     # The greatest sum takes the greatest input at positive weights and the least at negative ones.
@@ -68,13 +68,13 @@ def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads:
         found = up * given - down * given
         return found.hull if axis is None else Interval.channels(found.low, found.high, axis, rank)
 
-    # A term that is not added yet counts as 0, so that the order of summation does not matter.
+    # In a partial sum, a missing term counts as 0. So the bounds hold for every order of summation.
     partial = bounds(x.with_zero())
     return Sums(partial if pads else bounds(x), partial)
 
 
 def _total(weights: Array) -> IntArray:
-    """Sums of nonnegative numbers over the terms; if they might exceed i64, a checked upper bound instead."""
+    """Sums of nonnegative numbers over the terms, or an upper bound if the sums might exceed i64."""
     count, greatest = weights.shape[1], int(weights.max(initial=0))
     # Below 2^62 a sum in i64 cannot wrap around.
     if count * greatest <= 1 << 62:
@@ -109,7 +109,7 @@ def terms(op: ContractionOp | hlo.DynamicConvOp | hlo.ReduceOp | hlo.ReduceWindo
     """The number of terms of one sum."""
     if isinstance(op, hlo.ConvolutionOp | hlo.DynamicConvOp):
         kernel = shape_of(op.rhs)
-        # The kernel's input features are those of one group, so groups need no division here.
+        # The kernel has only the input features of one group, so this needs no division by groups.
         return prod(kernel) // max(kernel[op.dimension_numbers.data.kernel_output_feature_dimension], 1)
     if isinstance(op, hlo.DotGeneralOp):
         return prod(shape_of(op.lhs)[d] for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
@@ -119,10 +119,10 @@ def terms(op: ContractionOp | hlo.DynamicConvOp | hlo.ReduceOp | hlo.ReduceWindo
 
 
 def combined(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> str | None:
-    """The name of the only op of a body, on both arguments; None for a body of another form."""
+    """The name of the op of a body that is one op on both arguments; None for other bodies."""
     block = op.body.block
     inner = list(block.ops)
-    # Two ops: the one that combines, and the return. A set, because the order of the arguments does not matter.
+    # Two ops, the combining one and the return. A set, because the order of the arguments does not matter.
     plain = len(op.inputs) == 1 and len(inner) == 2 and set(inner[0].operands) == set(block.args)
     return inner[0].name.removeprefix("stablehlo.") if plain and len(inner[0].results) == 1 else None
 
@@ -140,9 +140,9 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
     start, each = ranges.of(op.init_values[0]).hull, ranges.of(op.inputs[0])
     if name == "add":
         return _window_sums(op, each, start) if isinstance(op, hlo.ReduceWindowOp) else _sums(op, each, start)
-    # Elements of several channels meet in one result, so it gets the hull of their ranges.
+    # A result combines elements along these dimensions, so it gets the hull of their ranges.
     each = each.without(_moving(op))
-    # The initial value alone is a result only where there are no elements: of padding, or of dimensions of size 0.
+    # The initial value alone is a result only without elements: in padding, or along dimensions of size 0.
     if _has_elements(op):
         found = each.extreme(start, np.maximum if name == "maximum" else np.minimum)
     else:
@@ -153,7 +153,7 @@ def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sum
 
 
 def _has_elements(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> bool:
-    """Whether every result combines an element of the operand. Dynamic dimensions may have the size 0."""
+    """Whether every result combines at least one element of the operand. Dynamic dimensions may have size 0."""
     if isinstance(op, hlo.ReduceWindowOp):
         return bool((_counts(op).low > 0).all())
     shape = shape_of(op.inputs[0])
@@ -178,16 +178,16 @@ def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
 
 
 def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sums:
-    """Sums over windows: `_counts` elements of the operand each; the padding contributes the initial value."""
+    """Sums over windows. Each has `_counts` elements of the operand; padding contributes the initial value."""
     each, inside = each.without(_moving(op)), _counts(op)
-    # StableHLO pads the operand with the initial value, so a tap outside adds it once more.
+    # StableHLO pads the operand with the initial value, so each tap outside adds it once more.
     outside = Interval.of(terms(op), terms(op)) - inside
     partial = inside * each.with_zero() + outside * start.with_zero() + start.with_zero()
     return Sums(inside * each + outside * start + start, partial)
 
 
 def _counts(op: hlo.ReduceWindowOp) -> Interval:
-    """The number of operand elements in each window: the product over dimensions of the taps that hit one."""
+    """The number of operand elements in each window: the product, over dimensions, of the taps that hit one."""
     before, after = shape_of(op.inputs[0]), shape_of(op.results[0])
     rank = len(before)
     ones = (1,) * rank
@@ -196,16 +196,16 @@ def _counts(op: hlo.ReduceWindowOp) -> Interval:
     counts = Interval.of(1, 1)
     for axis, (low, high) in enumerate(padding_values(op.padding, rank)):
         if DYNAMIC_INDEX in (before[axis], after[axis]):
-            # Windows of one element lie inside if nothing is padded; of others, any tap may be outside.
+            # Without padding, windows of one element lie inside. In other windows, any tap may be outside.
             inside = window[axis] == between[axis] == 1 and low <= 0 and high <= 0
             counts = counts * Interval.of(int(inside), window[axis])
             continue
         starts = np.arange(after[axis])[:, None] * strides[axis] - low
         taps = starts + np.arange(window[axis]) * apart[axis]
-        # A tap between dilated elements meets the initial value.
+        # A tap between dilated elements reads the initial value.
         met = (taps >= 0) & (taps <= (before[axis] - 1) * between[axis]) & (taps % between[axis] == 0)
         along = met.sum(axis=1)
-        # One number broadcasts; without it an interval of every position would be kept.
+        # Equal counts are reduced to one, which broadcasts, so that the interval has no pair for each position.
         if along.size and (along == along[0]).all():
             along = along[:1]
         counts = counts * Interval.channels(along, along, axis, rank)

@@ -1,8 +1,8 @@
-"""The ranges of values in loops and branches: what a `while` carries, what `if` and `case` return.
+"""The ranges of values in loops and branches: those that `while` carries, and those that `if` and `case` return.
 
-A carried value starts with the range of its operand, to which that of the body's result is added. A bound that still
-grows after `JOINS` rounds becomes that of the type. The rounds end when nothing grows any more: a fixed point. Inside
-the body, a value that `cond` compares with a number is bounded by it.
+A carried value starts with the range of its operand. Each round joins it with the range of the body's result. A bound
+that still grows after `JOINS` rounds is widened to that of the type. The rounds end at a fixed point. Inside the body,
+a value that `cond` compares with another is bounded by this comparison.
 
 Source: the StableHLO specification, "while", "if", "case"; Cousot and Cousot, "Abstract interpretation" (1977), for the
 widening.
@@ -43,7 +43,7 @@ def ops_of(block: Block) -> Iterator[Operation]:
 
 
 def control_ranges(ranges: Ranges, block: Block) -> None:
-    """Add the ranges of what the loops and branches of a block carry and return to `ranges.known`."""
+    """Add the ranges of values that the loops and branches of a block carry and return to `ranges.known`."""
     for op in block.ops:
         if isinstance(op, hlo.WhileOp):
             _loop(ranges, op)
@@ -71,11 +71,12 @@ def _branches(ranges: Ranges, op: hlo.IfOp | hlo.CaseOp) -> None:
 def _loop(ranges: Ranges, op: hlo.WhileOp) -> None:
     start = {n: ranges.of(value) for n, value in enumerate(op.inputs) if _is_integer(value)}
     carried, inside, rounds = start, _inside(ranges, op, start), 0
-    # Intervals are equal if they are the same object, which `_grown` returns where nothing grew.
+    # Intervals compare by identity. `_grown` returns the same object where nothing grew.
     while (grown := _next(inside, op, carried, rounds >= JOINS)) != carried:
-        # Each round after `JOINS` widens at least one bound.
+        # Terminates, because each round after `JOINS` widens at least one bound to that of the type.
         carried, inside, rounds = grown, _inside(ranges, op, grown), rounds + 1
-    # What `cond` bounds was widened too far: one round from the fixed point gives a smaller one, if it is one.
+    # Narrowing: values that `cond` bounds were widened too far. One more round from the fixed point gives smaller
+    # ranges, which are kept if they are a fixed point.
     results = _returned(op.body.block)
     nearer = {n: first.join(inside.of(results[n])) for n, first in start.items()}
     closer = _inside(ranges, op, nearer)
@@ -87,7 +88,7 @@ def _loop(ranges: Ranges, op: hlo.WhileOp) -> None:
 
 
 def _next(inside: Ranges, op: hlo.WhileOp, carried: dict[int, Interval], widen: bool) -> dict[int, Interval]:
-    """The intervals carried after one more round; the same intervals where nothing grew."""
+    """The intervals carried after one more round, or the same objects where nothing grew."""
     results = _returned(op.body.block)
     return {
         n: _grown(before, inside.of(results[n]), op.body.block.args[n], widen=widen) for n, before in carried.items()
@@ -127,7 +128,7 @@ def _bound(ranges: Ranges, op: hlo.WhileOp, condition: SSAValue, carried: dict[i
 
 
 def _compared(value: Interval, other: Interval, direction: ComparisonDirection) -> Interval:
-    """The numbers of a range that compare so with some number of another; all of them if there are none."""
+    """The numbers of a range for which a comparison with some number of another range holds; all if it never holds."""
     low, high = value.least, value.greatest
     if direction in (ComparisonDirection.LT, ComparisonDirection.LE):
         high = min(high, other.greatest - (direction is ComparisonDirection.LT))
@@ -137,7 +138,10 @@ def _compared(value: Interval, other: Interval, direction: ComparisonDirection) 
 
 
 def _grown(before: Interval, after: Interval, value: SSAValue, *, widen: bool) -> Interval:
-    """`before` itself if it contains `after`; otherwise their join, widened to bounds of the type where it grew."""
+    """`before` itself if it contains `after`; otherwise their join.
+
+    With `widen`, bounds that grew become those of the type.
+    """
     both = before.join(after)
     if np.array_equal(both.low, np.broadcast_to(before.low, both.low.shape)) and np.array_equal(
         both.high, np.broadcast_to(before.high, both.high.shape)

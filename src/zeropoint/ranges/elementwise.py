@@ -1,7 +1,7 @@
 """The ranges of elementwise ops on integers.
 
-Source: the StableHLO specification, applied to bounds. Results are exact integers; whether they fit the result type is
-checked separately (`obligations.py`).
+Source: the StableHLO specification, applied to bounds. Results are exact integers. `obligations.py` checks whether they
+fit the result type.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
 
 
 def subtract(ranges: Ranges, op: hlo.SubtractOp) -> Interval:
-    """lhs - rhs; not negative if lhs is the maximum of rhs along some dimensions."""
-    # Interval arithmetic alone would allow a negative result of `max(x) - x`, the exponent of a softmax.
+    """lhs - rhs, which is not negative if lhs is the maximum of rhs along some dimensions."""
+    # Interval arithmetic alone would allow negative results of `max(x) - x`, the exponents of a softmax.
     result = ranges.of(op.lhs) - ranges.of(op.rhs)
     return result.extreme(Interval.of(0, 0), np.maximum) if _is_maximum_of(op.lhs, op.rhs) else result
 
@@ -41,7 +41,7 @@ def _is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
 
 
 def multiply(ranges: Ranges, op: hlo.MultiplyOp) -> Interval:
-    """lhs * rhs; a square is nonnegative."""
+    """lhs * rhs. A square is not negative."""
     lhs, rhs = ranges.of(op.lhs), ranges.of(op.rhs)
     result = lhs * rhs
     return Interval(np.maximum(result.low, 0), result.high) if op.lhs is op.rhs else result
@@ -55,7 +55,7 @@ def negate(ranges: Ranges, op: hlo.NegateOp) -> Interval:
 def absolute(ranges: Ranges, op: hlo.AbsOp) -> Interval:
     """|operand|."""
     x = ranges.of(op.operand)
-    # A range that contains 0 has the least magnitude 0, not that of an end.
+    # If the range contains 0, the least magnitude is 0, not that of an end.
     nearest = np.where((x.low <= 0) & (x.high >= 0), 0, np.minimum(np.abs(x.low), np.abs(x.high)))
     return Interval(nearest, x.magnitude)
 
@@ -87,11 +87,14 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
 
 
 def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
-    """lhs / rhs, towards 0; 0 by 0, as the interpreter defines it. The range of the type for an unbounded lhs."""
+    """lhs / rhs, truncated towards 0.
+
+    By 0, it is 0, as in the interpreter. The range of the type for an unbounded lhs.
+    """
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
     if not x.is_bounded and not y.least <= -1 <= y.greatest:
         return type_interval(element_of(op.result))
-    # Towards 0, the quotient is monotone in the divisor on either side of 0.
+    # The truncated quotient is monotone in the divisor on either side of 0.
     sides = [(y.least, min(y.greatest, -1)), (max(y.least, 1), y.greatest)]
     divisors = {n for low, high in sides if low <= high for n in (low, high)}
     found = [x.mapped(lambda bounds, n=n: np.sign(bounds) * (np.abs(bounds) // abs(n))) for n in divisors]
@@ -100,7 +103,7 @@ def divide(ranges: Ranges, op: hlo.DivideOp) -> Interval:
 
 
 def remainder(ranges: Ranges, op: hlo.RemainderOp) -> Interval:
-    """lhs less rhs times the quotient: of the sign of lhs, and less than rhs in magnitude; 0 by 0."""
+    """The remainder. It has the sign of lhs and a smaller magnitude than rhs. By 0, it is 0."""
     x, y = ranges.of(op.lhs), ranges.of(op.rhs).hull
     most = max(abs(y.least), abs(y.greatest)) - 1
     if y.least > 0 or y.greatest < 0:
@@ -111,15 +114,15 @@ def remainder(ranges: Ranges, op: hlo.RemainderOp) -> Interval:
 
 
 def power(ranges: Ranges, op: hlo.PowerOp) -> Interval:
-    """lhs to the power of rhs: up to the greatest magnitude to the greatest exponent; 1 or less below exponent 1."""
+    """lhs to the power of rhs. The bound is the greatest magnitude to the power of the greatest exponent, or 1."""
     x, exponents = ranges.of(op.lhs).hull, ranges.of(op.rhs).hull
-    # No number but 0, 1 and -1 has a 64th power in 64 bits, so greater exponents need no greater bound.
+    # Only 0, 1 and -1 have a 64th power in 64 bits, so greater exponents need no greater bound.
     most = max(1, max(abs(x.least), x.greatest) ** min(max(exponents.greatest, 0), 64))
     return Interval.of(0 if x.least >= 0 else -most, most)
 
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:
-    """The range of the operand if it fits the new type; otherwise, and for float operands, the range of the type."""
+    """The range of the operand if that is an integer and fits the new type; otherwise the range of the type."""
     source, whole = ranges.of(op.operand), type_interval(element_of(op.result))
     exact = element_dtype(element_of(op.operand)).kind in "biu" and source.within(whole.least, whole.greatest)
     return source if exact else whole

@@ -1,6 +1,6 @@
 """The ranges of fixed-point ops: requantizations, weighted sums, tables.
 
-Every requantization behaviour is monotonic in the accumulator, so the bounds of the result are the images of the
+Every requantization behaviour is monotone in the accumulator. So the bounds of the result are the images of the
 accumulator's bounds.
 """
 
@@ -57,7 +57,7 @@ def requantized(ranges: Ranges, op: RequantizeOp) -> Interval:
 
     try:
         return acc.narrowed().mapped(image)
-    except ValueError:  # outside the behaviour's domain; the lowering rejects it
+    except ValueError:  # outside the behaviour's domain, which lowering rejects
         return whole
 
 
@@ -89,7 +89,7 @@ def table(ranges: Ranges, op: TableOp) -> Interval:
 
 
 def rounding_divide(ranges: Ranges, op: RoundingDivideByPotOp) -> Interval:
-    """The quotients of the bounds, as the division is nondecreasing."""
+    """The quotients of the bounds, because the division is nondecreasing."""
     exponent = number(op.exponent)
     return ranges.of(op.operand).mapped(lambda bounds: rounding_divide_by_pot(bounds, exponent))
 
@@ -100,20 +100,20 @@ def saturating_add(ranges: Ranges, op: SaturatingAddOp) -> Interval:
 
 
 def high_product(ranges: Ranges, op: SaturatingRoundingDoublingHighMulOp) -> Interval:
-    """The products of the bounds in ascending order, for negative multipliers too."""
+    """The products of the bounds, in ascending order also for negative multipliers."""
     x, multiplier = ranges.of(op.operand), number(op.multiplier)
     ends = [saturating_rounding_doubling_high_mul(bounds, multiplier) for bounds in (x.low, x.high)]
     return Interval.made(np.minimum(*ends), np.maximum(*ends))
 
 
 def quotient(ranges: Ranges, op: QuotientOp) -> Interval:
-    """The storage bounds: a small divisor gives any quotient."""
+    """The storage bounds, because a small divisor gives any quotient."""
     del ranges
     return Interval.of(number(op.storage_min), number(op.storage_max))
 
 
 def interpolate(ranges: Ranges, op: InterpolateOp) -> Interval:
-    """The range of the entries around what the operand can select: results are between two of them."""
+    """The range of the entries around the operand's positions, because a result lies between two entries."""
     entries = ranges.array(op.table)
     if entries is None:
         return ranges.of(op.table).hull

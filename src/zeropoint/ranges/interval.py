@@ -1,6 +1,6 @@
-"""Bounds of an integer tensor, which broadcast with it: one pair for all elements, per channel, or per position.
+"""Bounds on the elements of an integer tensor: one pair for all elements, per channel, or per position.
 
-Bounds are exact up to 2^63 - 2^24 in magnitude. Greater ones are `UNBOUNDED`, and are never proved to fit.
+Bounds are exact up to 2^63 - 2^24 in magnitude. Greater ones become `UNBOUNDED`, which fits no type.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.storage import signed_range
 
 EXACT = (1 << 63) - (1 << 24)
-"""The greatest magnitude of an exact bound. Estimates in f64 decide whether it is exceeded; their relative error is
-below 2^-40, hence the distance from 2^63."""
+"""The greatest magnitude of an exact bound. f64 estimates decide whether it is exceeded. Its distance from 2^63 is
+greater than their error, whose ratio to the bound is below 2^-40."""
 UNBOUNDED = (1 << 63) - 1
 LARGEST = 1 << 16
 """The maximum number of pairs of bounds for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
@@ -51,7 +51,7 @@ class Interval:
     def narrowed(self) -> Interval:
         """Collapse the largest dimension until there are at most `LARGEST` pairs."""
         low, high = self.low, self.high
-        # Wider bounds are still bounds: collapsing loses precision, never soundness.
+        # Wider bounds are still valid: collapsing loses precision, not soundness.
         while low.size > LARGEST:
             axis = int(np.argmax(low.shape))
             low, high = low.min(axis=axis, keepdims=True), high.max(axis=axis, keepdims=True)
@@ -86,7 +86,7 @@ class Interval:
 
     @property
     def axis(self) -> int | None:
-        """The only dimension with own bounds per index; None if there is none or several."""
+        """The only dimension with a pair of bounds per index; None if there are none or several."""
         long = [axis for axis, size in enumerate(self.low.shape) if size > 1]
         return long[0] if len(long) == 1 else None
 
@@ -104,7 +104,7 @@ class Interval:
 
     def fits(self, bits: int) -> bool:
         """Whether every element fits a two's complement integer of that many bits."""
-        # `UNBOUNDED` is itself a number of 64 bits, so it must not pass as one that fits them.
+        # `UNBOUNDED` is a number of 64 bits, but it must not count as one that fits.
         return self.within(*signed_range(bits)) and self.is_bounded
 
     @property
@@ -116,7 +116,7 @@ class Interval:
 
     def __add__(self, other: Interval) -> Interval:
         low, high = _sum(self.low, other.low), _sum(self.high, other.high)
-        # The sum of an unbounded number is unbounded, whatever is added.
+        # A sum with an unbounded number is unbounded.
         for bounds in (self, other):
             low = np.where(bounds.low < -EXACT, -UNBOUNDED, low)
             high = np.where(bounds.high > EXACT, UNBOUNDED, high)
@@ -129,7 +129,7 @@ class Interval:
         return Interval(-self.high, -self.low)
 
     def __mul__(self, other: Interval) -> Interval:
-        # A product is monotone in each factor, so its extremes are at corners.
+        # A product is monotone in each factor, so its extremes are products of ends.
         corners = [product(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
         return Interval.made(np.minimum.reduce(corners), np.maximum.reduce(corners))
 
@@ -139,7 +139,7 @@ class Interval:
 
     def any_of(self, count: int) -> Interval:
         """All partial sums of `count` elements, in any order."""
-        # A partial sum may leave out any element, which counts as 0 then.
+        # An element that a partial sum leaves out counts as 0.
         return self.with_zero().times(count)
 
     def summed(self, shape: Sequence[int], axes: Sequence[int]) -> Interval:
@@ -149,7 +149,8 @@ class Interval:
         # Dimensions with one pair of bounds for all indices are multiplied instead of summed.
         once = math.prod(shape[axis] for axis in axes if self.low.shape[axis] == 1)
         along = tuple(axes)
-        # The f64 estimate detects overflow: a sum of int64 may wrap. The sum of an unbounded number is unbounded.
+        # The f64 estimate detects overflow, because a sum of int64 may wrap. A sum with an unbounded number is
+        # unbounded.
         parts = [
             np.where(
                 (np.abs(bounds) > EXACT).any(axis=along),
@@ -194,10 +195,10 @@ def joined(intervals: Iterable[Interval]) -> Interval:
 
 
 def of_array(array: AnyArray) -> Interval:
-    """The bounds of a constant array: its own elements, with dimensions along which they are equal collapsed."""
+    """The bounds of a constant array: its elements, with dimensions collapsed along which they are equal."""
     if array.size == 0:
         return Interval.of(0, 0)
-    # Large weights have bounds per channel of their sums from `contraction.py`; bounds per element are not needed.
+    # Sums with large weights get bounds per channel in `contraction.py`, from the array itself.
     if array.size > LARGEST:
         return Interval.of(int(array.min()), int(array.max()))
     whole = array.astype(np.int64)
@@ -210,7 +211,7 @@ def of_array(array: AnyArray) -> Interval:
 
 def product(a: IntArray, b: IntArray) -> IntArray:
     """a * b, or `UNBOUNDED` beyond `EXACT`."""
-    # NumPy warns where scalars wrap around, but not where arrays do.
+    # NumPy warns if scalars wrap around, but not if arrays do.
     with np.errstate(over="ignore"):
         return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
 
@@ -222,11 +223,11 @@ def _sum(a: IntArray, b: IntArray) -> IntArray:
 
 def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
     """`exact` if its f64 estimate (relative error below 2^-40) is at most `EXACT` in magnitude, else +-`UNBOUNDED`."""
-    # The exact sum may have wrapped around, so the f64 estimate decides; `EXACT` leaves far more room than its error.
+    # The exact result may have wrapped around, so the f64 estimate decides. `EXACT` leaves more room than its error.
     past = np.abs(estimate) > EXACT
     return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
 
 
 def _number(number: int) -> IntArray:
-    # Python integers have no bound; int64 would raise an error for greater ones.
+    # Python integers are unbounded, but NumPy raises an error beyond int64.
     return np.asarray(max(-UNBOUNDED, min(UNBOUNDED, number)), np.int64)

@@ -1,4 +1,4 @@
-"""The ranges of data movement: bounds move with the elements."""
+"""The ranges of data movement. Bounds move with the elements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp | hlo.DynamicBroad
 def reshape(ranges: Ranges, op: hlo.ReshapeOp) -> Interval:
     """The same elements in order.
 
-    For a large tensor, per-channel bounds are kept if the result has the channels as one dimension.
+    For a large tensor, bounds per channel are kept if the channels are one dimension of the result.
     """
     source, before, after = ranges.of(op.operand), shape_of(op.operand), shape_of(op.result)
     if prod(before) <= LARGEST:
@@ -73,12 +73,15 @@ def slice_(ranges: Ranges, op: hlo.SliceOp) -> Interval:
 
 
 def reverse(ranges: Ranges, op: hlo.ReverseOp) -> Interval:
-    """Bounds reversed along some dimensions."""
+    """The bounds, reversed along some dimensions."""
     return ranges.of(op.operand).moved(lambda bounds: np.flip(bounds, array_values(op.dimensions)))
 
 
 def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
-    """The parts in order along a dimension; one pair along it if it is dynamic, or there would be too many."""
+    """The bounds of the parts, in order along a dimension.
+
+    One pair along it if it is dynamic, or there are too many.
+    """
     parts, axis = [ranges.of(value) for value in op.inputs], int(op.dimension.value.data)
     if all(part.low.ndim == 0 or part.low.shape[axis] == 1 for part in parts):
         return joined(parts)
@@ -93,7 +96,7 @@ def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
 
 
 def pad(ranges: Ranges, op: hlo.PadOp) -> Interval:
-    """The operand's bounds joined with the padding value's; one pair along padded dimensions."""
+    """The operand's bounds joined with the padding value's, with one pair along padded dimensions."""
     source = ranges.of(op.operand)
     amounts = [array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding)]
     padded = [axis for axis in range(len(amounts[0])) if any(amount[axis] for amount in amounts)]
@@ -116,9 +119,9 @@ def either(ranges: Ranges, op: Any) -> Interval:
 
 
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
-    """The storage range of a quantized type cast to integers; of the result type, if unsigned storage exceeds that.
+    """The storage range of a quantized type that is cast to integers, or all of the result type if that is smaller.
 
-    Integers cast to a quantized type and back have their own range: nothing clamps them to the storage bounds.
+    Integers that are cast to a quantized type and back keep their range, because nothing clamps them to the storage.
     """
     kind, made = element_of(op.input), element_of(op.result)
     whole = type_interval(made)
@@ -128,7 +131,7 @@ def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
     if not isinstance(kind, UniformQuantizedType) or not isinstance(made, IntegerType):
         return whole
     stored = Interval.of(kind.storage.minimum, kind.storage.maximum)
-    # The bits of an unsigned number above the signed range are those of a negative one.
+    # An unsigned number above the signed range has the bits of a negative one.
     return stored if stored.within(whole.least, whole.greatest) else whole
 
 

@@ -1,9 +1,10 @@
-"""Bounds of the integers of a layer normalization, which depend on each other.
+"""Bounds on the integers of a layer normalization, which depend on each other.
 
-Each op's range alone is too wide. The variance of a row is a difference of two sums, and its shift depends on it.
-Newton's steps converge, and no value is far from the mean if the variance is small. So the ops of `numerics.layer_norm`
-are found as a whole, op by op with their constants, from the `count_leading_zeros` of the variance, and the bounds
-below are known to the analysis. The other ops of the rows follow from these by the rules for one op.
+The rules for single ops give too wide ranges. They do not know that the variance of a row is a difference of two
+related sums, that a shift depends on the variance, that Newton's steps converge, and that no value is far from the mean
+if the variance is small. So the ops of `numerics.layer_norm` are matched as a whole, with their constants, starting at
+the `count_leading_zeros` of the variance. The analysis then gets the bounds below. The ranges of the other ops follow
+by the rules for single ops.
 
 For rows of n integers q in low..high, with S = sum(q), Q = sum(q q), V = max(n Q - S S + E, n), E >= 0:
 
@@ -41,11 +42,11 @@ RowNumber = SSAValue | int
 
 
 class NotFoundError(Exception):
-    """An op that the rows would have is not in the block."""
+    """An op of a layer normalization is not in the block."""
 
 
 class RowOps:
-    """The ops of a block by what they compute: kind, operands, and for constants that are repeated their number."""
+    """Finds ops of a block by kind and operands, where broadcast constants count as their number."""
 
     def __init__(self, block: Block, weights: Weights):
         self.weights = weights
@@ -67,44 +68,44 @@ class RowOps:
         return (type(op), *(self.named(operand) for operand in op.operands), *extra)
 
     def number(self, value: SSAValue) -> int | None:
-        """The integer that a constant, or the broadcast of one, repeats; None for other numbers, such as -inf."""
+        """The integer that a constant or a broadcast constant repeats; None for other values, such as -inf."""
         if isinstance(op := value.owner, hlo.BroadcastInDimOp):
             value = op.operand
         found = splat_value(value, self.weights)
         return int(found) if found is not None and found.is_integer() else None
 
     def named(self, value: RowNumber) -> object:
-        """A number, or the value itself."""
+        """The number that a value repeats, or the value itself."""
         if isinstance(value, int):
             return value
         number = self.number(value)
         return value if number is None else number
 
     def op(self, kind: type[Operation], *operands: RowNumber, extra: ScalarKey = ()) -> SSAValue:
-        """The result of the op of that kind with those operands. Raises NotFoundError."""
+        """The result of the op with this kind and these operands. Raises NotFoundError without one."""
         key = (kind, *(self.named(operand) for operand in operands), *extra)
         if key not in self.found:
             raise NotFoundError
         return self.found[key]
 
     def convert(self, value: SSAValue, element: str) -> SSAValue:
-        """The conversion of a value; the value itself if it has the type already."""
+        """The conversion of a value to a type, or the value itself if it has the type."""
         return value if str(element_of(value)) == element else self.op(hlo.ConvertOp, value, extra=(element,))
 
 
 @dataclass(frozen=True)
 class RowSteps:
-    """The bounds of the values that depend on m, and the greatest |c| and |t|."""
+    """The bounds on the values that depend on m, and the greatest |c| and |t|."""
 
     lines: tuple[tuple[int, int], ...]
-    """y, y^2, y^2 >> 30, m times that, that >> 30, 3 2^30 less that, y times that: for each step. Last, y."""
+    """For each step: y, y^2, a = y^2 >> 30, m a, b = m a >> 30, d = 3 2^30 - b, y d. After the last step: y."""
     centred: int
     normalized: int
 
 
 @functools.cache
 def steps(terms: int) -> RowSteps:
-    """The bounds of rows of `terms` values, by parts of m."""
+    """The bounds for rows of `terms` values, computed on parts of the range of m."""
     edges = (1 << 30) + (np.arange(PARTS + 1, dtype=np.int64) * ((3 << 30) // PARTS))
     low, high = edges[:-1], edges[1:] - 1
     y = LINE[0] - ((high * LINE[1]) >> 15), LINE[0] - ((low * LINE[1]) >> 15)
@@ -121,7 +122,7 @@ def steps(terms: int) -> RowSteps:
         product = noted((low * square[0], high * square[1]))
         product = noted((product[0] >> 30, product[1] >> 30))
         rest = noted(((3 << 30) - product[1], (3 << 30) - product[0]))
-        # The products of the ends are the bounds only if no factor changes its sign.
+        # Products of the ends are bounds only if the factors do not change sign.
         assert min(int(y[0].min()), int(rest[0].min())) > 0
         wide = noted((y[0] * rest[0], y[1] * rest[1]))
         y = wide[0] >> 31, wide[1] >> 31
@@ -136,7 +137,7 @@ def steps(terms: int) -> RowSteps:
 
 
 def _centred(norm: LayerNorm, m: IntArray) -> list[int]:
-    """The greatest |c| for each greatest m: sqrt((n - 1) (m + 1) 2^32) 2^e / n + 1, rounded up."""
+    """The greatest |c| for each m: sqrt((n - 1) (m + 1) 2^32) 2^e / n + 1, rounded up."""
     n, e = norm.terms, norm.log - norm.reach - 2
     up, down = max(e, 0), max(-e, 0)
     roots = (math.isqrt((n - 1) * (int(each) + 1) << 72) + 1 for each in m.tolist())
@@ -144,7 +145,7 @@ def _centred(norm: LayerNorm, m: IntArray) -> list[int]:
 
 
 def row_bounds(ranges: Ranges, block: Block) -> None:
-    """Add to `ranges.stated` the bounds of the layer normalizations of a block."""
+    """Add the bounds on the layer normalizations of a block to `ranges.stated`."""
     anchors = [op for op in block.ops if isinstance(op, hlo.CountLeadingZerosOp)]
     if not anchors:
         return
@@ -157,12 +158,12 @@ def row_bounds(ranges: Ranges, block: Block) -> None:
 
 
 def _bounds(ranges: Ranges, ops: RowOps, anchor: hlo.CountLeadingZerosOp) -> Iterator[tuple[SSAValue, Interval]]:
-    """Each value with its bounds. Raises NotFoundError where the block has no layer normalization at the anchor."""
+    """The values of the layer normalization at an anchor, with their bounds. Raises NotFoundError if there is none."""
     v = anchor.operand
     q, axis, epsilon = _rows(ops, v)
     n, given = shape_of(q)[axis], ranges.of(q)
     low, high = given.least, given.greatest
-    # Popoviciu: a variance is at most a quarter of the squared range; v is n^2 times it.
+    # Popoviciu: a variance is at most a quarter of the squared range, and v is n^2 times it.
     most = n * n * (high - low) ** 2 // 4
     greatest = max(most + epsilon, n)
     if n > MOST_TERMS or low < -(1 << 15) or high >= 1 << 15 or epsilon < 0 or greatest >= 1 << 61:
@@ -205,7 +206,7 @@ def _bounds(ranges: Ranges, ops: RowOps, anchor: hlo.CountLeadingZerosOp) -> Ite
 
 
 def _rows(ops: RowOps, v: SSAValue) -> tuple[SSAValue, int, int]:
-    """The integers whose variance `v` is, the dimension of their rows, and epsilon."""
+    """The integers whose variance is `v`, the dimension of their rows, and epsilon."""
     least = v.owner
     spread, epsilon = (least.lhs.owner, 0) if isinstance(least, hlo.MaximumOp) else (None, 0)
     if isinstance(spread, hlo.AddOp):
@@ -238,7 +239,7 @@ def _spread(ops: RowOps, q: SSAValue, axis: int) -> SSAValue:
 
 
 def _newton(ops: RowOps, m: SSAValue, known: RowSteps, found: dict[SSAValue, tuple[int, int]]) -> SSAValue:
-    """`reciprocal_root` of m; adds the bounds of each step."""
+    """Find the ops of `reciprocal_root` of m, and add the bounds of each step to `found`. Returns the root."""
     bounds = iter(known.lines)
 
     def noted(value: SSAValue) -> SSAValue:

@@ -1,4 +1,4 @@
-"""Proof obligations of integer ops: every intermediate number must fit the type that it is computed in.
+"""Proof obligations of integer ops: every intermediate number has to fit the type that it is computed in.
 
 An op that computes in one step has one obligation, its result. For a contraction, all partial sums must fit, in any
 order of the terms. A requantization multiplies in 64 bits; a weighted sum adds in 32.
@@ -51,9 +51,9 @@ class Obligation:
 
     @property
     def needed(self) -> IntArray:
-        """The bits that the number needs, including the sign, per channel; more than 64 if it is unbounded.
+        """The number of bits that the number needs, including the sign, per channel; more than 64 if it is unbounded.
 
-        Unsigned numbers need no sign; a negative one fits no unsigned type, so it counts as one bit too many.
+        Unsigned numbers need no sign bit. A negative number fits no unsigned type, so it counts as one bit too many.
         """
         signed = np.where(self.range.magnitude > EXACT, 66, bits_of(self.range))
         return np.where(self.range.low < 0, np.maximum(signed, self.bits + 1), signed - 1) if self.unsigned else signed
@@ -66,7 +66,7 @@ class Obligation:
 
 def bits_of(interval: Interval) -> IntArray:
     """The width of the smallest signed integer that can represent a range, per channel."""
-    # x >= 0 needs bit_length(x) + 1 bits, and so does -x - 1.
+    # x >= 0 and -x - 1 both need bit_length(x) + 1 bits.
     magnitude = np.maximum(interval.high, -interval.low - 1).clip(min=0).astype(np.uint64)
     bits = np.ones(magnitude.shape, np.int64)
     for step in (32, 16, 8, 4, 2, 1):
@@ -77,7 +77,7 @@ def bits_of(interval: Interval) -> IntArray:
 
 
 def _in_type(op: Operation, what: str, found: Interval) -> Obligation:
-    """Numbers that are computed in the type of the result."""
+    """The obligation that numbers fit the type of the result."""
     element = element_of(op.results[0])
     return Obligation(op, what, found, width_of(element), element_dtype(element).kind == "u")
 
@@ -89,8 +89,8 @@ def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
         kind = element_of(op.results[0])
         if not isinstance(kind, UniformQuantizedType):
             return [_in_type(op, what, ranges.computed(op))]
-        # The interpreter and native code add accumulators in 64 bits, then saturate. Other quantized ops have steps of
-        # their own, after `lower`.
+        # The interpreter and native code add quantized accumulators in 64 bits, then saturate. Other quantized ops have
+        # obligations after `lower`, when their steps are known.
         plain = not kind.zero_points.any() and all(element_of(value) == kind for value in op.operands)
         return [Obligation(op, what, ranges.computed(op), 64)] if plain else []
 
@@ -98,7 +98,7 @@ def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
 
 
 def _none(ranges: Ranges, op: Operation) -> list[Obligation]:
-    """No numbers but those of the body."""
+    """No obligations besides those of the body."""
     del ranges, op
     return []
 
@@ -109,26 +109,30 @@ def _contraction(ranges: Ranges, op: ContractionOp) -> list[Obligation]:
 
 
 def pair_sums(ranges: Ranges, op: ContractionOp) -> Obligation | None:
-    """The sums of two products of a contraction whose dot form adds them in 16 bits; None for other forms."""
+    """The obligation on sums of two products, for dot forms that add them in 16 bits; None for other forms."""
     name, weights = op.attributes.get(DOT_FORM), ranges.array(op.rhs)
     form = dot_form(name.data) if isinstance(name, StringAttr) else None
     if form is None or not form.pairs:
         return None
-    # Computed weights may be less a zero point, and then need more than 8 bits.
+    # Weights that are not constant may have a zero point subtracted, and then need more than 8 bits.
     found = ranges.of(op.rhs).magnitude if weights is None else np.abs(weights.astype(np.int64))
     greatest = int(found.max(initial=0))
-    # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits; split weights halve them, rounded up.
+    # VPMADDUBSW saturates the sum of two products of u8 by i8 to 16 bits. Split weights are halved, rounded up.
     weight = 2 * (-(-greatest // 2) if form.split else greatest)
     pair = Interval.of(-weight * BYTE_MAX, weight * BYTE_MAX)
     if stored_zero(op.lhs, ranges.splat) is None:
-        # No instruction has the form for these numbers. The interpreter adds its offset to them as they are.
+        # The left operand is no stored i8, so no instruction computes this. The interpreter adds the form's offset to
+        # it.
         moved = ranges.of(op.lhs).hull + Interval.of(form.offset, form.offset)
         pair = moved * Interval.of(-weight, weight)
     return Obligation(op, "sums of two products", pair, 16)
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
-    """The partial sums of a reduction; an extreme is one of the elements. Ops of other bodies have their own."""
+    """The partial sums of a reduction.
+
+    An extreme is one of the elements. The ops of other bodies have their own obligations.
+    """
     if combined(op) in ("maximum", "minimum"):
         return []
     return [_in_type(op, "sums", reduction_sums(ranges, op).partial)]
@@ -140,7 +144,7 @@ def _convert(ranges: Ranges, op: hlo.ConvertOp) -> list[Obligation]:
 
 
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
-    """The integers that a behaviour computes in 64 bits. `fixed16` has nothing: it saturates to 16 bits first."""
+    """The integers that a behaviour computes in 64 bits. `fixed16` has none, because it saturates to 16 bits first."""
     steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
     if steps is None:
         return []
@@ -159,14 +163,14 @@ def _constants(numbers: IntArray) -> Interval:
 
 
 def _half(shift: IntArray) -> IntArray:
-    """2^(shift - 1), which rounds half up; 0 for no right shift."""
+    """2^(shift - 1), the term that rounds half up; 0 without a right shift."""
     return (np.int64(1) << np.maximum(shift, 0)) >> 1
 
 
 def _fixed32(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """acc * M0 + 2^(N-1). A negative shift multiplies, so it takes part in the product.
+    """acc * M0 + 2^(N-1). A negative shift is a left shift, so it is a part of the factor.
 
-    Where that exceeds 64 bits, the high half of acc is multiplied for N >= 31; for others, acc saturates first.
+    Beyond 64 bits, the implementation multiplies the high half of acc for N >= 31, and saturates acc for others.
     """
     factor, rounding = factor << np.maximum(-shift, 0), _half(shift)
     whole = acc * _constants(factor) + _constants(rounding)
@@ -183,7 +187,7 @@ def _fixed32_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interva
 
 
 def _tosa_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """sat32(acc) * M + 2^(shift-1); shifts above 31 then add 2^30, or -2^30 to negative accumulators."""
+    """sat32(acc) * M + 2^(shift-1). For shifts above 31, 2^30 is added, or -2^30 to negative accumulators."""
     acc = acc.clamped(INT32_MIN, INT32_MAX)
     total = acc * _constants(factor) + _constants(_half(shift))
     extra = np.where(shift > 31, np.int64(1 << 30), np.int64(0))
@@ -192,7 +196,7 @@ def _tosa_double(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
 
 
 def _pot(acc: Interval, factor: IntArray, shift: IntArray) -> Interval:
-    """acc << -n, before any rounding; accumulators of 64 bits saturate first."""
+    """acc << -n, before any rounding. 64-bit accumulators saturate first."""
     del factor
     return (acc * _constants(np.int64(1) << np.maximum(-shift, 0))).clamped(-EXACT, EXACT)
 
@@ -203,18 +207,18 @@ _PRODUCTS: Mapping[RequantizeBehaviour, Callable[[Interval, IntArray, IntArray],
     RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
     RequantizeBehaviour.POT: _pot,
 }
-"""The numbers that a behaviour computes in 64 bits, from the accumulators, multipliers and shifts."""
+"""For each behaviour, the numbers that it computes in 64 bits from accumulators, multipliers and shifts."""
 
 
 def _quotient(ranges: Ranges, op: hlo.DivideOp) -> list[Obligation]:
-    """Only the least number of a type by -1 has a quotient beyond the type: numbers without bounds may be divided."""
+    """Only the least number of a type divided by -1 exceeds the type, so other divisors have no obligation."""
     divisor = ranges.of(op.rhs).hull
     return _result("quotients")(ranges, op) if divisor.least <= -1 <= divisor.greatest else []
 
 
 def _weighted_sum(ranges: Ranges, op: WeightedSumOp) -> list[Obligation]:
     half = 1 << (int(op.shift.value.data) - 1)
-    # The rounding term is the first that is added.
+    # The rounding term is added first.
     partial = Interval.of(half, half)
     for term in weighted_terms(ranges, op):
         partial = partial + term.with_zero()
@@ -249,7 +253,7 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
 
 
 def obligations(ranges: Ranges, op: Operation) -> list[Obligation]:
-    """The obligations of an op and of its bodies; empty for one that computes no integers."""
+    """The obligations of an op and of its bodies; empty for an op that computes no integers."""
     rule = OBLIGATIONS.get(type(op))
     if rule is None:
         return []

@@ -1,4 +1,4 @@
-"""The table of range rules, by op."""
+"""Maps ops to their range rules."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ RULES: Mapping[type[Operation], IntervalRule] = {
 
 
 def ranges_of(program: Program | Weights) -> Ranges:
-    """The ranges of a program's values, or of a program being built with the given weights."""
+    """The ranges of a program's values. Given only weights, those of a program that is being built with them."""
     if isinstance(program, Weights):
         return Ranges(program, RULES)
     found = Ranges(program.weights, RULES)

@@ -18,11 +18,11 @@ from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import UNBOUNDED, Interval
 
 MOST_PROCESSES = 1 << 30
-"""Assumed number of processes if the op does not list its groups."""
+"""Assumed number of processes if the op has no list of groups."""
 
 
 def scatter(ranges: Ranges, op: hlo.ScatterOp) -> Interval:
-    """The input combined with as many updates as there are positions in `scatter_indices`: all may be the same."""
+    """The input combined with all updates in `scatter_indices`, because their positions may all be equal."""
     body, start, each = body_op(op.update_computation), ranges.of(op.inputs[0]).hull, ranges.of(op.updates[0]).hull
     if body is hlo.AddOp:
         return start + each.any_of(_positions(op))
@@ -32,7 +32,7 @@ def scatter(ranges: Ranges, op: hlo.ScatterOp) -> Interval:
 
 
 def _positions(op: hlo.ScatterOp) -> int:
-    """The greatest number of updates of one element."""
+    """The maximum number of updates to one element."""
     shape = shape_of(op.scatter_indices)
     if DYNAMIC_INDEX in shape:
         return UNBOUNDED
@@ -41,7 +41,7 @@ def _positions(op: hlo.ScatterOp) -> int:
 
 
 def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
-    """The initial value combined with as many source values as there are windows over one element."""
+    """The initial value combined with one source value for each window that contains an element."""
     body, start, each = body_op(op.scatter), ranges.of(op.init_value).hull, ranges.of(op.source).hull
     if body is hlo.AddOp:
         return start + each.with_zero().any_of(_windows(op))
@@ -51,10 +51,10 @@ def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
 
 
 def _windows(op: hlo.SelectAndScatterOp) -> int:
-    """The greatest number of windows that contain one element."""
+    """The maximum number of windows that contain one element."""
     ones = (1,) * len(shape_of(op.operand))
     sizes, strides = array_values(op.window_dimensions, ones), array_values(op.window_strides, ones)
-    # Windows start every `step` elements, so ceil(size / step) of them reach one element.
+    # Windows start every `step` elements, so at most ceil(size / step) of them contain one element.
     return prod(-(-size // step) for size, step in zip(sizes, strides, strict=True))
 
 
