@@ -59,6 +59,7 @@ def reduced(emit: Emission, op: hlo.ReducePrecisionOp) -> Sequence[SSAValue] | N
         magnitude = emit.add(hlo.AddOp(magnitude, _number(emit, (1 << (dropped - 1)) - 1, last)))
         magnitude = _and(emit, magnitude, whole >> dropped << dropped)
     bias, wanted = infinity >> fraction >> 1, (1 << (exponent_bits - 1)) - 1
+    # Numbers beyond the range of the format become infinity. Those below its least normal number become 0.
     if wanted < bias:
         exponent = _and(emit, magnitude, infinity)
         above = _compared(emit, exponent, hlo.ComparisonDirection.GT, (bias + wanted) << fraction)
@@ -67,6 +68,7 @@ def reduced(emit: Emission, op: hlo.ReducePrecisionOp) -> Sequence[SSAValue] | N
         magnitude = emit.add(hlo.SelectOp(below, _number(emit, 0, magnitude), magnitude))
     result = _as(emit, emit.add(hlo.OrOp(magnitude, sign)), kind)
     is_nan = emit.add(hlo.CompareOp(op.operand, op.operand, hlo.ComparisonDirection.NE))
+    # Without mantissa bits, a format has no NaN, only infinity.
     infinite = _as(emit, emit.add(hlo.OrOp(_number(emit, infinity, sign), sign)), kind)
     return [emit.add(hlo.SelectOp(is_nan, op.operand if mantissa_bits > 0 else infinite, result))]
 

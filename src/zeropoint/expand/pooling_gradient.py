@@ -108,6 +108,7 @@ class _Selection:
         high = [s - n - lo for s, n, lo in zip(windows.spans(), windows.shape, windows.low, strict=True)]
         if not any((*windows.low, *high)):
             return value
+        # Any number pads, because `positions` excludes elements that are not `inside`.
         return self.emit.add(PadOp(value, self.zero(value), windows.low, high))
 
     def zero(self, like: SSAValue) -> SSAValue:

@@ -119,5 +119,6 @@ def multiplies_bytes(op: ContractionOp, number: Callable[[SSAValue], float | Non
         return False
     dimensions, lhs, rhs = op.dot_dimension_numbers.data, shape_of(op.lhs), shape_of(op.rhs)
     summed, batch = dimensions.lhs_contracting_dimensions, len(dimensions.lhs_batching_dimensions)
+    # Dot-product instructions add four products of bytes at a time.
     plain = len(summed) == 1 and len(lhs) == len(rhs) == batch + 2 and lhs[summed[0]] % 4 == 0
     return plain and stored_zero(op.rhs, number) == 0

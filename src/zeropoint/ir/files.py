@@ -197,6 +197,7 @@ def _unpacked(array: Array, signed: bool, shape: tuple[int, ...]) -> Array:
     if array.dtype != np.uint8 or array.size != (count + 1) // 2 or min(shape, default=0) < 0:
         raise ValueError(f"{array.size} bytes of 4-bit integers, expected those of shape {shape}")
     flat = np.stack([array & 0xF, array >> NIBBLE], axis=1).reshape(-1)[:count]
+    # The shift to the left and the arithmetic one to the right extend the sign.
     return (flat << NIBBLE).view(np.int8) >> NIBBLE if signed else flat
 
 

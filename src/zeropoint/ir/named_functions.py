@@ -1,4 +1,4 @@
-"""Recognize functions of one value by what they compute, not by the ops that express them.
+"""Recognizes functions of one value by their results, not by the ops that compute them.
 
 A chain of elementwise ops is evaluated at the points below with the interpreter's own functions, and the values are
 compared with those of known functions. So x / (1 + exp(-x)) and x * logistic(x) are the same function, and
@@ -52,9 +52,9 @@ def _at(found: Array, point: float) -> float:
 
 def _is_hard_sigmoid(found: Array, tolerance: float) -> bool:
     """clamp(0, slope * x + offset, 1) with slope > 0 and 0 < offset < 1."""
+    # Slope and offset differ between frameworks (1/6 or 0.2), so they are read from two points of the linear part.
     offset = _at(found, 0.0)
     slope = (_at(found, 0.125) - offset) * 8
-    # Slope and offset differ between frameworks (1/6 or 0.2), so they are read from two points.
     return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1), tolerance)
 
 

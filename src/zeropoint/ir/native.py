@@ -14,8 +14,8 @@ arena are stored with the offset of the instruction set (128 if its dot product 
 in other spaces are stored without an offset.
 
 The regions of `native.while` and `native.case` are isolated, and each is a program of its own: its arguments are
-inputs, what it yields are outputs. After `layout`, carried values and results are dense buffers, in space "carried" or
-"output".
+inputs, and the values that it yields are outputs. After `layout`, carried values and results are dense buffers, in
+space "carried" or "output".
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class ControlOp(IRDLOperation):
     def check_region(
         self, name: str, region: Region, expected: Sequence[Attribute], yielded: Sequence[Attribute]
     ) -> None:
-        """Check the arguments of a region and what it yields. Raises VerifyException."""
+        """Check the types of a region's arguments and yielded values. Raises VerifyException."""
         last = region.block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException(f"'{self.name}' op has a {name} without 'native.yield' at its end")

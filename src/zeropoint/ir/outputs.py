@@ -100,7 +100,7 @@ def write_atomically(path: Path, write: Write) -> None:
 def write_together(files: Mapping[Path, Write]) -> None:
     """`write_atomically` for several files. All are written before the first is renamed, in the order given.
 
-    Raises OutputError, OSError, and what a `write` raises.
+    Raises OutputError, OSError, and the exceptions of `write`.
     """
     if len(files) == 1 and is_stream(only := next(iter(files))):
         _write_into(only, files[only])

@@ -148,8 +148,8 @@ def _first_error(root: Operation) -> InvalidProgram | None:
 def _own_error(op: Operation) -> _VerifierError | None:
     """The error of an op, apart from those of the ops in its regions.
 
-    If `verify_` raises inside of xDSL's `verify`, xDSL prints the whole module into a note. The time for a module with
-    many errors would grow with the square of its size, so `verify_` is called by itself first.
+    If `verify_` raises inside of xDSL's `verify`, xDSL prints the whole module into a note. A module with many errors
+    would take quadratic time, so `verify_` is first called alone.
     """
     try:
         op.verify_()

@@ -70,6 +70,7 @@ def _times_reciprocal(
     For a power-of-two count, the first form is a shift, too.
     """
     divisor = splat_value(op.operands[1], kernel.weights)
+    # A mantissa of 0.5 means that the divisor is a power of two.
     if divisor is not None and (not shifts or np.frexp(divisor)[0] == 0.5):
         scale = 1.0 / divisor if isinstance(op, DivideOp) else divisor
         stored = np.ones(shape_of(value), np.int32)

@@ -74,6 +74,7 @@ def counts_of(kernel: MaterializedKernel, op: DivideOp | MultiplyOp) -> Array | 
     numbers = constant_array(op.operands[1], kernel.weights) if number is None else np.array(number)
     if numbers is None:
         return None
+    # Models write reciprocals rounded to f32, so the counts are whole only within its precision.
     counts = numbers.astype(np.float64) if isinstance(op, DivideOp) else 1 / numbers.astype(np.float64)
     return np.rint(counts).astype(np.int64) if np.allclose(counts, np.rint(counts), rtol=1e-6) else None
 

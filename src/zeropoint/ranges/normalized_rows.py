@@ -140,6 +140,7 @@ def _centred(norm: LayerNorm, m: IntArray) -> list[int]:
     """The greatest |c| for each m: sqrt((n - 1) (m + 1) 2^32) 2^e / n + 1, rounded up."""
     n, e = norm.terms, norm.log - norm.reach - 2
     up, down = max(e, 0), max(-e, 0)
+    # 2^72 instead of 2^32 gives the root 20 fraction bits, which the division below removes.
     roots = (math.isqrt((n - 1) * (int(each) + 1) << 72) + 1 for each in m.tolist())
     return [(root << up) // (n << (20 + down)) + 2 for root in roots]
 

@@ -58,7 +58,7 @@ from zeropoint.standard.scalars import ScalarArithmetic
 
 @dataclass(frozen=True)
 class ElementSource:
-    """What an elementwise op reads from its program: constants, the profile, and tensors as standard values."""
+    """The context of an elementwise op: constants, the profile, and tensors as standard values."""
 
     weights: Weights
     profile: str | None
