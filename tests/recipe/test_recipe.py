@@ -259,7 +259,10 @@ BROKEN = [
     ("rules:\n  - {name: a, granularity: per_row}", "key 'granularity': found 'per_row', expected per_channel or"),
     ("rules:\n  - {name: a, symmetric: 1}", "key 'symmetric': found 1, expected true or false"),
     ("rules:\n  - {name: a, quantize: 'no'}", "key 'quantize': found 'no', expected true or false"),
-    ("rules:\n  - {name: a, quantize: false, bits: 16}", "rule 1: found 'quantize: false' and key 'bits', which has no effect"),
+    (
+        "rules:\n  - {name: a, quantize: false, bits: 16}",
+        "rule 1: found 'quantize: false' and key 'bits', which has no effect",
+    ),
     ("rules:\n  - {name: a, observer: mse, range: [0, 1]}", "found keys 'observer' and 'range', expected one of them"),
     ("rules: [", "R.yaml:1: found no valid YAML"),
     ("rules:\n  - {name: a, bits: !!python/name:os.system 1}", "found no valid YAML"),

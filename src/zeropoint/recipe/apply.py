@@ -152,6 +152,7 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
         if folded:
             raise RecipeError(
                 f"{rule}: matches only ops that were folded into other ops or constants; name the op that is left"
+                f"{_advice(program, rule)}"
             )
         raise RecipeError(f"{rule}: matches nothing in the model, expected one op or more{_advice(program, rule)}")
     if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
