@@ -52,3 +52,25 @@ def test_a_program_without_regions_asks_nothing_unless_told_to():
 def test_the_instrumented_program_verifies(regions):
     instrument(regions).module.verify()
     instrument(parse_program(PLAIN), every_result=True).module.verify()
+
+
+def test_results_of_a_loop_that_reads_an_argument_in_its_body_are_asked():
+    program = parse_program("""
+func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
+  %begin = stablehlo.constant dense<0> : tensor<i32>
+  %end = stablehlo.constant dense<3> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %r:2 = stablehlo.while(%n = %begin, %sum = %zeros) : tensor<i32>, tensor<4xf32>
+  cond {
+    %c = stablehlo.compare LT, %n, %end, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %next = stablehlo.add %n, %one : tensor<i32>
+    %more = stablehlo.add %sum, %x : tensor<4xf32>
+    stablehlo.return %next, %more : tensor<i32>, tensor<4xf32>
+  }
+  %y = stablehlo.tanh %r#1 : tensor<4xf32> loc("tanh")
+  return %y : tensor<4xf32>
+}""")
+    assert stats_keys(instrument(program, every_result=True))[-1] == "tanh"

@@ -90,3 +90,32 @@ func.func @main(%x: tensor<2x1xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>) {
 // CHECK-NEXT:  %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f32>
 // CHECK-NEXT:  %[[ZEROS:.*]] = stablehlo.broadcast_in_dim %[[ZERO]], dims = [] : (tensor<f32>) -> tensor<2x1xf32>
 // CHECK-NEXT:  stablehlo.maximum %{{.*}}, %[[ZEROS]]
+
+// -----
+
+// Scales of blocks move with the weights: transposed, and reversed along a blocked dimension.
+func.func @main(%x: tensor<1x4xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {
+  %w = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32:{0:1, 1:2}, {{0.5, 0.25}, {1.0, 2.0}}>} dense<[[0.5, 1.0, 0.25, 0.5], [1.0, 2.0, 2.0, 4.0]]> : tensor<2x4xf32>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  %y = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : (tensor<1x4xf32>, tensor<4x2xf32>) -> tensor<1x2xf32>
+  %r = stablehlo.reverse %w, dims = [1] : tensor<2x4xf32>
+  %z = stablehlo.dot_general %x, %r, contracting_dims = [1] x [1] : (tensor<1x4xf32>, tensor<2x4xf32>) -> tensor<1x2xf32>
+  return %y, %z : tensor<1x2xf32>, tensor<1x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       stablehlo.constant {{.*}}!quant.uniform<i8:f32:{0:2, 1:1}, {{\{\{}}5.000000e-01, 1.000000e+00}, {2.500000e-01, 2.000000e+00}}>
+// CHECK-SAME:  tensor<4x2xf32>
+// CHECK:       stablehlo.constant {{.*}}!quant.uniform<i8:f32:{0:1, 1:2}, {{\{\{}}2.500000e-01, 5.000000e-01}, {2.000000e+00, 1.000000e+00}}>
+// CHECK-SAME:  tensor<2x4xf32>
+
+// -----
+
+// Scales of channels are reversed with them.
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  %w = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32:0, {0.5, 0.25}>} dense<[[0.5, 1.0], [0.25, 0.5]]> : tensor<2x2xf32>
+  %r = stablehlo.reverse %w, dims = [0] : tensor<2x2xf32>
+  %z = stablehlo.dot_general %x, %r, contracting_dims = [1] x [1] : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+  return %z : tensor<1x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       stablehlo.constant {{.*}}!quant.uniform<i8:f32:0, {2.500000e-01,5.000000e-01}>

@@ -7,9 +7,12 @@ statistics that are inserted later do not change it.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from zeropoint.ir.captured import captured
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -46,10 +49,10 @@ def result_names(program: Program, *, every_result: bool = False) -> dict[SSAVal
 
 
 def varying_values(block: Block) -> set[SSAValue]:
-    """The values that depend on an argument; all others are computed from constants alone."""
+    """The values that depend on an argument, also through the regions of an op; all others are constants."""
     varying: set[SSAValue] = set(block.args)
     for op in block.ops:
-        if any(operand in varying for operand in op.operands):
+        if any(value in varying for value in chain(op.operands, captured(op.regions))):
             varying.update(op.results)
     return varying
 

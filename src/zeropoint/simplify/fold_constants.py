@@ -28,6 +28,7 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.channel_scales import reversed_scales, transposed_scales
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
@@ -125,21 +126,15 @@ def _stays(op: Operation) -> bool:
 
 
 def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
-    """Copy a constant's pinned parameters to its transpose, with the axis permuted, or to its reverse.
-
-    A reverse along the quantized axis drops them, because elements would get other scales.
-    """
+    """Give the transpose or the reverse of a constant its pinned parameters, whose scales move with the elements."""
     given = op.operand.owner
     pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
     if not isinstance(pinned, UniformQuantizedType):
         return
     if isinstance(op, ReverseOp):
-        if pinned.axis in array_values(op.dimensions):
-            return
-    elif pinned.axis is not None:
-        axis = op.permutation.get_values().index(pinned.axis)
-        pinned = UniformQuantizedType.per_channel(pinned.storage, axis, pinned.scales, pinned.zero_points)
-    folded.attributes[PINNED] = pinned
+        folded.attributes[PINNED] = reversed_scales(pinned, array_values(op.dimensions))
+    else:
+        folded.attributes[PINNED] = transposed_scales(pinned, op.permutation.get_values())
 
 
 def _spread(op: Operation) -> BroadcastInDimOp | None:

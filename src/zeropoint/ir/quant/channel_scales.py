@@ -42,3 +42,24 @@ def transposed_blocks(kind: UniformQuantizedType, order: Sequence[int]) -> Unifo
     blocks = [(index, sizes[axis]) for index, axis in enumerate(order) if axis in sizes]
     scales, points = (array.transpose(order) for array in (kind.scales, kind.zero_points))
     return UniformQuantizedType.sub_channel(kind.storage, blocks, scales, points, expressed_type=kind.expressed_type)
+
+
+def transposed_scales(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantizedType:
+    """A type of any granularity after the dimensions of its tensor are reordered."""
+    if kind.blocks is not None:
+        return transposed_blocks(kind, order)
+    if kind.axis is None:
+        return kind
+    return UniformQuantizedType(replace(kind.data, axis=list(order).index(kind.axis)))
+
+
+def reversed_scales(kind: UniformQuantizedType, dimensions: Sequence[int]) -> UniformQuantizedType:
+    """A type of any granularity after the elements of its tensor are reversed along these dimensions."""
+    if kind.blocks is not None:
+        along = tuple(dimensions)
+    elif kind.axis in dimensions:
+        along = (0,)
+    else:
+        return kind
+    scales, points = (np.flip(array, along).reshape(-1).tolist() for array in (kind.scales, kind.zero_points))
+    return UniformQuantizedType(replace(kind.data, scales=tuple(scales), zero_points=tuple(points)))
