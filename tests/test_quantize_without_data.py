@@ -209,7 +209,7 @@ def test_only_values_that_need_a_range_are_named(body: str, state: str, named: s
 def test_explain_says_that_a_range_follows(tmp_path: Path) -> None:
     (tmp_path / "model.mlir").write_text(_two_stated(FOLLOW["absolute value"][0]))
     made = zp.quantize(tmp_path / "model.mlir")
-    assert "it follows from the ranges of the operands" in str(made.explain("c"))
+    assert "derived from the ranges of the operands" in str(made.explain("c"))
 
 
 def test_corrections_run_on_the_data_of_a_model_that_states_all_its_ranges() -> None:

@@ -21,6 +21,6 @@ func.func @main(%x: tensor<2x2xf32>, %hide: tensor<2x2xi1>) -> tensor<2x2xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[T:.*]] = quant.region "tanh"(%{{.*}} = %x) -> tensor<2x2xf32> {
-// CHECK:       %[[S:.*]] = quant.region "select"({{.*}} = %[[T]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model asks for NaN or infinite numbers here, and integers are always finite"}
-// CHECK:       %[[P:.*]] = quant.region "softmax"({{.*}} = %[[S]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model asks for NaN or infinite numbers here, and integers are always finite"}
-// CHECK:       quant.region "elementwise_unary"({{.*}} = %[[P]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model asks for NaN or infinite numbers here, and integers are always finite"}
+// CHECK:       %[[S:.*]] = quant.region "select"({{.*}} = %[[T]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model tests for NaN or infinite numbers here, and integers are always finite"}
+// CHECK:       %[[P:.*]] = quant.region "softmax"({{.*}} = %[[S]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model tests for NaN or infinite numbers here, and integers are always finite"}
+// CHECK:       quant.region "elementwise_unary"({{.*}} = %[[P]] as !quant.none<f32>) {{.*}} {zeropoint.float_reason = "the model tests for NaN or infinite numbers here, and integers are always finite"}

@@ -26,7 +26,7 @@ def test_a_transpose_between_float_ops_is_not_quantized() -> None:
     result = quantize(program, [SAMPLE], Options(target="onnxruntime"))
     text = print_program(result.quantized)
     assert "uniform_quantize" not in text
-    assert 'zeropoint.float_reason = "only float ops make and read it"' in text
+    assert 'zeropoint.float_reason = "only float ops produce and read it"' in text
     (expected,), (found,) = Interpreter(program)(SAMPLE).values(), Interpreter(result.integer)(SAMPLE).values()
     np.testing.assert_array_equal(found, expected)
 

@@ -1,6 +1,7 @@
-"""Whether the accumulator of a row holds the sums of products of two activations, whatever they are.
+"""Check that an accumulator holds the sums of products of two activations.
 
-Sums with constant weights are bounded from the weights instead: a channel's scale grows until its sums fit
+The check assumes the worst case: every factor is as far from its zero point as its storage allows. Products with
+constant weights need no check. Their sums are bounded from the weights: the scale of a channel grows until its sums fit
 (`weights.py`).
 """
 
@@ -14,7 +15,7 @@ from zeropoint.targets import DATA, KernelRow, PortRule
 
 
 def greatest_sum(region: QuantizeRegionOp, row: KernelRow) -> int:
-    """The greatest |sum of (q - z) (q' - z')| of a product of two activations; 0 for other kernels."""
+    """The maximum |sum of (q - z) (q' - z')| of a product of two activations; 0 for other kernels."""
     product = region.body.block.first_op
     rules = [row.input_rule(index) for index in range(2)]
     if not isinstance(product, DotGeneralOp) or any(rule.role not in DATA or rule.wildcard for rule in rules):
@@ -26,12 +27,12 @@ def greatest_sum(region: QuantizeRegionOp, row: KernelRow) -> int:
 
 
 def sums_fit(region: QuantizeRegionOp, row: KernelRow) -> bool:
-    """Whether the row's accumulator holds every sum; true for rows that state none."""
+    """Whether the accumulator of the row holds every sum. True for rows that state no accumulator."""
     return row.accumulator_bits is None or greatest_sum(region, row) < half_range(row.accumulator_bits)
 
 
 def _reach(rule: PortRule) -> int:
-    """The greatest |q - z|."""
+    """The maximum |q - z| of a port."""
     low, high = rule.storage.minimum, rule.storage.maximum
     if rule.zero_point is None:
         # A free zero point may be at either end of the storage.

@@ -1,7 +1,7 @@
 """How much a kernel amplifies an error in a part of its operand.
 
-`multiply` by constants amplifies it by the greatest factor, and a function of one value by its greatest slope in the
-range of the part. A depthwise convolution amplifies it by the root of the sum of squares of a filter, because errors of
+`multiply` by constants amplifies an error by the largest factor. A function of one value amplifies it by its steepest
+slope in the range of the part. A depthwise convolution amplifies it by the L2 norm of a filter, because the errors of
 different elements are independent.
 """
 
@@ -22,19 +22,19 @@ from zeropoint.solve.divided import Divided
 from zeropoint.solve.parts import RealRange
 
 POINTS = 129
-"""Points of a range between which slopes are computed."""
+"""Points in the range, between which slopes are computed."""
 
 
 @dataclass(frozen=True)
 class Amplified:
-    """The most that a kernel amplifies an error in a part, and the range of what it computes of the part."""
+    """The largest amplification of an error in a part, and an estimate of the range of the part's results."""
 
     gain: float
     range: RealRange
 
 
 def amplified(divided: Divided, index: int, span: RealRange) -> Amplified | None:
-    """The amplification of a part of operand `index`, whose values are in `span`; None if it is unknown."""
+    """The amplification of an error in a part of operand `index`, whose values are in `span`; None if it is unknown."""
     block = divided.region.body.block
     returned, source = block.last_op, block.args[index]
     assert isinstance(returned, ReturnOp)
@@ -45,6 +45,7 @@ def amplified(divided: Divided, index: int, span: RealRange) -> Amplified | None
             return None
         axis = reader.dimension_numbers.data.kernel_output_feature_dimension
         channels = weights_by_channel(np.take(filters, divided.chosen, axis), axis)
+        # An estimate of the range: the sum of a filter's terms grows like its L2 norm, unless the terms have one sign.
         gain = float(np.sqrt(np.square(channels, dtype=np.float64).sum(1)).max())
         return Amplified(gain, (gain * span[0], gain * span[1]))
     points = np.linspace(*span, POINTS, dtype=np.float64).astype(np.float32)
@@ -61,7 +62,7 @@ def amplified(divided: Divided, index: int, span: RealRange) -> Amplified | None
 
 
 def _constants(divided: Divided) -> dict[SSAValue, Array]:
-    """The numbers that the body broadcasts along the divided dimension: one row for each element of the part."""
+    """The numbers that the body broadcasts along the divided dimension, one row for each element of the part."""
     found: dict[SSAValue, Array] = {}
     for op in divided.region.body.block.ops:
         array = _constant(divided, op.operand) if isinstance(op, BroadcastInDimOp) else None
@@ -76,7 +77,7 @@ def _constants(divided: Divided) -> dict[SSAValue, Array]:
 
 
 def _constant(divided: Divided, value: SSAValue) -> Array | None:
-    """The array behind a value of the body: a constant, or a constant operand of the region."""
+    """The array of a constant in the body, or of a constant operand of the region."""
     arguments: list[SSAValue] = list(divided.region.body.block.args)
     if value in arguments:
         value = divided.region.inputs[arguments.index(value)]

@@ -1,8 +1,8 @@
 """Weights of a matrix product with one scale per block of a channel's terms (sub-channel quantization).
 
-Column n of the weights has blocks of B terms with scales s[b, n]; its sums have the scale g[n] = max_b s[b, n]
-(`numerics.blockwise`), at which the bias is added. So only g is bounded by the accumulator: if it has to grow, all
-blocks of the column grow by the same factor.
+Column n of the weights has blocks of B terms with scales s[b, n]. Its sums and its bias have the scale g[n] = max_b
+s[b, n] (`numerics.blockwise`). Only g has to suit the accumulator: if g has to grow, all blocks of the column grow by
+the same factor.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from zeropoint.numerics.storage import signed_range
 
 
 def demanded_storage(demands: Mapping[str, str]) -> Storage | None:
-    """The storage of the weights that a recipe demands, without the least integer; None if it demands none."""
+    """The storage of the weights that a recipe demands, without its least integer; None if it demands none."""
     if WEIGHT_BITS not in demands:
         return None
     width = int(demands[WEIGHT_BITS])
-    # Without the least integer, so that weights are symmetric around 0.
+    # Without the least integer: the range of weights is symmetric around 0.
     return Storage.of(f"i{width}", -signed_range(width)[1])
 
 
 def unfit_blocks(
     region: QuantizeRegionOp, demands: Mapping[str, str], pinned: UniformQuantizedType | None
 ) -> str | None:
-    """The reason why the weights of a region cannot have the blocks that a recipe demands or a model pins; None if they
-    can."""
+    """The reason why the weights of a region cannot have the demanded or pinned blocks; None if they can."""
     product = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
     name = region.logical_kernel.data
     if product is None or not _is_matrix_product(product):
@@ -58,7 +57,7 @@ def _is_matrix_product(op: DotGeneralOp) -> bool:
 
 
 def block_type(weight: Array, axis: int, storage: Storage, size: int, scale_type: str) -> UniformQuantizedType:
-    """Symmetric scales of blocks of `size` terms, for a matrix with output channels along `axis`."""
+    """The type of a matrix with output channels along `axis`: a symmetric scale for each block of `size` terms."""
     terms = 1 - axis
     count = weight.shape[terms] // size
     blocks = np.moveaxis(weight, terms, 0).astype(np.float64).reshape(count, size, -1)
@@ -70,7 +69,8 @@ def block_type(weight: Array, axis: int, storage: Storage, size: int, scale_type
 
 
 def with_room(kind: UniformQuantizedType, axis: int, least: FloatArray, scale_type: str) -> UniformQuantizedType:
-    """The type with channels of at least the scales `least`, at which sums and biases fit the accumulator."""
+    """The type with the scale of each channel raised to at least `least`, so that sums and biases fit the
+    accumulator."""
     scales = channel_scales(kind, axis, len(least))
     if not (scales < least).any():
         return kind

@@ -1,7 +1,7 @@
-"""Regions whose body does not compute what their kernel's name says are refused (`targets/bodies.py`).
+"""Refuse regions whose body does not compute what the name of their kernel says (`targets/bodies.py`).
 
-Before types are decided, that is checked of contractions only; of all regions that got types afterwards, and where they
-are lowered.
+Before types are decided, only contractions are checked. All regions with types are checked after propagation, and again
+where they are lowered.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def check_bodies(program: Program) -> None:
 
 
 def check_contractions(region: QuantizeRegionOp) -> None:
-    """Raise PropagationError if a contraction is in a region of another kernel, or not in one of its own."""
+    """Raise PropagationError if a contraction is in a region of another kernel, or missing in a region of its own."""
     own = lacks(region) if region.logical_kernel.data in CONTRACTIONS else None
     if reason := own or foreign_contraction(region):
         raise _refusal(region, reason)
 
 
 def _refusal(region: QuantizeRegionOp, reason: str) -> PropagationError:
-    """The error of a region whose body does not fit."""
+    """The error for a region whose body does not fit."""
     return PropagationError(
         f"{named_kernel(region.logical_kernel.data, region.outputs[0])}: {reason}; name the kernel that computes its "
         f"ops, or unfuse it (pass 'unfuse')",

@@ -14,14 +14,15 @@ becomes
 %1 = "quant.stats"(%0) {layerStats = dense<[-12.0, 5.0]> : tensor<2xf32>} : ...
 ```
 
-A quantized sum with -inf (or -1e9) in it has no usable scale: no scale, or a scale that makes every score 0. The
-softmax that follows depends on differences only. If the exponential of a hidden score is at most e^-8 = 0.0003 times
-the exponential of the least visible score, it is less than a tenth of a step of the 8-bit output. So a mask value is
-clamped from below: to (least score - greatest score - 8) where it is added, to (least score - 8) where `select`, `pad`,
-`concatenate` or `scatter` inserts it. If masked scores are scaled before the softmax, the 8 is divided by the scale; if
-other scores in [a, b] are added to them, it is greater by b - a. A maximum of masked sums hides every number below its
-results, without the 8. Values above the bound are unchanged. Several masks may be added one after the other. If the
-mask is computed, or an input of the program, its range is bounded (`mask_ranges.py`).
+A quantized sum that contains -inf has no scale. With -1e9, the scale is so coarse that every score becomes 0. The
+softmax that follows depends on differences only, so a mask value need not be that low. If the exponential of a hidden
+score is at most e^-8 = 0.0003 times the exponential of the least visible score, it is less than a tenth of a step of
+the 8-bit output. So the pass clamps mask values from below: to (least score - greatest score - 8) where it is added, to
+(least score - 8) where `select`, `pad`, `concatenate` or `scatter` inserts it. If masked scores are scaled before the
+softmax, the 8 is divided by the scale. If other scores in [a, b] are added to them, b - a is added to the 8. A maximum
+of masked sums hides every number below its results, so the 8 is not needed there. Values above the bound are unchanged.
+Several masks may be added in sequence. If the mask is computed or is an input of the program, its range is bounded
+instead (`mask_ranges.py`).
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ from zeropoint.solve.masked_scores import (
 
 @dataclass(frozen=True)
 class Mask:
-    """A constant mask: operand `index` of `op`, which adds or inserts it; a softmax reads the result.
+    """A constant mask: operand `index` of `op`, which adds or inserts it. A softmax or maximum reads the result.
 
-    `values` are its elements, `least` is their lower bound, `shown` is the range of the scores that stay visible.
-    `masked` is the way of the scores to the softmax.
+    `values` are its elements, `least` is the lower bound for them, and `shown` is the range of the scores that stay
+    visible. `masked` is the path of the scores to the softmax or maximum.
     """
 
     op: Operation
@@ -80,13 +81,13 @@ def _mask(op: Operation, scores_of: MaskedScores, visible: Visible) -> Mask | No
         for operand in operands
         if (array := numbers(operand[0].operands[operand[1]], weights)) is not None
     ]
-    # Without observed scores there is nothing that says how low is low enough.
+    # Without an observed range of the scores, no number is known to be low enough.
     if len(scores) != 1 or len(found) != 1:
         return None
     holder, index, values = found[0]
     low, high = visible_range(scores[0], visible)
     adds = isinstance(combines, AddOp)
-    # An added mask has to bring even the greatest score below the least visible one by the margin.
+    # An added mask has to move even the greatest score below the least visible one, by the margin.
     least = low - way.margin - (max(high, 0.0) if adds else 0.0)
     if not values.size or not values.max() < np.inf or (values.min() >= least and scores[0].arg not in visible):
         return None
@@ -106,7 +107,7 @@ def _bound_constants(program: Program, visible: Visible) -> None:
         mask = _mask(op, found, visible)
         if mask is None:
             continue
-        found = MaskedScores(program.weights)  # what follows changes the program
+        found = MaskedScores(program.weights)  # the change below invalidates the walk
         values = np.maximum(mask.values, np.float32(mask.least))
         bounded = constant_op(values, program.weights, location=op.location)
         assert mask.op.parent is not None

@@ -8,9 +8,10 @@ becomes
 ```mlir
 %b = stablehlo.constant dense<[0.5, -6.75]> : tensor<2xf32>
 ```
-A kernel that adds -1e9 needs a scale for it: every other number is 0 at this scale. Let L be the lower bound of the
-clamp, and H the greatest sum of the other terms: by the ranges of the region's operands, and by the weights of a
-contraction. Then all terms below L - H give L. The margin is for the rounding of operands.
+A kernel that adds -1e9 needs a scale that can represent it, at which every other number becomes 0. Let L be the lower
+bound of the clamp, and H an upper bound of the sum of the other terms. H follows from the ranges of the region's
+operands and from the weights of a contraction. Then all terms below L - H give L, so they are raised to L - H, minus a
+margin for the rounding of operands.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from zeropoint.solve.parts import RealRange, is_open
 from zeropoint.targets import Target
 
 MARGIN = 1 / 16
-"""The margin, as a part of the range of the other terms: 16 steps of 8 bits."""
+"""The margin as a share of the range of the other terms: 16 steps of 8 bits."""
 FAR = 4.0
-"""A constant is left alone unless it has numbers this many times further below the clamp than needed: two bits."""
+"""A constant is changed only if its least number is this many times further below the clamp than needed (two bits)."""
 
 LOWEST = -1e30
-"""A clamp at the least f32 number has no effect."""
+"""A lower bound of a clamp below this counts as none: models write the lowest f32 number for "no bound"."""
 
 
 def _bound_region(region: QuantizeRegionOp, weights: Weights, target: Target) -> None:
-    """Raise the constants of a region's sums."""
+    """Raise the constants that a region adds in sums."""
     for index, argument in enumerate(region.body.block.args):
         value = region.inputs[index]
         array = constant_array(value, weights)
@@ -71,13 +72,13 @@ def _pairs(region: QuantizeRegionOp) -> list[tuple[SSAValue, SSAValue]]:
 
 
 def _spread(value: SSAValue) -> SSAValue:
-    """A value, or what broadcasts it."""
+    """The broadcast of a value if only that reads it; the value itself otherwise."""
     readers = _readers(value)
     return readers[0].result if len(readers) == 1 and isinstance(readers[0], BroadcastInDimOp) else value
 
 
 def _readers(value: SSAValue) -> list[Operation]:
-    """The ops of a region that compute with a value: statistics inside of it do not count."""
+    """The ops of a region that compute with a value; statistics do not count."""
     return [use.operation for use in value.uses if not isinstance(use.operation, StatisticsOp)]
 
 
@@ -87,7 +88,7 @@ KnownRanges = dict[SSAValue, RealRange | None]
 def _least(
     op: Operation, term: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weights: Weights
 ) -> float | None:
-    """The number below which a term of a sum has no effect after the clamp of the sum; None without a clamp."""
+    """The number below which a term of a sum has no effect, because the sum is clamped; None without a clamp."""
     high = margin = 0.0
     value: SSAValue = term
     while True:
@@ -112,7 +113,7 @@ def _least(
 
 
 def _range(value: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weights: Weights) -> RealRange | None:
-    """The range of a value inside of a region."""
+    """The range of a value inside a region."""
     if value in ranges:
         return ranges[value]
     op = value.op if isinstance(value, OpResult) else None
@@ -130,7 +131,7 @@ def _range(value: SSAValue, ranges: KnownRanges, region: QuantizeRegionOp, weigh
 
 
 def bound_terms(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program whose constants before a relu are not lower than needed."""
+    """A copy of the calibrated program in which constants added before a relu are no lower than needed."""
     program = program.for_change()
     for op in list(program.entry.ops):
         if isinstance(op, QuantizeRegionOp) and is_open(op):

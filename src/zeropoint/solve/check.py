@@ -1,7 +1,7 @@
 """Check that a program's specs obey the target's table, and that it is fully quantized.
 
-Source: the RFC on quantization transformations, section "Propagation pass". At each step the constraints of the current
-kernel are satisfied; a model is fully quantized when all its kernels have parameters for all their quantizable ports.
+Source: the RFC on quantization transformations, section "Propagation pass". At each step, the constraints of the
+current kernel are satisfied. A model is fully quantized when every quantizable port of every kernel has parameters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def region_name(region: QuantizeRegionOp) -> str:
 
 
 def unquantized_ports(program: Program) -> list[str]:
-    """A sentence for each quantizable port without a uniform type; an empty list if the program is fully quantized."""
+    """One sentence for each quantizable port without a uniform type; empty if the program is fully quantized."""
     return [sentence for region in regions_of(program) for sentence in _unquantized(region)]
 
 
@@ -59,8 +59,8 @@ def _unquantized(region: QuantizeRegionOp) -> Iterator[str]:
 
 
 def _port_name(region: QuantizeRegionOp, kind: str, index: int) -> str:
-    """The name of a port in messages, without a target's row: `weight` of a contraction, `output`, `input 1` of
-    several."""
+    """The name of a port in messages, without a row of a target: `weight` for a contraction, else `output` or `input
+    1`."""
     contracts = any(isinstance(op, ConvolutionOp | DotGeneralOp) for op in region.body.block.ops)
     if kind == "input" and contracts and index < len(CONTRACTED):
         return CONTRACTED[index]
@@ -69,7 +69,7 @@ def _port_name(region: QuantizeRegionOp, kind: str, index: int) -> str:
 
 
 def check_fully_quantized(program: Program) -> Program:
-    """The program itself. Raises PropagationError, listing the ports, if it is not fully quantized."""
+    """Return the program. Raises PropagationError, which lists the ports, if it is not fully quantized."""
     left = unquantized_ports(program)
     if left:
         first = next((region for region in regions_of(program) if any(_unquantized(region))), None)
@@ -92,12 +92,13 @@ def _ports(region: QuantizeRegionOp) -> Iterator[tuple[str, int, SSAValue, Attri
 
 
 def violations(program: Program, target: Target) -> list[str]:
-    """A sentence for each port whose type contradicts the kernel's row or the op that defines its value."""
+    """One sentence for each port whose type contradicts its kernel's row or the op that defines its value."""
     return [sentence for region in regions_of(program) for sentence in _of_region(region, target)]
 
 
 def check_kernels(program: Program, target: Target) -> Program:
-    """The program itself. Raises PropagationError, listing all violations, if a kernel's constraints do not hold."""
+    """Return the program. Raises PropagationError, which lists all violations, if a kernel's constraints do not
+    hold."""
     found = violations(program, target)
     if found:
         first = next(region for region in regions_of(program) if any(_of_region(region, target)))
@@ -131,7 +132,7 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
 
 
 def _made_type(value: SSAValue) -> UniformQuantizedType | None:
-    """The type that a region gave a value; None if no region quantizes it."""
+    """The type that a region gives its result; None if no region quantizes the value."""
     if not isinstance(value, OpResult) or not isinstance(value.op, QuantizeRegionOp):
         return None
     spec = value.op.output_specs.data[value.index]
@@ -174,7 +175,10 @@ def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], targe
 
 
 def _of_scales(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> Iterator[str]:
-    """Scales that the target's type cannot hold. Products of two f32 scales are not exact, so f32 is not checked."""
+    """Sentences for scales that are not powers of two, on a target that requires them.
+
+    f32 scales are not checked, because the product of two f32 scales is not exact in f32.
+    """
     for port, found in types.items():
         wrong = held_scale(found.scales, target.scale_type) != found.scales
         if target.scale_type == "power_of_two" and bool(np.any(wrong)):
@@ -218,7 +222,8 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
 
 
 def _of_function(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    """Call the row's function again, on the inputs or else on the results; report types that differ from its own."""
+    """Call the row's function again, on the inputs or else on the results; report types that differ from what it
+    derives."""
     assert isinstance(row.relation, Custom)
     values = {**dict(enumerate(region.inputs)), **dict(result_ports(region))}
     settable = {port: value for port, value in values.items() if is_settable(row, region, port)}

@@ -1,7 +1,7 @@
-"""A scale class: ports that share quantization parameters, their constraints, and the parameters that follow.
+"""Scale classes: sets of ports that share one scale and zero point.
 
-A class has either one fixed type (set by a kernel or pinned by the model) or the range observed over all its members.
-Kernels may also require a given zero point and a minimum scale.
+A class has a fixed type, set by a kernel or pinned by the model, or the union of the ranges observed at its members.
+Kernels may also require a zero point and a minimum scale. The class derives its parameters from these constraints.
 
 Source: the RFC on quantization transformations, section "Propagation pass: resolving target constraints".
 """
@@ -29,12 +29,12 @@ from zeropoint.solve.errors import MissingStatistics
 
 RangeRule = Callable[[float, float, int, int], AffineParameters]
 RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged": minmax_nudged}
-"""Name -> rule that turns a range into a scale and a zero point."""
+"""The rules that turn a range into a scale and a zero point, by name."""
 DEFAULT_RANGES = "asymmetric"
 
 
 def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
-    """The least and the greatest real value that a per-layer type expresses."""
+    """The minimum and maximum real value of a per-layer type."""
     low, high = fixed.storage.minimum, fixed.storage.maximum
     return (low - fixed.zero_point) * fixed.scale, (high - fixed.zero_point) * fixed.scale
 
@@ -42,8 +42,8 @@ def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
 def holds(fixed: UniformQuantizedType, minimum: float | None, maximum: float | None) -> bool:
     """Whether `fixed` can express a range, up to one step at either end. True for an unknown range.
 
-    One step, because the fixed types of functions end that far before the function does: 1/256 from -128 ends at
-    255/256, where a logistic reaches 1.
+    One step is allowed because the fixed types of functions end one step before the function does. With scale 1/256 and
+    zero point -128, the last value is 255/256, but a logistic reaches 1.
     """
     if minimum is None or maximum is None:
         return True

@@ -1,8 +1,9 @@
-"""Whether the types inside a user's composite, if derived from its ports, would be far coarser than its values need.
+"""Decide whether a user's composite would be far too coarse inside if its inner types were derived from its ports.
 
-The ports of `max(x, y) - exp(min(x, y))` tell a range of every value inside, but exp(min(x, y)) is only large if both
-are large. Calibration observed the values inside; where the derived range is more than `MOST` times as wide,
-the composite is split into kernels of the target, with the observed ranges (`split_composites.py`).
+The types of the ports bound every value inside. The bound may be loose: in `max(x, y) - exp(min(x, y))`, exp(min(x, y))
+is only large if both x and y are large. Calibration has observed the values inside. If a bound is more than `MOST`
+times as wide as the observed range, the composite is split into kernels of the target, which use the observed ranges
+(`split_composites.py`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.solve.composed import ANNOTATIONS, MOVEMENTS, sources
 
 MOST = 4.0
-"""How many times as wide as the observed range a derived one may be: two of eight bits."""
+"""How many times as wide as the observed range a derived range may be: 2 of 8 bits."""
 POINTS = 256
 
 
 def is_coarse_inside(region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether a value inside was observed in less than 1 / `MOST` of the range that the ports allow it."""
+    """Whether a rounded value inside was observed in less than 1 / `MOST` of the range derived from the ports."""
     found = sources(region, weights)
     if isinstance(found, str):
         return False
@@ -47,7 +48,8 @@ def is_coarse_inside(region: QuantizeRegionOp, weights: Weights) -> bool:
 
 
 def _points(op: Operation, source: SSAValue, points: Mapping[SSAValue, Array], weights: Weights) -> Array:
-    """Values that a result can have: of a function at the points of its operand, else evenly through its range."""
+    """Values that a result can have: a function at the points of its operand; for other ops, points spaced evenly in
+    the range."""
     read = [operand for operand in op.operands if operand in points]
     if isinstance(op, (*ANNOTATIONS, *MOVEMENTS)):
         return points[read[0]]
@@ -67,7 +69,8 @@ def _points(op: Operation, source: SSAValue, points: Mapping[SSAValue, Array], w
 
 
 def _feeds_arithmetic(value: SSAValue, found: Mapping[SSAValue, SSAValue]) -> bool:
-    """Whether an op that is not a function of one value reads a value, which is rounded to 8 bits there."""
+    """Whether an op that is not a function of one value reads `value`. At its operand, the value is rounded to 8
+    bits."""
     results = [result for use in value.uses for result in use.operation.results]
     return any(found.get(result) is result for result in results)
 
@@ -78,6 +81,6 @@ def _ends(values: Array) -> tuple[float, float]:
 
 
 def _width(values: Array) -> float:
-    """The width of the range of values and 0, which every type holds."""
+    """The width of the smallest range with all values and 0. Every quantized type contains 0."""
     low, high = _ends(values)
     return max(high, 0.0) - min(low, 0.0)

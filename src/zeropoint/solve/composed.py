@@ -1,12 +1,12 @@
 """Kernels of a user's own composites: whether the types of the values inside follow from those of the ports.
 
-Inside a composite of sums, products, extremes, movements and functions of one value, the types of the ports tell the
-range of every value (`materialize/derived.py`). A contraction, a quotient or a reduction covers far less than its
-operand types allow, so calibration observes the values inside (`inner_values`), and the composite is split into kernels
-of the target (`split_composites.py`).
+In a composite of sums, products, extremes, movements and functions of one value, the types of the ports determine the
+range of every value (`materialize/derived.py`). The values of a contraction, quotient or reduction cover much less than
+the types of its operands allow. So calibration observes the values inside (`inner_values`), and the composite is split
+into kernels of the target (`split_composites.py`).
 
-Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from the
-parameters of the ports, if regions are coarser than the target's ops.
+Source: the RFC on quantization transformations, section "Export": if regions are coarser than the target's ops, the
+parameters of intermediate tensors are derived from those of the ports.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ BYTE = 8
 
 
 def is_own(region: QuantizeRegionOp) -> bool:
-    """Whether a region is a kernel of the user's table, which no pattern and no runtime of ours has."""
+    """Whether a region is a kernel of a user's table only: no fusion pattern makes it and no built-in runtime has
+    it."""
     return region.logical_kernel.data not in FUSED | WRITTEN and not is_rescale(region)
 
 
 def sources(region: QuantizeRegionOp, weights: Weights) -> dict[SSAValue, SSAValue] | str:
-    """Maps each value inside to what it is a function of: a function of one value to that value, any other to itself.
+    """Map each value inside to the value that it is a function of, or to itself if it is not a function of one value.
 
-    Numbers are left out. Returns the reason if an op is of another kind than those whose results' ranges follow.
+    Constants are left out. Returns the reason instead if the range of an op's result does not follow from its operands.
     """
     found: dict[SSAValue, SSAValue] = {argument: argument for argument in region.body.block.args}
     for op in list(region.body.block.ops)[:-1]:
@@ -85,7 +86,8 @@ def why_not_derived(region: QuantizeRegionOp, weights: Weights) -> str | None:
 
 
 def is_composed(region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether a region is a kernel of the user's own of several ops, other than a function of one value (a table)."""
+    """Whether a region is a user's kernel of several ops that is not a function of one value. Such a function is a
+    table."""
     if not is_own(region) or len(list(region.body.block.ops)) <= 2:
         return False
     found = sources(region, weights)
@@ -95,14 +97,14 @@ def is_composed(region: QuantizeRegionOp, weights: Weights) -> bool:
 
 
 def inner_values(region: QuantizeRegionOp, weights: Weights) -> list[SSAValue]:
-    """The float values inside a composed region that are computed from its operands and that it does not return."""
+    """The float values inside a composed region that are computed from its operands and not returned."""
     if not is_composed(region, weights):
         return []
     varying: set[SSAValue] = set(region.body.block.args)
     *body, returned = region.body.block.ops
     found: list[SSAValue] = []
     for op in body:
-        # A value of constants only is folded, so it needs no range.
+        # A value computed from constants only is folded, so it needs no range.
         if isinstance(op, ConstantOp) or not any(operand in varying for operand in op.operands):
             continue
         varying.update(op.results)

@@ -1,13 +1,14 @@
-"""Operands that are constants or computed from constants alone: their ranges, and infinite numbers among them.
+"""Ranges of operands that are constants or computed from constants only, and infinite numbers among them.
 
 ```mlir
 %b = stablehlo.broadcast_in_dim %minus_infinity ...
 %0 = "quant.region"(%x, %b) ({ concatenate })    observed in [-4, 5]
 %1 = "quant.region"(%0) ({ reduce_max })
 ```
-Calibration does not observe such values, because they are known: the range of `%b` follows from its numbers. No
-quantized type holds an infinite number. A kernel that only passes elements on saturates it at the end of the range of
-its result, so it becomes this number: -4. If a reader would see the difference, `hidden_results.py` keeps it float.
+Calibration does not observe these values: the range of `%b` follows from its numbers. No quantized type holds an
+infinite number. A kernel that only passes elements on saturates an infinite number at the end of its result's range. So
+the pass replaces the number by that end, here -4. If a reader could tell the difference, `hidden_results.py` keeps the
+value float.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MOVES = BroadcastInDimOp | ReshapeOp | TransposeOp
 
 
 def bound_constant_operands(program: Program, constraints: Constraints) -> None:
-    """State the ranges of computed constants that regions read, and bound infinite constants, in place."""
+    """State the ranges of computed constants that regions read, and replace infinite constants by finite ones, in
+    place."""
     for op in list(program.entry.ops):
         for index in range(len(op.operands)) if isinstance(op, QuantizeRegionOp) else ():
             _bound(op, index, program, constraints)
@@ -51,18 +53,18 @@ def _bound(region: Operation, index: int, program: Program, constraints: Constra
         value = region.operands[index] = _moved_like(value, source, region)
     low, high = np.clip([array.min(), array.max()], least, greatest).tolist()
     if not is_constant(value) and np.isfinite([low, high]).all():
-        constraints.of(value).observe(low, high, "default", "its numbers")
+        constraints.of(value).observe(low, high, "default", "the numbers of the constant")
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The value whose elements another one repeats or moves."""
+    """The value whose elements `value` repeats or moves."""
     while isinstance(value.owner, MOVES):
         value = value.owner.operands[0]
     return value
 
 
 def _ends_of(source: SSAValue, weights: Weights) -> Array | None:
-    """The numbers of a constant, or the least and the greatest of an iota; None for anything else."""
+    """The numbers of a constant, or the first and last number of an iota; None for anything else."""
     if isinstance(source.owner, IotaOp):
         count = shape_of(source)[source.owner.iota_dimension.value.data]
         return np.array([0, count - 1][: 1 + (count > 0)], element_dtype(element_of(source)))
@@ -70,7 +72,7 @@ def _ends_of(source: SSAValue, weights: Weights) -> Array | None:
 
 
 def _passed_on(region: Operation, constraints: Constraints) -> tuple[float, float]:
-    """The ends at which a region saturates elements that it passes on; infinite if it does not."""
+    """The range at whose ends a region saturates the elements that it passes on; infinite if it saturates none."""
     known = constraints.get(region.results[0])
     if known is None or known.float_reason is not None or known.minimum is None or known.maximum is None:
         return -np.inf, np.inf
@@ -82,7 +84,7 @@ def _passed_on(region: Operation, constraints: Constraints) -> tuple[float, floa
 
 
 def _moved_like(value: SSAValue, source: SSAValue, reader: Operation) -> SSAValue:
-    """Copies, for one reader, of the ops that move a source to a value: each reader has its own range."""
+    """Copy the ops that move `source` to `value`, for one reader, so that each reader has its own range."""
     if not isinstance(value, OpResult) or not isinstance(value.op, MOVES):
         return source
     copy = value.op.clone()

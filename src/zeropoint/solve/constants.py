@@ -5,8 +5,8 @@
 %0 = "quant.region"(%x, %w) ...
 %1 = "quant.region"(%y, %w) ...
 ```
-becomes the same with a copy of `%w` for the second region, so that each port can have its own parameters. The array is
-not copied: both constants refer to it by the same handle.
+The second region gets a copy of `%w`, so that each port can have its own parameters. The array is not copied: both
+constants refer to it by the same handle.
 
 Source: the RFC on quantization transformations, section "Propagation pass"; the 2019 converter also started with this.
 """
@@ -33,7 +33,7 @@ def duplicate_constants(program: Program, constraints: Constraints | None = None
             if value not in taken:
                 taken.add(value)
                 continue
-            # One constant has one type; two kernels may want two.
+            # A constant has one type, but two kernels may require different types.
             copy = value.owner.clone()
             program.entry.insert_op_before(copy, op)
             op.operands[index] = copy.output

@@ -1,7 +1,7 @@
-"""Collect model constraints: what the program states about its values, in any of the forms below.
+"""Collect the model constraints that a program states about its values, in any of the forms below.
 
 ```mlir
-%1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} ...      a range that was observed
+%1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} ...      an observed range
 %3 = quant.qcast %2 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5>>
 %4 = quant.dcast %3 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>      pinned parameters
 %6 = "quant.coupled_ref"(%5) {coupledKey = "gate"} ...                            one type for all values of a key
@@ -9,7 +9,7 @@
 A pair of casts with `!quant.any` requests a bit width, one with `!quant.calibrated` states a range, and one with
 `!quant.none` keeps the value float. The specs of regions state the same for single ports. If a `dcast` produces a value
 from an already quantized one, or a `qcast` turns it into a quantized result of the program, the value is pinned to that
-element type. Ops that only carry such annotations are removed.
+element type. Ops that only state constraints are removed.
 
 Source: the RFC on quantization transformations, section "Model Constraints"; "MLIR Quantization", section
 "Instrumentation and constraint ops".
@@ -68,15 +68,16 @@ from zeropoint.solve.value_constraint import ValueConstraint
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
 WIDEST = 16
-"""Bits of the widest activation. Wider types are accumulators."""
+"""The width of the widest activation in bits. Wider types are accumulators."""
 
 
 @dataclass
 class Constraints:
-    """The constraints of all values; `simulated` has the types of the removed quantize/dequantize pairs.
+    """The constraints of all values.
 
-    `variances` has quantiles of the variances of rows, by the region that normalizes them. Of a type whose scales are
-    not of `scale_type` (`held_scale`), only the range counts, because the target cannot have the type.
+    `simulated` has the types of the removed pairs of quantize and dequantize. `variances` has, for each region that
+    normalizes rows, quantiles of the rows' variances. If the target cannot have a type because its scales are not of
+    `scale_type` (`held_scale`), only the range of the type is recorded.
     """
 
     scale_type: str = "f64"
@@ -84,13 +85,13 @@ class Constraints:
     simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
     variances: dict[Operation, tuple[float, ...]] = field(default_factory=dict[Operation, tuple[float, ...]])
     before_narrowing: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
-    """What was known of the values whose ranges `read_ranges.py` has narrowed."""
+    """The constraints of narrowed values before `read_ranges.py` narrowed them."""
     apart: frozenset[object] = frozenset()
     """The casts that read floats, not the integers of another cast."""
     copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_twice.py`
 
     def of(self, value: SSAValue) -> ValueConstraint:
-        """The constraint of a value; adds an empty one if there is none."""
+        """The constraint of a value. Adds an empty one if there is none."""
         return self.of_value.setdefault(value, ValueConstraint())
 
     def get(self, value: SSAValue) -> ValueConstraint | None:
@@ -109,19 +110,19 @@ class Constraints:
             raise PropagationError(f"'{written_name(value)}': {error}", op) from error
 
     def holds(self, stated: Attribute) -> bool:
-        """Whether the target can have a type."""
+        """Whether the target can have the type."""
         if not isinstance(stated, UniformQuantizedType) or self.scale_type != "power_of_two":
             return True
         return bool((held_scale(stated.scales, self.scale_type) == stated.scales).all())
 
     def observe_range(self, value: SSAValue, stated: Attribute, salience: Salience, source: str) -> None:
-        """Add only the range of a type. Types per channel and accumulators (more than 16 bits) give none."""
+        """Add only the range of a type. Per-channel types and accumulators (more than 16 bits) state no range."""
         if isinstance(stated, UniformQuantizedType) and stated.is_per_layer and stated.storage.type.width <= WIDEST:
             self.of(value).observe(*real_range(stated), salience, source)
 
 
 def root(value: SSAValue) -> SSAValue:
-    """The value that a chain of annotation ops (statistics, references, cast pairs) passes through."""
+    """The value at the start of a chain of annotation ops (statistics, references, pairs of casts)."""
     while isinstance(value, OpResult):
         if isinstance(value.op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
             value = value.op.arg
@@ -147,7 +148,7 @@ def _meets_region(value: SSAValue) -> bool:
     """Whether a region produces the value, or reads it directly or through annotation ops."""
     if isinstance(value.owner, QuantizeRegionOp):
         return True
-    # Through annotations only: a float op between would change the value.
+    # Only through annotations, because a float op in between would change the value.
     pending = [value]
     while pending:
         for use in pending.pop().uses:
@@ -181,9 +182,10 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
 
 
 def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
-    """Record the type that a constant is pinned to. The target may not have it: then its values decide, not the pin.
+    """Record the type that a constant is pinned to.
 
-    A range of the user's recipe holds even there, with the next scale that the target has.
+    If the target cannot have the type, the pin is dropped and the type follows from the constant's values. A range from
+    the user's recipe is kept: it gets the next scale that the target has.
     """
     pinned, rule = op.attributes.get(PINNED), demanded_by(op)
     if not isinstance(pinned, UniformQuantizedType):
@@ -192,7 +194,7 @@ def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
         del op.attributes[PINNED]
         if rule is None:
             return
-        # The next power of two that the target has, not a smaller one that would saturate.
+        # The next larger power of two: a smaller one would saturate.
         scales = held_scale(pinned.scales, constraints.scale_type)
         pinned = UniformQuantizedType(replace(pinned.data, scales=tuple(scales.tolist())))
         op.attributes[PINNED] = pinned
@@ -200,7 +202,7 @@ def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
 
 
 def stated_range(op: StatisticsOp) -> tuple[float, float]:
-    """The least and the greatest number of a `quant.stats`."""
+    """The minimum and maximum that a `quant.stats` states."""
     low, high = inline_array(op.layer_stats).tolist()
     return low, high
 
@@ -235,7 +237,7 @@ def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
 
 
 def _channels(op: StatisticsOp, axis: int, ranges: Array, value: SSAValue) -> tuple[int, Array]:
-    """The ranges along an axis. Raises PropagationError for one that is not finite, or whose ends are swapped."""
+    """The axis and its ranges. Raises PropagationError for a range that is not finite, or whose ends are swapped."""
     low, high = ranges.astype(np.float64).T
     wrong = ~(np.isfinite(low) & np.isfinite(high) & (low <= high))
     if wrong.any():
@@ -256,25 +258,25 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
     pinned, element = constraints.of(root(value)).pinned, _element(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         if op.operands[0].owner not in constraints.apart:
-            # The model requantizes here: two casts with different types are an op, not an annotation.
+            # Two casts with different types are an op, not an annotation: the model requantizes here.
             return _rescaled(value, pinned, element, op)
         constraints.copies.append(copied(value, op))
         value = constraints.copies[-1].result
     _state_element(constraints, root(value), op.operands[0], op)
     if isinstance(element, UniformQuantizedType) and constraints.holds(element):
-        # Put back later if the value gets no quantized type: the model rounds here.
+        # The pair is put back later if the value gets no quantized type, because the model rounds here.
         constraints.simulated[root(value)] = element
     return value
 
 
 def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> None:
-    """Record the range of a type that another target's kernel fixed."""
+    """Record the range of a type that the kernel of another target fixed."""
     source = f"{op.name} '{written_name(op.results[0])}'"
     constraints.observe_range(root(value), element_of(op.operands[0]), "calibrated", source)
 
 
 def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
-    """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself requires it."""
+    """A rescale of a value pinned to `given` and then cast to `wanted`. The model itself requires it."""
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
@@ -290,7 +292,8 @@ def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValu
 
 
 def _element(quantized: SSAValue) -> Attribute:
-    """The element type of a value; of a sub-channel type with one scale, or with one per channel, that simpler type."""
+    """The element type of a value. A sub-channel type with one scale, or one per channel, is converted to that simpler
+    type."""
     element = element_of(quantized)
     return element.normalized if isinstance(element, UniformQuantizedType) else element
 
@@ -321,7 +324,7 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
 
 
 def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuantizedType) -> None:
-    """Reinsert the pair of casts on a value that no kernel quantizes, in place."""
+    """Reinsert the pair of casts at a value that no kernel quantizes, in place."""
     stored = QuantizeCastOp(value, with_element(value, quantized))
     real = DequantizeCastOp(stored.result, value.type)
     stored.location = real.location = location_of(value)
@@ -335,10 +338,11 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 
 
 def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
-    """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
+    """Collect the constraints of a program for a target's `scale_type`, and remove the ops that only state them, in
+    place.
 
-    With `integer_io`, an input has one type. Raises PropagationError if a value has two pinned types, a range is not
-    finite, or a region does not fit its kernel.
+    With `integer_io`, all readers of an input share one type. Raises PropagationError if a value has two pinned types,
+    a range is not finite, or a region does not fit its kernel.
     """
     constraints = Constraints(scale_type, apart=frozenset() if integer_io else casts_of_floats(program))
     for op in program.entry.ops:
@@ -365,7 +369,8 @@ def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: b
 
 
 def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
-    """Every number of a constant table may be gathered, not only those that calibration observes."""
+    """Record the range of all numbers of a constant table: any of them may be gathered, not only those seen in
+    calibration."""
     op = region.body.block.first_op
     table = constant_array(region.inputs[0], weights) if isinstance(op, GatherOp) and region.inputs else None
     if table is not None and table.size and np.isfinite(table).all():
@@ -373,18 +378,18 @@ def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Wei
 
 
 def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
-    """Record the variances of the rows that a region normalizes, without those of constant rows."""
+    """Record the variances of the rows that a region normalizes. Constant rows are left out."""
     stated = stated_variances(region)
     if stated is not None:
         low, high = stated_range(stated)
         points = _stated_numbers(stated, QUANTILES) or (low, high)
-        # Rows with a variance near epsilon are constant: their result is noise in float, too.
+        # A row with a variance near epsilon is constant. Its result is noise in float, too.
         least = 2 * epsilon(stated.arg, weights)
         constraints.variances[region] = tuple(point for point in points if point > least)
 
 
 def drop_inside(region: QuantizeRegionOp) -> None:
-    """Remove annotations and simulated quantizations inside a region: the RFC does not consider constraints there.
+    """Remove annotations and simulated quantizations inside a region. The RFC does not consider constraints there.
 
     Composites keep theirs until they are split (`split_composites.py`).
     """

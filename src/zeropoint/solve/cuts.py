@@ -1,12 +1,12 @@
-"""The part of an op's operands that a part of its result needs, and the op of these parts.
+"""Find the parts of an op's operands that a part of its result needs, and copy the op for these parts.
 
 ```mlir
 %y = stablehlo.transpose %x, dims = [0, 2, 1]        part 4 to 7 along dimension 1
 %y = stablehlo.convolution(%x, %w) {feature_group_count = 8}      one group: its channels and its filters
 ```
-Part 4 to 7 of the transpose's result along dimension 1 is the transpose of part 4 to 7 of `%x` along dimension 2. A
-part is exactly what the op computes from the parts of its operands; ops that mix elements of a part with others have
-no rule, or return None.
+Part 4 to 7 of the transpose's result along dimension 1 is the transpose of part 4 to 7 of `%x` along dimension 2. An op
+has a rule if it computes a part of its result exactly from parts of its operands. Ops that mix the elements of a part
+with others have no rule, or their rule returns None.
 """
 
 from __future__ import annotations
@@ -45,38 +45,38 @@ from zeropoint.ir.weights import Weights
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The elements `chosen` of a value along a dimension, in this order."""
+    """The elements `chosen` along a dimension of a value, in this order."""
 
     axis: int
     chosen: Array
 
     def is_all_of(self, value: SSAValue) -> bool:
-        """Whether the cut is the whole value, in order."""
+        """Whether the cut is the whole value in its original order."""
         return np.array_equal(self.chosen, np.arange(shape_of(value)[self.axis]))
 
     def agrees(self, other: Cut | None) -> bool:
-        """Whether another cut takes the same elements."""
+        """Whether another cut takes the same elements of the same dimension."""
         return other is not None and self.axis == other.axis and np.array_equal(self.chosen, other.chosen)
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Equal for cuts of the same elements."""
+        """A hashable key, equal for cuts of the same elements."""
         return self.axis, np.asarray(self.chosen, np.int64).tobytes()
 
 
 Needed = list[tuple[SSAValue, Cut | None]]
-"""Operands, each with the part that is needed; None for those that are needed whole."""
+"""Operands, each with the part that is needed, or None if all of it is needed."""
 
 
 def part_type(value: SSAValue, axis: int, count: int) -> TensorType[Attribute]:
-    """The type of a value with another number of elements along a dimension."""
+    """The type of a value with another size along one dimension."""
     shape = list(shape_of(value))
     shape[axis] = count
     return with_shape(value, shape)
 
 
 def needed(op: Operation, cut: Cut | None) -> Needed | None:
-    """The part of each operand that a part of an op's only result needs; None if unknown, or more than a part."""
+    """The parts of the operands that a part of an op's only result needs. None if they are unknown or not parts."""
     if cut is None:
         return [(operand, None) for operand in op.operands]
     if isinstance(op, ConstantOp):
@@ -92,7 +92,7 @@ def needed(op: Operation, cut: Cut | None) -> Needed | None:
 
 
 def copied(op: Operation, cut: Cut | None, values: dict[SSAValue, SSAValue], weights: Weights) -> Operation:
-    """The op for a part of its result; `values` maps its operands to the parts that are needed."""
+    """Copy an op for a part of its result. `values` maps the operands to their parts."""
     if cut is None:
         return op.clone(values)
     if isinstance(op, ConstantOp):
@@ -111,7 +111,7 @@ def copied(op: Operation, cut: Cut | None, values: dict[SSAValue, SSAValue], wei
 
 
 def _slice(op: SliceOp, cut: Cut, operand: SSAValue) -> SliceOp:
-    """The slice of an operand that has no other elements along the dimension of the part."""
+    """The slice of an operand that has only the elements of the part along its dimension."""
     bounds = [list(array_values(one)) for one in (op.start_indices, op.limit_indices, op.strides)]
     for numbers, all_of_it in zip(bounds, (0, int(cut.chosen.size), 1), strict=True):
         numbers[cut.axis] = all_of_it
@@ -139,8 +139,8 @@ def _reshaped(op: ReshapeOp, cut: Cut) -> Needed | None:
 def reshaped_cut(before: tuple[int, ...], after: tuple[int, ...], cut: Cut) -> Cut | None:
     """The part of a reshape's operand that becomes a part of its result, in the same order.
 
-    The dimension of the result is a dimension of the operand, a divisor of one, or several of them; then the part must
-    be all of the others. None otherwise.
+    The cut dimension of the result may be one dimension of the operand, a factor of one, or several merged dimensions.
+    In the last case, the part must be a part along one of them and contain all of the others. None otherwise.
     """
     first, size = prod(after[: cut.axis]), after[cut.axis]
     for source, count in enumerate(before):
@@ -157,7 +157,8 @@ def reshaped_cut(before: tuple[int, ...], after: tuple[int, ...], cut: Cut) -> C
 
 
 def _merged_cut(before: tuple[int, ...], cut: Cut, first: int, size: int) -> Cut | None:
-    """The part along one of the dimensions of the operand that a reshape merges; None if it is along several."""
+    """The part along one of the operand's dimensions that a reshape merges; None if the part is along several of
+    them."""
     start = next((n for n in range(len(before)) if prod(before[:n]) == first and before[n] > 1), None)
     end = next((n for n in range(len(before) + 1) if prod(before[:n]) == first * size and n > (start or 0)), None)
     if start is None or end is None or not cut.chosen.size:
@@ -191,7 +192,7 @@ def _reduced(op: ReduceOp, cut: Cut) -> Needed:
 
 
 def _windows(op: ReduceWindowOp, cut: Cut) -> Needed | None:
-    """Windows of one element along the dimension, one for each element."""
+    """A rule for windows of size 1 along the dimension: each window has one element of it."""
     same = shape_of(op.inputs[0])[cut.axis] == shape_of(op.results[0])[cut.axis]
     if array_values(op.window_dimensions)[cut.axis] != 1 or not same:
         return None
@@ -199,12 +200,14 @@ def _windows(op: ReduceWindowOp, cut: Cut) -> Needed | None:
 
 
 def _joined(op: ConcatenateOp, cut: Cut) -> Needed | None:
-    """A part along another dimension than the joined one: the same part of each operand. (See `part_values.py`.)"""
+    """A part along another dimension than the joined one is the same part of each operand. (Others:
+    `part_values.py`.)"""
     return None if op.dimension.value.data == cut.axis else [(value, cut) for value in op.inputs]
 
 
 def _convolved(op: ConvolutionOp, cut: Cut) -> Needed | None:
-    """A part of the filters; with groups, whole groups, which need only the input channels of these groups."""
+    """A part of a convolution's filters. With groups it must be whole groups, which need only their own input
+    channels."""
     layout = op.dimension_numbers.data
     if op.batch_group_count.value.data != 1:
         return None
@@ -238,7 +241,8 @@ def _weighted(op: ConvolutionOp | DotGeneralOp, cut: Cut) -> Needed | None:
 
 
 def _product(op: DotGeneralOp, cut: Cut) -> Needed | None:
-    """A part of a batch needs parts of both operands, one of the rows a part of the first and the whole second one."""
+    """A part of a batch needs parts of both operands. A part of the rows needs a part of the first and the whole second
+    one."""
     dimensions = op.dot_dimension_numbers.data
     batch = list(dimensions.lhs_batching_dimensions)
     if cut.axis < len(batch):

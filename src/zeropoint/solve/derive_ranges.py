@@ -1,4 +1,4 @@
-"""State the ranges that follow from the ranges of operands, so that a model that states the others needs no data.
+"""State the ranges that follow from the ranges of operands, so that a model with stated ranges may need no data.
 
 ```mlir
 %b = "quant.stats"(%x) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} ...
@@ -12,12 +12,12 @@ becomes
 %c = "quant.stats"(%0) {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>, zeropoint.derived = "..."} ...
 ```
 The range follows for kernels whose results are elements of their operands, moved or selected (`PASSES_ELEMENTS`). It
-also follows for continuous functions of one value (`FUNCTIONS`), whose result has the values of the function on the
-operand's range. It does not follow for other kernels. The sum of two values in [-1, 1] is within [-2, 2], but it may
-never be near these ends, and an observed range would have a finer scale.
+also follows for continuous functions of one value (`FUNCTIONS`): their range is the image of the operand's range. It
+does not follow for other kernels. The sum of two values in [-1, 1] is within [-2, 2], but it may never be near these
+ends. An observed range would have a finer scale.
 
-The requests that remain are those of the values that need a range. Requests that would follow from these are removed,
-and so are those of values whose range no kernel needs.
+The remaining requests are those of the values that need an observed range. The pass removes requests of values whose
+range would follow from observed ones, and requests of values whose range no kernel needs.
 """
 
 from __future__ import annotations
@@ -48,16 +48,20 @@ from zeropoint.targets.logical_kernels import FUNCTIONS, PASSES_ELEMENTS
 
 CARRIES = PASSES_ELEMENTS.union(FUNCTIONS)
 ENDS = {"maximum": max, "minimum": min}
-"""Kernels whose result has the greater, or the smaller, of the operands' ends; that of others may have all of them."""
+"""How the ends of the result's range follow from those of the operands, for kernels that compare elements.
+
+The range of other kernels of `PASSES_ELEMENTS` is the union of the operands' ranges.
+"""
 POINTS = 1025
-"""Points of the operand's range at which a function is evaluated; then four times as many, to find poles."""
+"""The number of points at which a function is evaluated in its operand's range. A second run with four times as many
+finds poles."""
 STEPS = 256
-"""The ends found with both numbers of points may differ by this part of the range: a step of 8 bits."""
+"""The two runs may differ by at most 1 / `STEPS` of the range: one step of 8 bits."""
 
 
 @dataclass
 class _Derivation:
-    """The ranges that follow, and the values that need one."""
+    """The derived ranges, and the values that need an observed one."""
 
     constraints: Constraints
     weights: Weights
@@ -65,10 +69,10 @@ class _Derivation:
     derived: dict[SSAValue, RealRange] = field(default_factory=dict[SSAValue, RealRange])
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     following: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Values whose range follows from those that are needed."""
+    """Values whose range follows from the ranges of needed values."""
 
     def visit(self, value: SSAValue) -> None:
-        """Derive the range of a value, or note that it needs one; its operands are done."""
+        """Derive the range of a value, or note that it needs an observed one. Operands have to be visited first."""
         found = self.range_of(value)
         if found is None:
             region = value.owner
@@ -88,7 +92,7 @@ class _Derivation:
             self.derived[value] = found
 
     def range_of(self, value: SSAValue) -> RealRange | None:
-        """The range of a value: of the type that it has in any case, or stated, or derived."""
+        """The range of a value: of its pinned or fixed type, or stated, or derived."""
         known = self.constraints.get(value)
         if known is not None and known.pinned is not None and known.pinned.is_per_layer:
             return real_range(known.pinned)
@@ -99,7 +103,7 @@ class _Derivation:
 
 
 def _made(region: QuantizeRegionOp, ranges: list[RealRange], weights: Weights) -> RealRange | None:
-    """The range of a kernel's result, by those of its operands; None if it does not follow."""
+    """The range of a kernel's result, from those of its operands; None if it does not follow."""
     kernel = region.logical_kernel.data
     if kernel in FUNCTIONS:
         return _image(region, ranges[0], weights)
@@ -110,7 +114,7 @@ def _made(region: QuantizeRegionOp, ranges: list[RealRange], weights: Weights) -
 
 
 def _constants(region: QuantizeRegionOp, weights: Weights) -> Iterator[float]:
-    """The numbers that a region's body inserts."""
+    """The constant numbers that the body of a region inserts."""
     for op in region.body.block.ops:
         for value in op.results:
             if is_float(value) and (number := splat_value(value, weights)) is not None:
@@ -118,7 +122,8 @@ def _constants(region: QuantizeRegionOp, weights: Weights) -> Iterator[float]:
 
 
 def _image(region: QuantizeRegionOp, span: RealRange, weights: Weights) -> RealRange | None:
-    """The values of a function on a range; None if it has a pole there, or is not a function of its first operand."""
+    """The image of a range under a function. None if the function has a pole there, or depends on more than one
+    operand."""
     block = region.body.block
     assert block.last_op is not None
     ends: list[RealRange] = []
@@ -138,7 +143,7 @@ def _image(region: QuantizeRegionOp, span: RealRange, weights: Weights) -> RealR
 
 
 def derive_ranges(program: Program, target: Target) -> Program:
-    """A copy of an instrumented program in which only those values are requested whose ranges do not follow.
+    """A copy of an instrumented program that requests only the statistics which do not follow from other ranges.
 
     Raises PropagationError as `propagate` does.
     """
@@ -156,7 +161,7 @@ def derive_ranges(program: Program, target: Target) -> Program:
         value = unstated(request.arg)
         if value in derived:
             stated = StatisticsOp(request.arg, derived.pop(value))
-            stated.attributes[DERIVED] = StringAttr("it follows from the ranges of the operands")
+            stated.attributes[DERIVED] = StringAttr("derived from the ranges of the operands")
             stated.location = request.location
             Rewriter.replace_op(request, stated)
         elif value not in needed:

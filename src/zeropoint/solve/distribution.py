@@ -1,7 +1,7 @@
-"""The distribution of a value, and how much rounding the value costs the result of a function.
+"""The distribution of a value, and the error that rounding the value causes in the result of a function.
 
-Calibration gives the medians of equal-count bins (`zeropoint.quantiles`). If only a range is known, a uniform
-distribution over it is assumed; log-uniform if all values have the same sign.
+Calibration states the medians of equal-count bins (`zeropoint.quantiles`). If only a range is known, the distribution
+is assumed uniform over it, or log-uniform if all values have the same sign.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from zeropoint.numerics.ranges import asymmetric
 from zeropoint.solve.value_constraint import NARROW
 
 ASSUMED = 64
-"""Number of points to assume when only a range is known."""
+"""Number of points to assume if only a range is known."""
 ROUNDINGS = 4.0
 """A multiple of the noise of rounding the result itself to 8 bits. Noise below it does not justify a wider operand."""
 STEPS = 255
 
 BETWEEN = 8
-"""Points for each observed one where the values are dense (`PointDistribution.dense`)."""
+"""Points per observed point where the values are dense (`PointDistribution.dense`)."""
 FAR = 8.0
-"""A gap between observed points is empty if it is so many times as wide as both gaps beside it."""
+"""A gap between observed points is empty if it is this many times as wide as the gaps on both sides of it."""
 
 RealFunction = Callable[[Array], Array]
 """An elementwise function, from points of its operand to results."""
@@ -40,7 +40,7 @@ Noisy = Iterable[tuple[float, Array]]
 class PointDistribution:
     """Points of equal weight (f32), and the range that the value will be stored with.
 
-    `extremes` are the least and the greatest observed value if the range leaves out some: storages of more than 8 bits
+    `extremes` are the minimum and maximum observed value if the range leaves some out. Storages of more than 8 bits
     hold them (`ValueConstraint.within`).
     """
 
@@ -56,7 +56,7 @@ class PointDistribution:
         quantiles: Iterable[float] = (),
         extremes: tuple[float, float] | None = None,
     ) -> PointDistribution:
-        """From quantiles, or from the range alone."""
+        """The distribution with these quantiles, or assumed from the range alone."""
         points = np.array(list(quantiles), np.float32)
         if not points.size:
             shares = (np.arange(ASSUMED) + 0.5) / ASSUMED
@@ -74,17 +74,17 @@ class PointDistribution:
         return replace(self, minimum=low, maximum=high, extremes=None)
 
     def with_tails(self, storage: Storage) -> PointDistribution:
-        """The distribution with the extremes as points, if a storage holds them and the range left them out."""
+        """The distribution with the extremes as points, if the storage holds them and the range does not."""
         if (held := self.within(storage)) is self:
             return self
         return replace(held, points=np.append(held.points, np.array([held.minimum, held.maximum], np.float32)))
 
     def ends(self, storage: Storage) -> tuple[Array, Array]:
-        """The least and the greatest value, each twice, and moved down and up by the deviation of rounding them.
+        """The extremes, each twice, and the same moved down and up by the standard deviation of their rounding.
 
-        There are none in storages that do not hold them. The medians of bins step over these values, but the least
-        divisor may have most of the power of the quotients. Whether the one that was observed happens to be near a step
-        says nothing of others like it.
+        Empty for storages that do not hold the extremes. The medians of bins leave the extremes out, but the smallest
+        divisor may contribute most of the power of the quotients. The extremes are moved both ways because the distance
+        of the observed one to the next step is a coincidence: other values like it are rounded differently.
         """
         if storage.type.width <= NARROW:
             return np.empty(0, np.float32), np.empty(0, np.float32)
@@ -95,10 +95,11 @@ class PointDistribution:
 
     @cached_property
     def dense(self) -> PointDistribution:
-        """The distribution with `BETWEEN` points for each, on the lines between neighbours.
+        """The distribution with `BETWEEN` points per observed one, interpolated linearly between neighbours.
 
-        The 64 medians of a product's results step over most of the peak of 1 / sqrt(x^2 + 1e-4) at 0. Values may have
-        gaps, such as those of a mask, and there the neighbours are repeated.
+        The function may have a peak that the observed points miss: the 64 medians of a product's results step over most
+        of the peak of 1 / sqrt(x^2 + 1e-4) at 0. Where the values have a gap, such as those of a mask, points are
+        repeated instead.
         """
         points = np.sort(self.points.astype(np.float64))
         if points.size < 4:
@@ -108,7 +109,8 @@ class PointDistribution:
         filled = np.where(gaps <= FAR * beside, gaps, 0.0)
         shares = np.arange(BETWEEN) / BETWEEN
         made = points[:-1, None] + filled[:, None] * shares
-        # Half of the points around each observed one are below it, half above: those of the ends count once more.
+        # Each observed point has half of its points below it and half above it. The outermost ones have none beyond
+        # them, so they are repeated.
         ends = np.repeat(points[[0, -1]], BETWEEN // 2)
         return replace(self, points=np.concatenate([made.reshape(-1), ends]).astype(np.float32))
 
@@ -118,11 +120,11 @@ class PointDistribution:
         return float(asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum).scale)
 
     def rounded(self, storage: Storage) -> Array:
-        """The points after quantizing to a storage type and dequantizing."""
+        """The points after a round trip through a storage type."""
         return self.rounded_points(self.points, storage)
 
     def rounded_points(self, points: Array, storage: Storage) -> Array:
-        """Any points after quantizing to a storage type with this range, and dequantizing."""
+        """Any points after a round trip through a storage type with this range."""
         held = self.within(storage)
         chosen = asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum)
         bounds = (storage.minimum, storage.maximum)
@@ -130,7 +132,8 @@ class PointDistribution:
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
 
     def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:
-        """Like `rounded`, for points with normal noise of a standard deviation, as (weight, points)."""
+        """Like `rounded`, for points with normal noise of the given standard deviation. Returns (weight, points)
+        pairs."""
         if not deviation:
             return [(1.0, self.rounded(storage))]
         noisy = with_noise(self.points, deviation)
@@ -143,12 +146,13 @@ class PointDistribution:
 
 
 def loss(function: RealFunction, points: Array, changed: Noisy, computed: RealFunction | None = None) -> float:
-    """The SQNR in dB of a function's results when its points are perturbed; the signal power is their variance.
+    """The SQNR in dB of a function's results when its points are perturbed.
 
-    If the results are constant, for example because a clamp saturates every point, the mean square is used instead.
-    `changed` lists perturbed points with their weights. Points whose unperturbed result is not finite are ignored. The
-    SQNR is -inf if a perturbation makes a result non-finite, and +inf if the noise is small beside the rounding of the
-    result itself to 8 bits (`ROUNDINGS`). A kernel that does not compute the function itself gives `computed`.
+    The signal power is the variance of the results. If the results are constant, for example because a clamp saturates
+    every point, it is their mean square. `changed` lists perturbed points with their weights. Points whose unperturbed
+    result is not finite are ignored. The SQNR is -inf if a perturbation makes a result non-finite. It is +inf if the
+    noise is small compared with rounding the result itself to 8 bits (`ROUNDINGS`). `computed` is the function that the
+    kernel computes, if it differs from `function`.
     """
     with np.errstate(all="ignore"):
         expected = function(points).astype(np.float64)
@@ -168,10 +172,11 @@ def loss(function: RealFunction, points: Array, changed: Noisy, computed: RealFu
 
 
 def normalized_loss(function: RealFunction, points: Array, changed: Noisy, variances: Array) -> float:
-    """The SQNR in dB of rows that are divided by their own deviations when the function before that is perturbed.
+    """The SQNR in dB of rows that are divided by their own standard deviation, if the function before that is
+    perturbed.
 
-    `variances` are those of the rows, which all have the same noise. The result of a row has power 1, and its error is
-    noise / variance, but no more than 1: a row cannot be worse than lost.
+    `variances` are those of the rows, which all have the same noise. The result of a row has power 1. Its error is
+    noise / variance, limited to 1: a row cannot be worse than lost.
     """
     with np.errstate(all="ignore"):
         expected = function(points).astype(np.float64)
@@ -189,12 +194,12 @@ def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
 
 
 def interpolated(function: RealFunction, seen: PointDistribution, segments: int) -> RealFunction:
-    """A function that a kernel interpolates between the ends of equal segments of a symmetric range.
+    """A function that a kernel interpolates linearly between the ends of equal segments of a symmetric range.
 
-    Where it has no value, such as the logarithm of negative numbers, the kernel has that of the next point. The
-    type of results is symmetric, and holds those of the observed points and ends: log(1 + x) of positive numbers is
-    stored from -max to max, and log(0) becomes -max. The difference of two points has as many bits as the result, and
-    wraps around if it needs more.
+    Where the function has no value, such as the logarithm of negative numbers, the kernel uses that of the next point.
+    The type of the results is symmetric and holds the results of the observed points and ends. So log(1 + x) of
+    positive numbers is stored from -max to max, and log(0) becomes -max. The difference of two neighbouring results is
+    stored in as many bits as a result, and wraps around if it needs more.
     """
     greatest = max(abs(seen.minimum), abs(seen.maximum))
     ends = np.linspace(-greatest, greatest, segments + 1)
@@ -219,5 +224,5 @@ def interpolated(function: RealFunction, seen: PointDistribution, segments: int)
 
 
 def _wrapped(values: Array, period: float) -> Array:
-    """Values modulo a period, of at most half of it in magnitude; those that are stay as they are."""
+    """Values wrapped into one period around 0. Values whose magnitude is at most half a period stay as they are."""
     return np.where(np.abs(values) > period / 2.0, values - period * np.round(values / period), values)

@@ -1,11 +1,11 @@
-"""Copy a region for a part of its result: the elements along one dimension, computed from parts of its operands.
+"""Copy a region so that it computes a part of its result along one dimension from parts of its operands.
 
 ```mlir
 %y = "quant.region"(%x, %scale) ({ broadcast of %scale along dimension 1, multiply })
 ```
-The elements 4 to 7 of `%y` along dimension 1 are this region of the elements 4 to 7 of `%x` and of `%scale`. The same
-holds for sums, functions of one value and depthwise convolutions. A part of a contraction needs its first operand
-whole, and a part of the weights.
+Elements 4 to 7 of `%y` along dimension 1 are this region applied to elements 4 to 7 of `%x` and of `%scale`. The same
+holds for sums, functions of one value and depthwise convolutions. A part of a contraction's channels needs all of its
+first operand, and a part of the weights.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from zeropoint.solve.cuts import Cut, copied, needed, part_type
 
 
 def is_cuttable(value: SSAValue) -> bool:
-    """Whether a part of a value can be taken at once: of a constant, unless it is pinned to the type of the whole."""
+    """Whether a part of a value is available without computation: of a constant, unless it is pinned to the type of the
+    whole."""
     return isinstance(value.owner, ConstantOp) and PINNED not in value.owner.attributes
 
 
 @dataclass(frozen=True)
 class Divided:
-    """The computation of the elements `chosen` of a region's only result along `axis`.
+    """How to compute the elements `chosen` of a region's only result along `axis`.
 
-    `cuts` maps values of the body to the part that is taken of them; None for values that are needed whole.
+    `cuts` maps values of the body to the part that is needed, or to None if all of the value is needed.
     """
 
     region: QuantizeRegionOp
@@ -45,7 +46,7 @@ class Divided:
 
     @staticmethod
     def of(region: QuantizeRegionOp, axis: int, chosen: Array, weights: Weights) -> Divided | None:
-        """None if the part does not follow from parts of the operands."""
+        """The division of a region; None if the part does not follow from parts of the operands."""
         returned = region.body.block.last_op
         assert isinstance(returned, ReturnOp)
         cuts: dict[SSAValue, Cut | None] = {}
@@ -65,11 +66,11 @@ class Divided:
         return Divided(region, axis, chosen, cuts, weights)
 
     def operand_cut(self, index: int) -> Cut | None:
-        """The part of an operand that is needed; None if it is needed whole."""
+        """The part of an operand that is needed; None if all of it is."""
         return self.cuts.get(self.region.body.block.args[index])
 
     def operand_axis(self, index: int) -> int | None:
-        """The dimension along which a part of an operand is needed; None if it is needed whole."""
+        """The dimension along which a part of an operand is needed; None if all of it is."""
         cut = self.operand_cut(index)
         return None if cut is None else cut.axis
 
@@ -81,7 +82,7 @@ class Divided:
         return constant_op(np.take(array, cut.chosen, cut.axis), self.weights, location=value.owner.location)
 
     def copy(self, operands: Sequence[SSAValue]) -> QuantizeRegionOp:
-        """The region of these operands, which have the parts already."""
+        """The region applied to these operands, which are already the parts."""
         body = self.region.body.block
         block = Block(arg_types=[value.type for value in operands])
         values: dict[SSAValue, SSAValue] = dict(zip(body.args, block.args, strict=True))

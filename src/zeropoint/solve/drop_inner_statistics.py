@@ -16,9 +16,9 @@ becomes
   quant.return %r
 })
 ```
-So the passes behind this one see an annotated program as they see the plain one. Two kinds are kept, because they are
-also observed in a plain program. The first are those of the variances of rows that a normalization divides by, through
-which the root reads the variances. The second are those inside of a user's composites, which may be split into kernels.
+So later passes treat an annotated program like a plain one. Two kinds are kept, because they are also observed in a
+plain program. The first are those of the variances of the rows that a normalization divides by. The second are those in
+a user's composites, which may be split into kernels.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
 considered.
@@ -37,7 +37,8 @@ from zeropoint.solve.composed import is_composed
 
 
 def drop_inner_statistics(program: Program) -> Program:
-    """A copy of the program whose kernels have statistics at their ports only."""
+    """A copy of the program in which kernels have statistics only at their ports, apart from the two kinds that are
+    kept."""
     program = program.for_change()
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp) and not is_composed(op, program.weights):
@@ -56,7 +57,8 @@ def _drop(region: QuantizeRegionOp) -> None:
 
 
 def _read_through(kept: StatisticsOp) -> None:
-    """Move statistics behind the op that makes their value; what reads the value reads it through them."""
+    """Move statistics right after the op that produces their value, and let the readers of the value read it through
+    them."""
     maker = kept.arg.owner
     kept.detach()
     Rewriter.insert_op(kept, InsertPoint.at_start(maker) if isinstance(maker, Block) else InsertPoint.after(maker))

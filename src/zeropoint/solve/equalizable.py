@@ -1,6 +1,6 @@
-"""Contractions whose channels can be scaled, and the expected error of their results at given factors.
+"""Contractions whose channels can be scaled, and the expected error of their results for given factors.
 
-Factors f of the channels of a value divide it, and multiply the weights that read it: the results are the same.
+Factors f divide the channels of a value and multiply the weights that read it. The results do not change.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 POWERS = (0.25, 0.5, 0.75, 1.0)
-"""Channels, or parts of a concatenation, of r times the greatest size are divided by r to one of these powers."""
+"""Exponents to try. A channel, or a part of a concatenation, of r times the largest size is divided by r to this power.
+"""
 DEVIATIONS = 3.0
-"""The greatest magnitude of a channel is taken for that many of its standard deviations."""
+"""The largest magnitude in a channel is assumed to be this many of its standard deviations."""
 
 
 def expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
-    """The expected noise/signal of a reader's results, to first order, if the value and the weights have 8 bits.
+    """The expected noise-to-signal ratio of a reader's results, to first order, with 8-bit value and weights.
 
-    `matrix` has the weights (channels, taps, outputs). The value has one scale, weights have one per output; roundings
-    are independent, of variance scale^2 / 12.
+    `matrix` has the weights as (channels, taps, outputs). The value has one scale, the weights have one per output.
+    Roundings are assumed independent, with variance scale^2 / 12.
     """
     squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
     low, high = (ranges / factors[:, None]).T
     scaled = matrix * factors[:, None, None]
-    # As `asymmetric` chooses it: the range includes 0.
+    # The range includes 0, as in `asymmetric`.
     step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
     steps = np.abs(scaled).max(axis=(0, 1)) / 127
     noise = step**2 * np.square(scaled).sum() + np.square(steps).sum() * matrix.shape[1] * (squares / factors**2).sum()
@@ -44,7 +45,7 @@ def expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
 
 
 def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
-    """The weights of a reader, (input channels, taps, outputs); None if they are in groups."""
+    """The weights of a reader as (input channels, taps, outputs); None for a grouped convolution."""
     weight, op = own_array(region.inputs[1], weights), region.body.block.first_op
     assert weight is not None
     if isinstance(op, DotGeneralOp):
@@ -60,7 +61,7 @@ def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
 
 
 def own_contraction(region: QuantizeRegionOp, weights: Weights) -> ContractionOp | None:
-    """The contraction of a float region, if its constants are its own to change."""
+    """The contraction of a float region if all its constants may change; None otherwise."""
     first = region.body.block.first_op
     arguments = region.body.block.args
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (*arguments[:2],):
@@ -68,14 +69,14 @@ def own_contraction(region: QuantizeRegionOp, weights: Weights) -> ContractionOp
     if isinstance(first, ConvolutionOp) and first.batch_group_count.value.data != 1:
         return None
     if not all(isinstance(spec, AnyFloat) for spec in (*region.input_specs, *region.output_specs)):
-        return None  # a demand of the model or the user
+        return None  # the model or the user demands a type
     if any(own_array(value, weights) is None for value in region.inputs[1:]) or weight_channel_axis(first) is None:
         return None
     return first
 
 
 def own_array(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a constant whose parameters are not pinned, so that it may change; None otherwise."""
+    """The array of a constant that may change because its parameters are not pinned; None otherwise."""
     pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
     return None if pinned else constant_array(value, weights)
 
@@ -105,7 +106,7 @@ def input_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
 
 
 def spread_factors(region: QuantizeRegionOp, factors: Array) -> Array:
-    """The factors of a reader's input channels, in a shape that broadcasts to its weight."""
+    """The factors of a reader's input channels, reshaped to broadcast to its weight."""
     op = region.body.block.first_op
     shape = shape_of(region.inputs[1])
     if isinstance(op, DotGeneralOp):
@@ -116,23 +117,23 @@ def spread_factors(region: QuantizeRegionOp, factors: Array) -> Array:
     features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
     by_group = np.repeat(factors.reshape(groups, shape[features]), shape[outputs] // groups, axis=0)
     if outputs > features:
-        # The kernel's dimensions are in the order of the layout, not of (groups, features).
+        # The dimensions are in the order of the layout, which may put outputs before input features.
         by_group = by_group.T
     return by_group.reshape([size if dim in (features, outputs) else 1 for dim, size in enumerate(shape)])
 
 
 def replace_constant(region: QuantizeRegionOp, index: int, array: Array, weights: Weights) -> None:
-    """Give a region another constant."""
+    """Give a region a new constant as operand `index`."""
     before = region.inputs[index].owner
     assert isinstance(before, Operation) and region.parent is not None
-    # A new constant: others may read the old one.
+    # A new op, because others may read the old constant.
     made = constant_op(array.astype(np.float32), weights, location=before.location)
     region.parent.insert_op_before(made, region)
     region.operands[index] = made.output
 
 
 def readers_of(value: SSAValue) -> Iterator[Operation]:
-    """The ops that read a value, also behind statistics."""
+    """The ops that read a value, directly or through statistics."""
     for use in value.uses:
         if isinstance(use.operation, StatisticsOp | StatisticsRefOp):
             yield from readers_of(use.operation.res)

@@ -8,7 +8,7 @@ from zeropoint.errors import Error
 
 
 class PropagationError(Error, ValueError):
-    """Parameters cannot be decided. The message names the value or kernel; `op` gives its location."""
+    """Parameters cannot be decided. The message names the value or kernel, and `op` gives its location."""
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)
@@ -16,4 +16,4 @@ class PropagationError(Error, ValueError):
 
 
 class MissingStatistics(PropagationError):
-    """Parameters are needed for a value that has no calibration statistics."""
+    """A value that needs parameters has no calibration statistics."""

@@ -1,16 +1,17 @@
-"""Find functions that need more than 8 bits for their operand, and widen or keep float the kernels before them.
+"""Find functions for which 8 bits of the operand are too few. Widen the kernels before them, or keep these float.
 
-If a logarithm reads values that span decades, most of its results come from values below one step. The loss is measured
-on the calibrated values: the function is evaluated on them unrounded and rounded. Noise from the roundings before the
-operand is added to it (`rounding_noise`), because several that are each tolerable may be too much together. If the
-function's SQNR is below the target's `least_sqnr`, and at least `WORSE` dB below that of the rounded operand itself,
-both ends of the operand get the wider storage of the target's rows. If there is none, the operand stays float, and so
-do the function and the kernel that produces the operand.
+Example: if a logarithm reads values that span decades, most of its results come from values below one step. The loss is
+measured on the calibrated values: the function is evaluated on them unrounded and rounded. Noise from earlier roundings
+is added to the operand (`rounding_noise`), because several roundings that are each tolerable may be too much together.
+If the function's SQNR is below the target's `least_sqnr`, and at least `WORSE` dB below that of the rounded operand
+itself, both ends of the operand get the wider storage of the target's rows. If there is no such row, the operand stays
+float, and so do the function and the kernel that produces the operand.
 
-The kernels before that one round, too: `unrounded.py` decides about them.
+The kernels before that one also round; `unrounded.py` decides about them.
 
-A layer normalization divides every row by its own deviation, so it is not a function of one element. Its loss follows
-from the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows lose more.
+A layer normalization divides every row by its own standard deviation, so it is not a function of one element. Its loss
+follows from the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows
+lose more.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the table decides which storage a kernel
 takes.
@@ -66,9 +67,8 @@ TRUTH = ("compare", *POSITIONS)
 
 
 def unrounded_kernels(program: Program, target: Target, constraints: Constraints) -> Unrounded:
-    """The regions that stay float and the ports that need more than 8 bits, by the functions whose operands have
-    statistics.
-    """
+    """Find the regions that stay float and the ports that need more than 8 bits, from the functions with observed
+    operands."""
     noise = RoundingNoise.of(program, target, constraints)
     found = Unrounded(target, constraints, noise)
     if target.least_sqnr:
@@ -78,7 +78,7 @@ def unrounded_kernels(program: Program, target: Target, constraints: Constraints
 
 @dataclass
 class _Functions:
-    """Judges the functions of a program; `before` has the result."""
+    """Judges the functions of a program and records the decisions in `before`."""
 
     target: Target
     constraints: Constraints
@@ -88,7 +88,7 @@ class _Functions:
     def judge(self, ops: Sequence[Operation]) -> None:
         """Judge every function."""
         regions = [op for op in ops if isinstance(op, QuantizeRegionOp) and not is_demanded(op)]
-        # From the end: whether a reader stays float decides whether its operand's width matters.
+        # From the end, because the width of an operand only matters if its reader does not stay float.
         for region in reversed(regions):
             if self._is_open(region):
                 self._judge(region)
@@ -97,19 +97,19 @@ class _Functions:
                 self._judge_floats_read(region)
 
     def _is_open(self, region: QuantizeRegionOp) -> bool:
-        """Whether a region is not decided by its readers.
+        """Whether a region still has to be judged: not if its readers have decided that it stays float.
 
-        A quotient is never: a divisor that rounding makes 0 destroys what any reader computes of it.
+        A quotient is always judged, because a divisor that is rounded to 0 destroys everything computed from it.
         """
         return region not in self.before.floats or region.logical_kernel.data == "divide"
 
     def _judge(self, region: QuantizeRegionOp) -> None:
-        """Decide the width of each operand of a region that is a function of it."""
+        """Decide the width of each operand that a region computes a function of."""
         if region.logical_kernel.data == "multiply":
             for rows in product_rows(region, self.noise):
                 if region not in self.before.floats:
                     self._judge_rows(region, rows)
-        # After products: a product with a reciprocal of rows is a division, for which rounding matters.
+        # After products: a product with the reciprocals of rows is a division, in which rounding matters.
         if region.logical_kernel.data in (*LINEAR, *TRUTH) or is_rescale(region) or len(region.outputs) != 1:
             return
         if variances := self.constraints.variances.get(region):
@@ -117,7 +117,8 @@ class _Functions:
             return
         if region.logical_kernel.data == "divide":
             self._judge_quotient(region)
-        # A quotient is judged at the RMS of the other operand, and over all its points: either may show the loss.
+        # A quotient is judged both at the RMS of the other operand and over all its points, because either may show the
+        # loss.
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
             for index, value in activations(region):
                 function = operand_function(region, index, self.noise, spread=spread)
@@ -126,10 +127,10 @@ class _Functions:
                     self._judge_operand(region, index, source[0], WidthReader((source[1],), None, ""))
 
     def _judge_floats_read(self, region: QuantizeRegionOp) -> None:
-        """Widen a product that is a quotient in other words, or keep it float, if it reads a float result that 8 bits
-        cannot hold.
+        """Judge a product that is a quotient in other words (`quotients.py`) and reads a float result.
 
-        Rounding that result is not needed for anything else: the product costs no more in float.
+        If 8 bits cannot hold the float result, the operand is widened or the product stays float. Nothing else needs
+        that result rounded, so the product costs no more in float.
         """
         for rows in product_rows(region, self.noise):
             value = region.inputs[rows.index]
@@ -157,7 +158,8 @@ class _Functions:
                 self.constraints.of(value).facts.append(note)
 
     def _judge_quotient(self, region: QuantizeRegionOp) -> None:
-        """Decide the widths of a numerator and, if 8 bits are too few for it, of the kernels before the divisor."""
+        """Decide the width of a numerator. If 8 bits are too few for it, also decide about the kernels that compute the
+        divisor."""
         variances = numerator_rows(region, self.noise)
         if variances is not None:
             self._judge_rows(region, NormalizedRows(0, variances, is_quotient=True))
@@ -165,7 +167,10 @@ class _Functions:
                 self._trace_divisor(region)
 
     def _trace_divisor(self, region: QuantizeRegionOp) -> None:
-        """Widen the kernels that compute the divisor as the numerator, or keep them float, as those of `1 / x`."""
+        """Give the divisor the width of the numerator, and widen the kernels that compute it or keep them float.
+
+        The reader is judged as `1 / x`.
+        """
         factors = divisor_factors(region, self.noise)
         if factors is not None:
             why = f"{_name(region)} divides rows of different size by it"
@@ -175,16 +180,16 @@ class _Functions:
             self.before.trace(region.inputs[1], WidthReader((_reciprocal,), bits, why, 0, factors, is_quotient=True))
 
     def _judge_rows(self, region: QuantizeRegionOp, rows: NormalizedRows) -> None:
-        """Decide the width of an operand that a region normalizes, by elements or rows."""
+        """Decide the width of an operand whose rows a region normalizes or multiplies by different factors."""
         value = region.inputs[rows.index]
         if rows.variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
             reader = WidthReader((), None, "", 0, rows.variances, rows.is_quotient)
             self._judge_operand(region, rows.index, value, reader)
 
     def _source(self, value: SSAValue, function: RealFunction) -> tuple[SSAValue, RealFunction] | None:
-        """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
+        """The operand of a function. If it has no statistics, the value from which float ops compute the operand.
 
-        Returns that value and the function of it; None if no value on the way has statistics.
+        Returns that value and the composed function of it; None if no value on the way has statistics.
         """
         steps = [function]
         while self.noise.seen(value) is None:
@@ -202,16 +207,17 @@ class _Functions:
         return value, WidthReader(tuple(steps), None, "").function
 
     def _judge_operand(self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: WidthReader) -> None:
-        """Judge a region as the reader of a value: of operand `index`, or of what float ops compute that from."""
+        """Judge a region as a reader of `value`: operand `index`, or a value from which float ops compute that
+        operand."""
         seen = self.noise.seen(value)
         assert seen is not None
         kept = region in self.before.floats
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
-        # Without the noise of kernels before it: it tells whether this rounding alone is too coarse, for the message.
+        # First without the noise of the kernels before: the message says whether this rounding alone is too coarse.
         kinds = [self._computing(region, index, storage, reader, seen) if own else reader for storage in storages]
         alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
-        # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
+        # A wider operand comes from wider kernels, so only the narrowest storage carries noise from kernels before.
         carried = sqrt(self.noise.carried_by(value))
         left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
         zeros = [own and self._refuses(region, index, storage) for storage in storages]
@@ -219,7 +225,7 @@ class _Functions:
         if left[0] is None:
             return
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
-        # Storages come narrowest first, so this is the cheapest one that suffices.
+        # Storages come narrowest first, so this is the cheapest sufficient one.
         enough = None if kept else next(fits, None)
         readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
         why = (
@@ -241,7 +247,7 @@ class _Functions:
     def _computing(
         self, region: QuantizeRegionOp, index: int, storage: Storage, reader: WidthReader, seen: PointDistribution
     ) -> WidthReader:
-        """The reader as a kernel computes it that has operand `index` in a storage: interpolated if its row says so."""
+        """The reader as the kernel for this storage of operand `index` computes it: interpolated if its row says so."""
         rows = (row for row in self.noise.rows(region) if row.input_rule(index).storage == storage)
         segments = next((row.segments for row in rows), None)
         if segments is None or not reader.steps or reader.variances is not None:
@@ -249,7 +255,7 @@ class _Functions:
         return replace(reader, computed=interpolated(reader.function, seen.within(storage), segments))
 
     def _refuses(self, region: QuantizeRegionOp, index: int, storage: Storage) -> bool:
-        """Whether the kernel of a storage refuses zeros of operand `index`, and rounding makes some."""
+        """Whether the kernel of a storage refuses zeros in operand `index` and rounding produces some."""
         rows = [row for row in self.noise.rows(region) if row.input_rule(index).storage == storage]
         refuses = any(row.nonzero == index for row in rows)
         return refuses and rounds_to_zero(region.inputs[index], storage, self.noise)
@@ -259,7 +265,7 @@ class _Functions:
     ) -> float | None:
         """The SQNR in dB of a reader of the rounded operand if it is too low; None if it is sufficient.
 
-        `carried` is the standard deviation of the noise that the operand has before it is rounded.
+        `carried` is the standard deviation of the operand's noise before it is rounded.
         """
         seen = seen.dense
         rounded = seen.rounded_noise(storage, carried)
@@ -267,9 +273,9 @@ class _Functions:
         left = reader.left(
             np.append(seen.points, ends), [(weight, np.append(points, moved)) for weight, points in rounded]
         )
-        # A function may lose what its rounded operand has lost already; it is at fault only for what it loses beyond
-        # that. Rare large values may be all that the operand keeps. A normalization has them in the rows of the others:
-        # what rounding to their steps loses is lost by the operand, as in MiniLM's feed-forward layers.
+        # A function is not at fault for what its rounded operand has lost already, so its SQNR is compared with the
+        # operand's. Rare large values may dominate the power of the operand. In a normalization, such values are in
+        # other rows: what the small rows lose is not the operand's loss (seen in MiniLM's feed-forward layers).
         whole = seen if reader.variances is not None else seen.with_tails(storage)
         own = loss(lambda points: points, whole.points, whole.rounded_noise(storage, carried))
         return (
@@ -279,7 +285,8 @@ class _Functions:
         )
 
     def _storages(self, region: QuantizeRegionOp, index: int) -> Iterator[Storage]:
-        """The storages that the target's rows accept at an operand, in table order; the narrow ones of a row first."""
+        """The storages that the target's rows accept at an operand, in the order of the table; narrow ones of a row
+        first."""
         for row in self.noise.rows(region):
             rule = row.input_rule(index)
             if rule.role in DATA:
@@ -290,7 +297,7 @@ class _Functions:
 
 
 def _name(region: QuantizeRegionOp) -> str:
-    """The last function of a region and its location: `log 'features'`."""
+    """The last function of a region and its location, for messages: `log 'features'`."""
     kernel = region.logical_kernel.data
     steps = [function_name(op) for op in region.body.block.ops if is_function(op) and kernel not in NORMALIZATIONS]
     return named_kernel(steps[-1] if steps else kernel, region.outputs[0])

@@ -1,9 +1,9 @@
-"""QuantFn: a Python function that derives the types of some ports of a kernel from the types of others.
+"""Run a row's QuantFn: a Python function that derives the types of some ports of a kernel from the types of others.
 
-It sees the types of the RFC: `!quant.uniform` for decided ports, `!quant.calibrated` for open ports with an observed
-range, `!quant.any` for other open ports, and None for ports that are never quantized. A constant weight always has its
-default type (one scale per output channel if the row allows it). Once the input is decided, the bias has the scale of
-the products; before, it has its range, as other constant operands do. The function may set any of them.
+The function sees the types of the RFC: `!quant.uniform` for decided ports, `!quant.calibrated` for open ports with an
+observed range, `!quant.any` for other open ports, and None for ports that are never quantized. A constant weight always
+has its default type (one scale per output channel if the row allows it). The bias has the scale of the products if the
+input is decided. Otherwise it has its range, like other constant operands. The function may set any of these types.
 
 Source: the RFC on quantization transformations, section "Target Constraints": QuantFn(inputs, outputs) returns the
 indices of the ports that it updated.
@@ -57,9 +57,10 @@ def constant_port(
     weights: Weights,
     pinned: UniformQuantizedType | None = None,
 ) -> QuantizedType:
-    """The type of a constant operand as a function sees it, given the types of the operands `before` it and its pin.
+    """The type of a constant operand as a function sees it.
 
-    Before the input is decided, the weight's scales leave the room in the accumulator that an input at scale 1 needs.
+    `before` has the types of the operands before it, `pinned` its pin. Until the input is decided, the scales of the
+    weight leave room in the accumulator for an input at scale 1.
     """
     value, storage, role = kernel.region.inputs[index], kernel.storage(index), kernel.row.input_rule(index).role
     needed = {Role.WEIGHT: 1, Role.BIAS: 2}.get(role, 0)
@@ -87,9 +88,10 @@ def is_settable(row: KernelRow, region: QuantizeRegionOp, port: int) -> bool:
 def ask(
     row: KernelRow, region: QuantizeRegionOp, source: str, known: Types, scale_type: str = "f64"
 ) -> list[tuple[int, UniformQuantizedType]]:
-    """The (port, type) pairs that the function of a row derives from the `known` types, for a target's `scale_type`.
+    """Run the function of a row on the `known` types, and return the (port, type) pairs that it derives.
 
-    Raises PropagationError, naming `source`, if the function fails or sets a type that its port cannot have.
+    Raises PropagationError, naming `source`, if the function fails or sets a type that its port, or a target with this
+    `scale_type`, cannot have.
     """
     assert isinstance(row.relation, Custom)
     inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(region.inputs))]
@@ -113,7 +115,7 @@ def ask(
 def _misfit(
     row: KernelRow, region: QuantizeRegionOp, port: int, made: UniformQuantizedType, scale_type: str
 ) -> str | None:
-    """Why a port cannot have the type that a function gave it, as the end of a sentence; None if it can."""
+    """The reason why a port cannot have a type that a function set, as the end of a sentence; None if it can."""
     rule, value = row.rule(port), region.inputs[port] if port >= 0 else region.outputs[~port]
     if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
         return "expected one scale: its row allows no more"
@@ -122,7 +124,7 @@ def _misfit(
     if rule.zero_point is not None and bool((made.zero_points != rule.zero_point).any()):
         return f"expected zero point {rule.zero_point}: its row allows no other"
     if scale_type == "power_of_two" and bool((held_scale(made.scales, scale_type) != made.scales).any()):
-        return "expected scales that are powers of two, as all of this target"
+        return "expected scales that are powers of two, which this target requires"
     contraction = contraction_in(region)
     axis = weight_channel_axis(contraction) if contraction and rule.role is Role.WEIGHT else made.axis
     if made.axis is not None and axis is not None:
@@ -160,8 +162,8 @@ def checked_constant(
         wanted = operand_type(kernel, index, before, None, weights)
         if made != wanted:
             raise PropagationError(
-                f"{source}: found {made} for {named}, expected the scales of the products, {wanted}; leave the bias "
-                f"alone, and it has these",
+                f"{source}: found {made} for {named}, expected the scales of the products, {wanted}; do not set the "
+                f"type of the bias, and it gets these scales",
                 kernel.region,
             )
     return made

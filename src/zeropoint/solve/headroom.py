@@ -1,9 +1,10 @@
-"""The least output scale of a kernel, from the greatest result that its operands can produce.
+"""The least output scale of a kernel, from the largest result that its operands can produce.
 
-If the observed range is tiny beside that result (a clip to almost nothing, sums that cancel), the requantization
-multiplier would exceed what the rounding profiles support. `fixed32-double` and `tosa-double` have 32 bits for an
-accumulator times a multiplier above one, and an addition has one common scale. An output scale of at least 2^-25 of the
-greatest result leaves room in every profile. It costs only noise: 255 such steps are below 2^-17 of that result.
+The observed range may be tiny compared with that result, for example before a clip to almost nothing, or where sums
+cancel. The requantization multiplier would then exceed what the rounding profiles support: `fixed32-double` and
+`tosa-double` have 32 bits for an accumulator times a multiplier above one, and an addition has one common scale. An
+output scale of at least 2^-25 of the largest result leaves room in every profile. Its only cost is noise: a range of
+255 such steps is below 2^-17 of that result.
 
 Source: the project's numerics notes, "Requantize": x << e is an unchecked i32 product: bound |x| and refuse otherwise.
 """
@@ -25,12 +26,13 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 LEAST_SHARE = 2.0**-25
-"""An output scale as a share of the greatest result: 2^25 steps, times the rounding terms, stay in 32 bits."""
+"""The least output scale as a share of the largest result. 2^25 steps, times the rounding terms, fit 32 bits."""
 
 
 @dataclass(frozen=True)
 class HeadroomPorts:
-    """A kernel with the greatest |real value| of each operand; `arrays` has the constant operands, None for others."""
+    """A kernel with the largest |real value| of each operand. `arrays` has the constant operands, and None for
+    others."""
 
     region: QuantizeRegionOp
     greatest: tuple[float, ...]
@@ -39,7 +41,7 @@ class HeadroomPorts:
 
 
 def greatest_real(spec: object, array: Array | None) -> float:
-    """The greatest |real value| of an operand: of `array` if it is constant, else of its type; 0 without either."""
+    """The largest |real value| of an operand: of `array` if it is constant, else of its type; 0 without either."""
     if array is not None:
         return float(np.abs(array).max(initial=0.0))
     if not isinstance(spec, UniformQuantizedType):
@@ -48,7 +50,7 @@ def greatest_real(spec: object, array: Array | None) -> float:
 
 
 def _of_contraction(ports: HeadroomPorts) -> float:
-    """Greatest sum |w| over the channels, times the greatest input, plus the greatest bias."""
+    """The largest sum |w| of a channel, times the largest input, plus the largest bias."""
     op = next(op for op in ports.region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
     weight, axis = ports.arrays[1], weight_channel_axis(op)
     assert weight is not None and axis is not None
@@ -63,7 +65,7 @@ def _of_matmul(ports: HeadroomPorts) -> float:
 
 
 def _of_sum(ports: HeadroomPorts) -> float:
-    return 2 * max(ports.greatest)  # also of one value with itself
+    return 2 * max(ports.greatest)  # twice the larger one, because both operands may be the same value
 
 
 def _of_product(ports: HeadroomPorts) -> float:
@@ -71,7 +73,7 @@ def _of_product(ports: HeadroomPorts) -> float:
 
 
 def _of_reduction(ports: HeadroomPorts) -> float:
-    """The greatest input times the number of summed elements, then divided or multiplied as in the region."""
+    """The largest input times the number of summed elements, then divided or multiplied as in the region."""
     greatest = ports.greatest[0]
     for op in ports.region.body.block.ops:
         if isinstance(op, ReduceOp):
@@ -84,8 +86,8 @@ def _of_reduction(ports: HeadroomPorts) -> float:
 
 
 def _factor(op: DivideOp | MultiplyOp, weights: Weights) -> float:
-    """The factor by which an op multiplies |values|; 1 for numbers that differ, because counts of windows are at least
-    1."""
+    """The factor by which an op multiplies |values|. It is 1 for a non-uniform operand: such operands are counts of
+    window elements, which are at least 1 and divide."""
     number = splat_value(op.rhs, weights)
     if number is None or (number == 0 and isinstance(op, DivideOp)):
         return 1.0
@@ -109,17 +111,17 @@ GREATEST: Mapping[str, Callable[[HeadroomPorts], float]] = {
 
 
 def greatest_result(ports: HeadroomPorts) -> float:
-    """The greatest |real value| that the kernel can produce; 0 for kernels not in `GREATEST`."""
+    """The largest |real value| that the kernel can produce; 0 for kernels not in `GREATEST`."""
     rule = GREATEST.get(ports.region.logical_kernel.data)
     return 0.0 if rule is None else rule(ports)
 
 
 def summed_terms(region: QuantizeRegionOp) -> int:
-    """The number of elements that a region sums for one result; 1 if it sums none."""
+    """The number of elements that a region sums for one result; 1 if it does not sum."""
     op = next((op for op in region.body.block.ops if isinstance(op, ReduceOp)), None)
     return 1 if op is None else prod(shape_of(op.inputs[0])[i] for i in array_values(op.dimensions))
 
 
 def least_output_scale(ports: HeadroomPorts) -> float:
-    """The least scale at which the kernel's greatest result is at most 2^25 steps."""
+    """The least output scale at which the kernel's largest result is at most 2^25 steps."""
     return greatest_result(ports) * LEAST_SHARE

@@ -1,16 +1,18 @@
-"""Keep values with hidden scores float if their readers do not hide them: a log softmax, other float ops, the caller.
+"""Keep values with hidden scores float if a reader does not hide them: a log softmax, other float ops, the caller.
 
 ```mlir
 %0 = "quant.region"(%scores, %mask) ({ add })    observed in [-1e9, 5]
 %1 = "quant.region"(%0) ({ log_softmax })        -1e9 and -2.1 side by side
 ```
-A softmax makes hidden scores 0, so their numbers may be bounded (`bound_masks.py`). The results of a log softmax have
-no such bound, and no scale for both. So it stays float, and so does everything between the mask and it. The same holds
-for masked scores that float ops or the caller read. Hidden scores come from masks: constants of small and very
-negative numbers that are added, and very negative constants that are inserted. A sum with an infinite constant that
-could not be bounded stays float whatever reads it: no scale holds it. The same holds for rows of a constant table with
--inf, and for what is computed from them until a kernel selects the greatest. So does the operand of a function, such as
-an exponential, that is not the same for a hidden score and the least visible one; a clamp from above both is.
+A softmax maps hidden scores to 0, so their numbers may be bounded (`bound_masks.py`). The results of a log softmax have
+no such bound, and no scale represents both hidden and visible ones. So the log softmax stays float, and so does
+everything between the mask and it. The same holds for masked scores that float ops or the caller read. Hidden scores
+come from masks. An added mask is a constant of small and very negative numbers; an inserted mask is a very negative
+constant. Three more kinds of values stay float. The first is a sum with an infinite constant that could not be bounded,
+whatever reads it, because no scale holds it. The second is rows of a constant table with -inf, and everything computed
+from them until a kernel selects the maximum. The third is the operand of a function, such as an exponential, that gives
+different results for a hidden score and the least visible one. A clamp whose lower bound is above both gives the same
+result.
 """
 
 from __future__ import annotations
@@ -47,20 +49,20 @@ from zeropoint.solve.masked_scores import INSERTS, combination, numbers
 from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"
-GATHERED = "because it holds -inf of a table, and no scale does"
+GATHERED = "because it holds -inf from a table, which no scale can represent"
 SELECTS = ("max_pool", "maximum", "reduce_max", "relu")
-"""Kernels whose results do not have -inf of an operand, because they select a greater number."""
+"""Kernels whose results contain no -inf of an operand, because they select a larger number."""
 HANDS_ON = (*MOVEMENTS, *BINARY)
 """Kernels that pass hidden scores on."""
 LINEAR = AddOp | BroadcastInDimOp | ConstantOp | DivideOp | MultiplyOp | NegateOp | RegionReturnOp | SubtractOp
 FAR = -1e4
-"""The greatest number of a constant that counts as hiding a score; it is the usual one of networks in f16."""
+"""Numbers of a constant up to this one count as hiding a score. Networks in f16 often use this number."""
 
 
 def keep_hidden_results(program: Program, constraints: Constraints) -> bool:
-    """Keep values float that hold hidden scores and have readers that do not hide them, in place; whether there are.
+    """Keep values with hidden scores float, in place, if a reader does not hide them. Returns whether there are any.
 
-    Before calibration, when it is not known how far a clamp reaches, more values count as such.
+    Before calibration, the reach of a clamp is unknown, so more values are kept.
     """
     hidden: set[SSAValue] = set()
     for op in program.entry.ops:
@@ -84,7 +86,7 @@ def keep_hidden_results(program: Program, constraints: Constraints) -> bool:
 
 
 def _keep_gathered(program: Program, constraints: Constraints) -> None:
-    """Keep rows of constant tables with -inf float, and what kernels compute from them."""
+    """Keep rows of constant tables with -inf float, and the values that kernels compute from them."""
     infinite: set[SSAValue] = set()
     for op in program.entry.ops:
         if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1 or op.logical_kernel.data in SELECTS:
@@ -99,7 +101,7 @@ def _keep_gathered(program: Program, constraints: Constraints) -> None:
 
 
 def _shows(region: QuantizeRegionOp, weights: Weights, constraints: Constraints) -> bool:
-    """Whether a function of one value gives other numbers for hidden scores than for the least visible one."""
+    """Whether a function of one value gives different results for a hidden score and for the least visible one."""
     if region.logical_kernel.data not in FUNCTIONS or _restores(region):
         return False
     bounds, least = Bounds(), constraints.of(region.inputs[0]).minimum
@@ -109,7 +111,8 @@ def _shows(region: QuantizeRegionOp, weights: Weights, constraints: Constraints)
 
 
 def _restores(region: QuantizeRegionOp) -> bool:
-    """Whether a selection at the places of the hidden scores follows a function (`simplify/restore_limits.py`)."""
+    """Whether the results for hidden scores are overwritten after a function, by a select with the predicate that put
+    them there (`simplify/restore_limits.py`)."""
     maker, value = unstated(region.inputs[0]).owner, region.outputs[0]
     while (use := value.get_unique_use()) is not None and isinstance(use.operation, StatisticsOp):
         value = use.operation.res
@@ -120,7 +123,7 @@ def _restores(region: QuantizeRegionOp) -> bool:
 
 
 def _selection(op: Operation) -> SSAValue | None:
-    """The predicate of a select, maybe inside a region; None for anything else."""
+    """The predicate of a select, directly or as the operand of a region; None for anything else."""
     select = next((inner for inner in op.walk() if isinstance(inner, SelectOp)), None)
     if select is None or not isinstance(op, QuantizeRegionOp):
         return None if select is None else select.pred
@@ -135,7 +138,7 @@ def _hands_on(op: Operation) -> bool:
 
 
 def _masks(op: Operation, weights: Weights) -> bool:
-    """Whether an op adds a constant mask, or inserts very negative constants."""
+    """Whether an op adds a constant mask or inserts very negative constants."""
     combines = combination(op, weights)
     if combines is None:
         return False
@@ -144,7 +147,7 @@ def _masks(op: Operation, weights: Weights) -> bool:
 
 
 def _adds_infinity(region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether a region adds a constant with -inf, and does nothing else."""
+    """Whether a region only adds a constant that contains -inf."""
     if not isinstance(combination(region, weights), AddOp):
         return False
     found = [numbers(value, weights) for value in region.inputs]
@@ -152,13 +155,13 @@ def _adds_infinity(region: QuantizeRegionOp, weights: Weights) -> bool:
 
 
 def _hides(array: Array, *, adds: bool) -> bool:
-    """Whether some numbers hide scores; those that are added to the other scores are far from these."""
+    """Whether an array hides scores. If it is added, all its other numbers must be small."""
     far = array <= FAR
     return bool(far.any()) and (not adds or bool((far | (abs(array) < -HIDDEN)).all()))
 
 
 def _keep(value: SSAValue, hidden: Collection[SSAValue], constraints: Constraints) -> None:
-    """Keep a value float if it has hidden scores, and the values that it has them from."""
+    """Keep a value float if it has hidden scores, and the values that these come from."""
     pending = [value]
     while pending:
         value = pending.pop()

@@ -1,4 +1,5 @@
-"""Record the origin of the parameters of floats that kernels read: arguments of `@main`, and results of float ops."""
+"""Record where the parameters of floats that kernels read come from: of arguments of `@main` and of results of float
+ops."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from zeropoint.solve.termination import PortNumber
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
-    """Set `zeropoint.facts` on every argument that a kernel reads, in place; one for each type that it is read as."""
+    """Set `zeropoint.facts` on every argument that a kernel reads, in place, with the facts of each type it is read
+    as."""
     function = program.main
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data
@@ -29,7 +31,8 @@ def state_input_facts(program: Program, specs: Specs) -> None:
 
 
 def state_float_facts(specs: Specs) -> None:
-    """State on every op the facts of each type that kernels read its float results as, in place."""
+    """Set facts on every op whose float results kernels read, in place, with the facts of each type they are read
+    as."""
     for value, ports in _readers(specs).items():
         if not isinstance(value, OpResult) or is_constant(value) or is_rescale(value.op):
             continue
@@ -47,7 +50,8 @@ def _readers(specs: Specs) -> dict[SSAValue, list[PortNumber]]:
 
 
 def _facts(argument: SSAValue, specs: Specs, ports: list[PortNumber]) -> list[Fact]:
-    """The facts of a value's type; of each type if every kernel that reads it, at `ports`, quantizes it itself."""
+    """The facts of a value's type. If every reader quantizes the value for itself, the facts of each reader's type at
+    `ports`."""
     if not specs.graph.is_quantized_by_readers(argument):
         return _of_class(specs.value_class(argument))
     by_type = {specs.port_type(port): _of_port(port, specs) for port in reversed(ports)}

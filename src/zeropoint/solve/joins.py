@@ -1,4 +1,4 @@
-"""Keep a kernel float if it would force one scale on values of very different ranges and only floats read it.
+"""Keep a kernel float if only floats read it and it would force one scale on values of very different ranges.
 
 ```mlir
 %boxes  = ... observed in [0, 320]
@@ -6,20 +6,20 @@
 %both = "quant.region"(%boxes, %scores) ({ concatenate }) ...    one scale of 1.25: every score becomes 0 or 1.25
 return %both
 ```
-Such joins are kernels that pass elements on and have more than one operand or a number of their own: concatenate, pack,
-select, maximum, minimum, pad. Their result has one scale, whether the row says `same_scale` or gives each operand its
-own. If only float ops and the caller read the result, directly or through kernels that keep the parts apart
-(`kept_apart.py`), then the join and those kernels stay float. If integer kernels such as convolutions read it as well,
-the join is copied: they read one scale in any case, but the float readers read the copy, which stays float.
+A join is a kernel that passes on elements of several operands, or inserts a number: concatenate, pack, select, maximum,
+minimum, pad. Its result has one scale, even if the row allows each operand its own. If only float ops and the caller
+read the result, directly or through kernels that keep the parts apart (`kept_apart.py`), then the join and those
+kernels stay float. If integer kernels such as convolutions read it as well, the join is copied. The integer kernels
+read one scale in any case. The float readers read the copy, which stays float.
 
 The same holds for every kernel whose result has parts of very different ranges, such as a sum of two concatenations, or
-a product of one by a constant for each channel: their ranges are bounded (`sized_parts.py`).
+a product of one with a constant per channel. `sized_parts.py` bounds the ranges of the parts.
 
-If a join of such values stays float for another reason, such as a recipe, the kernels that keep its parts apart stay
-float, too, if float ops or the caller read them.
+If a join of such values stays float for another reason, such as a recipe, the kernels that keep its parts apart also
+stay float if float ops or the caller read them.
 
-A kernel of one operand that passes elements on also stays float if float ops produce its operand and read its result:
-quantizing there would only round.
+A kernel of one operand that passes elements on also stays float if float ops produce its operand and read its result,
+because quantizing it would only add rounding.
 """
 
 from __future__ import annotations
@@ -53,15 +53,17 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 I8 = Storage.of("i8")
 PART_TOLERANCE = 8.0
-"""How many times coarser than its own scale an operand of a join may become before the join stays float: 3 bits."""
+"""An operand's scale in a join may be this many times coarser than its own; beyond that, the join stays float (3
+bits)."""
 
 
 def settle_kernels(
     program: Program, target: Target, constraints: Constraints, ranges: str, joined: Collection[SSAValue] = ()
 ) -> tuple[PortGraph, Specs]:
-    """Choose kernels and port types, without the joins that stay float; those regions carry the reason.
+    """Choose kernels and port types, without the joins that stay float. Their regions carry the reason.
 
-    `joined` has the float values that must have one type for all readers.
+    `joined` has the float values that must have one type for all readers. The loop ends because each round keeps more
+    kernels float or leaves more comparisons unnarrowed.
     """
     left: dict[QuantizeRegionOp, str] = {}
     compared: set[Operation] = set()
@@ -80,9 +82,9 @@ def settle_kernels(
 
 
 def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]:
-    """The joins that must stay float, and the kernels that pass their results on, each with the reason.
+    """The joins that must stay float and the kernels that pass their results on, with the reason for each.
 
-    Those that integer kernels read as well are copied.
+    Regions that integer kernels read as well are copied.
     """
     kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
@@ -90,7 +92,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
     for op in list(program.entry.ops):
         kernel = kernels.get(op)
         if kernel is not None and any(value not in specs.graph.value_nodes for _, value in kernel.data_ports()):
-            continue  # it reads a copy that this round made, which the graph of the next round has
+            continue  # it reads a copy from this round, which the graph does not have yet
         if kernel is None:
             part = _uneven_part(program, op, specs) or _uneven_inside(op, parts)
         else:
@@ -110,7 +112,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
 
 
 def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, float] | None:
-    """As `_hurt_part`, for a join that stays float: what one scale behind it would cost an operand."""
+    """Like `_hurt_part`, for a join that stays float: what a shared scale after it would cost an operand."""
     kernel = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else ""
     if not isinstance(op, ConcatenateOp) and kernel not in PASSES_ELEMENTS:
         return None
@@ -125,21 +127,21 @@ def _uneven_part(program: Program, op: Operation, specs: Specs) -> tuple[str, fl
 
 
 def _uneven_inside(op: Operation, parts: SizedParts) -> tuple[str, float] | None:
-    """As `_uneven_part`, for the parts of what a float op computes; None if they were as uneven in its operands."""
+    """Like `_uneven_part`, for the parts of what a float op computes; None if they were as uneven in its operands."""
     made = max((_unevenness(value, parts) for value in op.results), default=(0.0, ""))
     given = max((_unevenness(value, parts) for value in op.operands), default=(0.0, ""))
     return (made[1], made[0]) if made[0] > max(PART_TOLERANCE, WORTH * given[0]) else None
 
 
 def _unevenness(value: SSAValue, parts: SizedParts) -> tuple[float, str]:
-    """How many times coarser the scale of the largest part is than that of the smallest, and the name of that one."""
+    """The ratio of the scales of the largest and the smallest part of a value, and the name of the smallest."""
     steps = [(step, part.name or written_name(value)) for part in parts.parts(value) if (step := part.step(I8))]
     least, name = min(steps, default=(1.0, ""))
     return max(steps, default=(0.0, ""))[0] / least, name
 
 
 def _alone(program: Program, value: SSAValue, graph: PortGraph) -> float:
-    """The scale that a value would have alone, in 8 bits if no kernel produces it; 0 if it is unknown."""
+    """The scale that a value would have alone, at 8 bits if no kernel produces it; 0 if unknown."""
     if value in graph.value_nodes and not graph.is_quantized_by_readers(value):
         return graph.own_step(value)
     array = constant_array(value, program.weights)
@@ -155,7 +157,7 @@ def _observed_step(value: SSAValue, constraints: Constraints, storage: Storage =
 
 
 def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
-    """The kernels that move a result of a float op to float ops, each with the reason."""
+    """The kernels that only move a float op's result to other float ops, with the reason for each."""
     kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     for kernel in kernels.values():
@@ -169,12 +171,13 @@ def _idle_moves(specs: Specs, target: Target) -> dict[QuantizeRegionOp, str]:
         behind = _only_for_floats(kernel, kernels, specs.graph.constraints)
         moves = [] if behind is None else [kernel.region, *behind]
         if not any(isinstance(use.operation, ReturnOp) for move in moves for out in move.outputs for use in out.uses):
-            found |= dict.fromkeys(moves, "only float ops make and read it")
+            found |= dict.fromkeys(moves, "only float ops produce and read it")
     return found
 
 
 def _hurt_part(program: Program, kernel: ChosenKernel, specs: Specs) -> tuple[str, float] | None:
-    """The operand that loses most by the shared scale, as (name, ratio to its own scale); None if none loses much."""
+    """The name of the operand that loses most by the shared scale, and the ratio of the two scales; None if none loses
+    much."""
     output = _joined_output(kernel)
     if output is None or is_rescale(kernel.region):
         return None
@@ -192,7 +195,7 @@ def _hurt_part(program: Program, kernel: ChosenKernel, specs: Specs) -> tuple[st
 
 
 def _hurt_inside(kernel: ChosenKernel, parts: SizedParts, specs: Specs) -> tuple[str, float] | None:
-    """As `_hurt_part`, for the parts of what a kernel computes; None if its operands have lost that part before."""
+    """Like `_hurt_part`, for the parts of what a kernel computes; None if its operands have already lost that part."""
     if is_rescale(kernel.region):
         return None
     lost = [one for port, value in kernel.results() if (one := _coarsest(kernel, port, value, parts, specs))]
@@ -206,7 +209,8 @@ def _hurt_inside(kernel: ChosenKernel, parts: SizedParts, specs: Specs) -> tuple
 def _coarsest(
     kernel: ChosenKernel, port: int, value: SSAValue, parts: SizedParts, specs: Specs
 ) -> tuple[float, str] | None:
-    """How many times coarser than its own scale a part of a value at a port is, and its name; None without parts."""
+    """How many times coarser the type of a port is than the part that it hurts most, and that part's name; None without
+    parts."""
     found = parts.parts(value)
     shared = specs.port_class((kernel.region, port)) if found else None
     if shared is None or not shared.is_known:
@@ -217,7 +221,7 @@ def _coarsest(
 
 
 def _joined_output(kernel: ChosenKernel) -> int | None:
-    """The port of the result that has elements of the operands; None if there is none, or it is not quantized."""
+    """The port of the result that has elements of the operands; None if there is none or it is not quantized."""
     row = kernel.row
     moved = row.kernel in PASSES_ELEMENTS and row.output.role is not Role.OTHER
     return OUTPUT if row.tied_output is None and moved else row.tied_output
@@ -226,7 +230,7 @@ def _joined_output(kernel: ChosenKernel) -> int | None:
 def _own_step(program: Program, kernel: ChosenKernel, index: int, value: SSAValue, graph: PortGraph) -> float:
     """The scale that an operand would have alone; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
-        # A float value may have readers of other widths.
+        # A float value may have readers of other widths, so the width of this port counts.
         is_float = graph.is_quantized_by_readers(value)
         return _observed_step(value, graph.constraints, kernel.storage(index)) if is_float else graph.own_step(value)
     array = constant_array(value, program.weights)
@@ -240,7 +244,7 @@ def _only_for_floats(
     kernels: Mapping[Operation, ChosenKernel],
     constraints: Constraints,
 ) -> list[QuantizeRegionOp] | None:
-    """The kernels that pass a result on to its float readers, unchanged.
+    """The kernels that pass a result on to its float readers unchanged.
 
     None if an integer kernel reads it, or if a recipe or a pinned type requires quantization.
     """

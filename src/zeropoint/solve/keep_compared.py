@@ -1,14 +1,14 @@
-"""Keep values float that the model compares for equality with what it computes of them, back to the contraction.
+"""Keep values float that the model compares for equality with values computed from them, back to the contraction.
 
 ```mlir
 %h = "quant.region"(%c) ({ logistic })          a heatmap
 %m = "quant.region"(%h) ({ maximum of 3 x 3 })
 %e = "quant.region"(%m, %h) ({ compare EQ })    its peaks
 ```
-Rounding makes different values equal, so that neighbours of a peak are peaks, too. So the comparison and the kernels of
-one value before it stay float. Values of different contractions are hardly ever equal, and are compared as integers. A
-comparison of a value with itself asks for NaN (`keep_tested.py`). Values that the model pins to a type are compared as
-it says.
+Rounding makes different values equal, so neighbours of a peak would become peaks, too. So the comparison and the
+kernels of one value before it stay float. Values of different contractions are hardly ever equal, and are compared as
+integers. A comparison of a value with itself is a test for NaN (`keep_tested.py`). Values that the model pins to a type
+are compared in that type.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ EQUALITY = (ComparisonDirection.EQ, ComparisonDirection.NE)
 
 
 def keep_compared(program: Program) -> Program:
-    """A copy whose values that are compared for equality stay float; the program itself if there are none.
+    """A copy in which values that are compared for equality stay float; the program itself if there are none.
 
-    Kernels of which a recipe demands something are left to it.
+    Kernels with demands from a recipe are left unchanged.
     """
     ops = list(program.entry.ops)
     return with_float(program, {kept for op in ops if _is_equality(op) for kept in (op, *_before(op))}, WHY)
 
 
 def _is_equality(op: Operation) -> bool:
-    """Whether an op, or the body of a region, compares two floats for equality that are computed of one value."""
+    """Whether an op, or the body of a region, compares for equality two floats that are computed from one value."""
     given: dict[SSAValue, SSAValue] = {value: value for value in op.operands}
     inner: Sequence[Operation] = [op]
     if isinstance(op, QuantizeRegionOp):
@@ -56,7 +56,7 @@ def _is_equality(op: Operation) -> bool:
 
 
 def _chain(value: SSAValue) -> Iterator[SSAValue]:
-    """A value, and those that it is computed of by kernels of one value that are not contractions."""
+    """A value, and the values that it is computed from by kernels of one value that are not contractions."""
     while True:
         yield (value := unstated(value))
         maker = value.owner
@@ -67,7 +67,7 @@ def _chain(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _before(op: Operation) -> Iterator[Operation]:
-    """The regions before an op that compute of one value, and are not contractions."""
+    """The regions of one input before an op that are not contractions."""
     for operand in op.operands:
         yield from (value.owner for value in [*_chain(operand)][:-1] if isinstance(value.owner, Operation))
 
@@ -77,7 +77,7 @@ def _is_contraction(region: QuantizeRegionOp) -> bool:
 
 
 def _computed(region: QuantizeRegionOp) -> Iterator[SSAValue]:
-    """The inputs of a region that another op computes of floats."""
+    """The inputs of a region that another op computes from floats."""
     for value in region.inputs:
         if isinstance(element_of(value), AnyFloat) and not _is_constant(value):
             yield value

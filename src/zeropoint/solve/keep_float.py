@@ -14,16 +14,17 @@ from zeropoint.ir.tensors import element_of
 
 
 def keep_float(region: QuantizeRegionOp, why: str) -> None:
-    """Demand that a region stays float, and so what comes before it, up to an uneven concatenation (`joins.py`)."""
+    """Demand that a region stays float, and with it the kernels before it, up to an uneven concatenation
+    (`joins.py`)."""
     region.attributes[FLOAT_REASON] = StringAttr(why)
     region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
     region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])
 
 
 def with_float(program: Program, ops: Collection[Operation], why: str) -> Program:
-    """A copy in which those of `ops` that are regions stay float, with a reason; the program itself if there are none.
+    """A copy in which the regions among `ops` stay float, with a reason; the program itself if there are none.
 
-    Kernels of which a recipe demands something are left to it.
+    Kernels with demands from a recipe are left unchanged.
     """
     kept = {op for op in ops if isinstance(op, QuantizeRegionOp) and DEMANDS not in op.attributes}
     places = [place for place, op in enumerate(program.entry.ops) if op in kept]

@@ -1,4 +1,4 @@
-"""Keep values float that the model tests for NaN or infinities, back to where these come from.
+"""Keep values float that the model tests for NaN or infinities, back to the origin of these numbers.
 
 ```mlir
 %s = "quant.region"(%scores, %mask) ({ add })      -inf where a score is hidden
@@ -8,9 +8,9 @@
 ```
 Integers are always finite: a bounded mask would make such rows uniform, and the test would find nothing. So the test,
 the softmax and the sum stay float. A test is a comparison of a value with itself or with an infinite constant, or
-`is_finite`. Values are followed back through functions, data movement, one product (a test of the output of an
-attention), and a softmax, if infinite numbers can reach them: from masks, or from constants. Constant masks that leave
-a score visible in every row give no NaN.
+`is_finite`. Values that infinite numbers from masks or constants can reach are followed back through functions, data
+movement, a softmax and one product (for a test of an attention's output). Constant masks with a visible score in every
+row give no NaN.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.keep_float import with_float
 from zeropoint.targets.logical_kernels import NORMALIZATIONS
 
-WHY = "the model asks for NaN or infinite numbers here, and integers are always finite"
+WHY = "the model tests for NaN or infinite numbers here, and integers are always finite"
 PRODUCTS = 1
-"""Products that a test is followed through."""
+"""The number of products that a test is followed through."""
 PRODUCT = DotGeneralOp | ConvolutionOp
 SOFTMAX = ("softmax", "log_softmax")
 NORMALIZES = (*NORMALIZATIONS, "mean", "average_pool")
-"""Kernels whose divisors are not 0."""
+"""Kernels that divide, but never by 0."""
 Given = Mapping[SSAValue, SSAValue]
 
 
@@ -66,8 +66,8 @@ Given = Mapping[SSAValue, SSAValue]
 class _Walk:
     """Follows infinite numbers through a program.
 
-    `infinite` has the values that may hold them, and whether they may fill a row. `answers` are the truth values that
-    follow from tests, and `tested` are the values that are tested.
+    `infinite` maps each value that may hold them to whether they may fill a row. `answers` are the booleans that follow
+    from tests, and `tested` are the tested values.
     """
 
     weights: Weights
@@ -91,7 +91,7 @@ class _Walk:
             self.infinite |= dict.fromkeys(op.results, fills)
 
     def _tested(self, op: Operation, given: Given) -> list[SSAValue]:
-        """The values that an op tests for NaN or infinities. A test for NaN counts if the value may be NaN."""
+        """The values that an op tests for NaN or infinities. A test for NaN counts only if the value may be NaN."""
         if isinstance(op, IsFiniteOp):
             return [given.get(op.x, op.x)]
         if not isinstance(op, CompareOp):
@@ -103,7 +103,7 @@ class _Walk:
         return [value for value, is_end in zip((rhs, lhs), ends, strict=True) if is_end]
 
     def _reached(self, op: Operation, inner: Sequence[Operation], given: Given) -> bool | None:
-        """Whether infinite numbers may fill a row of the results; None if there are none."""
+        """Whether infinite numbers may fill a row of the results; None if the results have none."""
         kernel = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else ""
         found = self._given(op, inner)
         for each in inner:
@@ -119,14 +119,14 @@ class _Walk:
                 found[each.results[0]] = True
         if not found or (kernel == "softmax" and not any(found.values())):
             return None
-        # What two masks hide together, and what a product sums, may be a whole row.
+        # Two masks may together hide a row, and a product sums over rows.
         return any(found.values()) or len(found) > 1 or _is_product(op)
 
     def _given(self, op: Operation, inner: Sequence[Operation]) -> dict[SSAValue, bool]:
         """The operands and inner constants with infinite numbers, and whether these may fill a row."""
         found: dict[SSAValue, bool] = {}
         constants = [each.results[0] for each in inner if each is not op and is_constant(each.results[0])]
-        # A maximum begins with -inf.
+        # The initial value of a reduction, -inf for a maximum, does not become an element of the result.
         begins = {value for each in inner if isinstance(each, ReduceOp | ReduceWindowOp) for value in each.init_values}
         for value in (value for value in (*op.operands, *constants) if value not in begins):
             held = self._infinities(value, {})
@@ -137,7 +137,7 @@ class _Walk:
         return found
 
     def _makes(self, op: Operation, given: Given) -> bool:
-        """Whether an op makes NaN or infinite numbers from finite ones."""
+        """Whether an op may make NaN or infinite numbers from finite ones."""
         if isinstance(op, DivideOp):
             divisor = broadcast_array(op.rhs, self.weights, given)
             return divisor is None or not divisor.all()
@@ -169,14 +169,14 @@ class _Walk:
         """The ops that stay float, in program order."""
         found = self._behind_tests()
         for op in ops:
-            # What a kernel reads saturates at the least observed number, which a softmax does not hide.
+            # A kernel's operand saturates at the least observed number, so a softmax would not hide it.
             reads = any(value in self.infinite and unstated(value).owner in found for value in op.operands)
             if reads and (_is_softmax(op) or (op.results and op.results[0] in self.infinite and not _is_product(op))):
                 found.add(op)
         return [op for op in ops if op in found]
 
     def _behind_tests(self) -> set[Operation]:
-        """The ops from the tested values back to where infinite numbers come from, and the tests."""
+        """The ops from the tested values back to the origin of infinite numbers, and the tests."""
         found = set(self.tests)
         left: dict[SSAValue, int] = {}
         pending = [(value, PRODUCTS) for value in self.tested]
@@ -205,7 +205,7 @@ def _is_softmax(op: Operation) -> bool:
 
 
 def _opened(op: Operation) -> tuple[list[Operation], Given]:
-    """The ops of a region with the values of its arguments; the op itself if it is not a region."""
+    """The ops in a region, with what its arguments stand for; the op itself if it is not a region."""
     if not isinstance(op, QuantizeRegionOp):
         return [op], {}
     block = op.body.block
@@ -213,7 +213,7 @@ def _opened(op: Operation) -> tuple[list[Operation], Given]:
 
 
 def _source(value: SSAValue, given: Given) -> SSAValue:
-    """The operand of a region that a value inside is broadcast from; the value itself for any other."""
+    """The operand of a region that an inner value is broadcast from; the value itself in other cases."""
     inner = value
     while inner not in given and isinstance(inner.owner, BroadcastInDimOp):
         inner = inner.owner.operand
@@ -225,7 +225,7 @@ def _is_float(value: SSAValue) -> bool:
 
 
 def _fills(hidden: Array) -> bool:
-    """Whether a row along some dimension is hidden as a whole."""
+    """Whether some row along any dimension is hidden completely."""
     return bool(hidden.all()) or any(
         size > 1 and bool(hidden.all(axis=axis).any()) for axis, size in enumerate(hidden.shape)
     )
@@ -237,9 +237,9 @@ def is_kept(region: QuantizeRegionOp) -> bool:
 
 
 def keep_tested(program: Program) -> Program:
-    """A copy whose values that are tested for NaN or infinities stay float; the program itself if there are none.
+    """A copy in which values that are tested for NaN or infinities stay float; the program itself if there are none.
 
-    Kernels of which a recipe demands something are left to it.
+    Kernels with demands from a recipe are left unchanged.
     """
     walk = _Walk(program.weights)
     walk.infinite = {

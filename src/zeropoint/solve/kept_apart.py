@@ -34,16 +34,17 @@ from zeropoint.targets import Role
 from zeropoint.targets.logical_kernels import MOVEMENTS, PASSES_ELEMENTS
 
 TERMS = 16
-"""A product by constants of up to this many terms is as cheap in float: a linear or cubic interpolation has no more."""
+"""A product with a constant of up to this many terms costs as little in float. Linear and cubic interpolations have no
+more."""
 ChosenKernels = Mapping[Operation, ChosenKernel]
 
 
 @dataclass
 class KeptApart:
-    """The kernels behind a join whose results float ops or the caller read, in program order.
+    """The kernels after a join whose results float ops or the caller read, in program order.
 
-    `kernels` has all kernels that are quantized so far. `floats` has the found ones, and the join if it is such a
-    kernel; of them, `shared` has those whose results integer kernels read as well.
+    `kernels` has all kernels that are quantized so far. `floats` has the kernels found, and the join if it is a kernel.
+    `shared` has those of them whose results integer kernels read as well.
     """
 
     join: Operation
@@ -51,22 +52,22 @@ class KeptApart:
     constraints: Constraints
     weights: Weights
     chain: dict[Operation, None] = field(default_factory=dict[Operation, None])
-    """The kernels on the way, and what moves elements without a kernel."""
+    """The kernels on the path, and the ops that move elements without a kernel."""
     floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     shared: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
 
     @staticmethod
     def behind(join: Operation, kernels: ChosenKernels, constraints: Constraints, weights: Weights) -> KeptApart:
-        """The kernels behind a join: a region of one result, or an op."""
+        """The kernels after a join, which is a region of one result or an op."""
         found = KeptApart(join, kernels, constraints, weights)
-        # The user's demands and the model's own types are kept, even at the cost of precision.
+        # Demands of the user and types pinned by the model are kept, even at the cost of precision.
         if join not in kernels or not is_fixed(kernels[join], constraints):
             found._follow()
             found._choose()
         return found
 
     def _follow(self) -> None:
-        """Walk through the program behind the join."""
+        """Walk through the program after the join."""
         parts: dict[SSAValue, Array] = {self.join.results[0]: _of_join(self.join)}
         if self.join in self.kernels:
             self.chain[self.join] = None
@@ -81,7 +82,7 @@ class KeptApart:
             op = op.next_op
 
     def _handed_on(self, op: Operation, kernel: ChosenKernel | None, parts: Mapping[SSAValue, Array]) -> list[Array]:
-        """The parts of the results of an op; none if it may not stay float, or does not keep parts apart."""
+        """The parts of the results of an op. Empty if the op may not stay float, or does not keep parts apart."""
         if kernel is not None and (is_rescale(kernel.region) or is_fixed(kernel, self.constraints)):
             return []
         if not isinstance(op, QuantizeRegionOp):
@@ -91,14 +92,14 @@ class KeptApart:
         if made or kernel is None:
             return made
         passing = [value for index, value in enumerate(op.inputs) if value in parts and passes_on(kernel, index)]
-        # The elements of one operand move to unknown positions, so each is taken for a part of its own, which is never
-        # mixed.
+        # The elements of one operand move to unknown positions, so each element counts as a part of its own that is
+        # never mixed.
         return [_each_its_own(value) for value in op.outputs] if len(passing) == 1 else []
 
     def _choose(self) -> None:
-        """Of the kernels on the way, select those with float readers, last ones first."""
+        """Select the kernels on the path that have float readers."""
         floats: set[Operation] = set()
-        # Last ones first, because a kernel has a float reader if the kernel behind it stays float.
+        # From the end, because a kernel has a float reader if the next kernel stays float.
         for op in reversed(self.chain):
             readers = [use.operation for value in op.results for use in value.uses]
             if not any(reader in floats or self._computes_in_float(reader) for reader in readers):
@@ -110,23 +111,24 @@ class KeptApart:
                     self.shared.insert(0, op)
 
     def _computes_in_float(self, reader: Operation) -> bool:
-        """Whether a reader is the caller or a float op that does more than move elements."""
+        """Whether a reader is the caller, or a float op that does more than move elements."""
         return reader not in self.kernels and reader not in self.chain
 
     def _reads_floats(self, reader: Operation) -> bool:
-        """Whether all readers behind this one are floats."""
+        """Whether all readers after this one are floats."""
         return reader not in self.kernels or (reader in self.floats and reader not in self.shared)
 
     def separated(self) -> list[QuantizeRegionOp]:
-        """The regions that stay float: those found, or copies of those that integer kernels read as well, in place."""
+        """The regions that stay float. A region that integer kernels read as well is copied, in place, and the copy is
+        returned."""
         copies: dict[SSAValue, SSAValue] = {}
         found: list[QuantizeRegionOp] = []
         for region in self.floats:
             kept = region
             if region in self.shared:
                 assert region.parent is not None
-                # The original stays quantized for its integer readers. Constraints belong to values, so the copy gets
-                # its own.
+                # The original stays quantized for its integer readers. Constraints belong to values, so the copy gets a
+                # copy of them.
                 region.parent.insert_op_after(kept := region.clone(), region)
                 self._copy_constraints(region, kept)
                 copies |= zip(region.outputs, kept.outputs, strict=True)
@@ -163,7 +165,7 @@ def passes_on(kernel: ChosenKernel, index: int) -> bool:
 
 
 def _of_join(join: Operation) -> Array:
-    """The parts of a join: the operands of a concatenation; of other joins, every element is one."""
+    """The parts of a join. Each operand of a concatenation is a part; in other joins, each element is a part."""
     op = join
     if isinstance(join, QuantizeRegionOp):
         first, *others = join.body.block.ops
@@ -186,14 +188,14 @@ def _each_its_own(value: SSAValue) -> Array:
 
 
 def _is_expensive(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether an op is a contraction of more than a few terms per result; zeros in constants do not count."""
+    """Whether an op is a contraction of more than a few terms per result. Zeros in constants do not count as terms."""
     if not isinstance(op, DotGeneralOp | ConvolutionOp):
         return False
     return max(_terms(op, region, weights), default=TERMS + 1) > TERMS
 
 
 def _terms(op: DotGeneralOp | ConvolutionOp, region: QuantizeRegionOp, weights: Weights) -> Iterator[int]:
-    """The terms per result of a contraction by a constant; nothing for any other."""
+    """The numbers of terms of the results of a contraction by a constant; empty for any other op."""
     arguments: list[SSAValue] = list(region.body.block.args)
     if op.rhs not in arguments:
         return
@@ -206,5 +208,5 @@ def _terms(op: DotGeneralOp | ConvolutionOp, region: QuantizeRegionOp, weights: 
         contracted = op.dot_dimension_numbers.data.rhs_contracting_dimensions
         kept = tuple(axis for axis in range(array.ndim) if axis not in contracted)
     summed = tuple(axis for axis in range(array.ndim) if axis not in kept)
-    # Interpolation by a matrix has few terms other than 0 in each row, however wide the matrix is.
+    # Each row of an interpolation matrix has few nonzero terms, however wide the matrix is.
     yield int(np.count_nonzero(array, axis=summed).max())

@@ -1,4 +1,4 @@
-"""A region with the row of the target's table that was chosen for it, and its ports."""
+"""A region, the row of the target's table that was chosen for it, and its ports."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.targets import DATA, KernelRow, Role
 
 ADDS_ELEMENTS = ("pad",)
-"""Kernels of one operand and one scale whose result may contain a value that the operand does not."""
+"""Kernels of one operand and one scale whose result may contain a value that the operand does not contain."""
 
 
 @dataclass
 class ChosenKernel:
-    """A region with its row. `storages` has one entry per port, by its index.
+    """A region with its row. `storages` has one storage per port, by the port's index.
 
-    `position` is its rank in the canonical order (`order.py`), in which definitions come before uses.
+    `position` is the rank in the canonical order (`order.py`), in which definitions come before uses.
     """
 
     region: QuantizeRegionOp
@@ -59,7 +59,7 @@ class ChosenKernel:
         return self.row.input_rule(index).role in DATA and not is_constant(value) and is_float(value)
 
     def moved_operand(self, result: int) -> SSAValue | None:
-        """The operand from which all elements of a result come; None if some do not, or the scale differs."""
+        """The operand that all elements of a result come from. None if some do not, or if the scale differs."""
         data = [value for _, value in self.data_ports()]
         moves = self.row.shares(0, result) and self.row.kernel not in ADDS_ELEMENTS
         return data[0] if moves and len(self.region.inputs) == len(data) == 1 else None
@@ -79,5 +79,5 @@ def result_ports(region: QuantizeRegionOp) -> Iterator[tuple[int, SSAValue]]:
 
 
 def is_float(value: SSAValue) -> bool:
-    """Whether a value has floats."""
+    """Whether the elements of a value are floats."""
     return isinstance(element_of(value), AnyFloat)

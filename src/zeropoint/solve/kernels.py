@@ -1,9 +1,9 @@
 """Select the row of the target's table for each region, or the reason why it stays float.
 
-The lookup key is the logical kernel and the signature: the storage of each port as stated by pinned types, bit widths
-and the storage of the operands. Regions are visited in program order, so that the operands' storage is known. A kernel
-that only moves data takes the width of its operand. Any other kernel takes the first fitting row of the table, even if
-that needs a rescale before it.
+The lookup key is the logical kernel and its signature. The signature has the storage of each port, from pinned types,
+bit widths and the storage of the operands. Regions are visited in program order, so the storage of the operands is
+known. A kernel that only moves data takes the width of its operand. Any other kernel takes the first fitting row of the
+table, even if that needs a rescale before it.
 
 Source: the RFC on quantization transformations, section "Target Constraints".
 """
@@ -60,20 +60,24 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS, POSITIONS
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS: Mapping[str, str] = {"add": "sum", "subtract": "sum", "select": "selection"}
-"""Kernels that are as cheap in float when their neighbours are float."""
+"""Kernels that cost as little in float if their neighbours are float."""
 COMPARISONS = ("compare", *POSITIONS)
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
-"""Rows that every target has: a rescale from any storage to any other."""
+"""A rescale from any storage to any other. Every target has it."""
 
 
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
-    """The same real values in storage of the signedness of `storage`, or in 4 bits if it has them and they fit."""
+    """The type with the same real values in a storage of the same signedness as `storage`, or in 4 bits if possible.
+
+    4 bits are used if `storage` has 4 bits and the stored integers fit. The type is returned unchanged if neither
+    applies.
+    """
     narrow = in_four_bits(pinned.storage) if storage.type == NIBBLE.type else pinned.storage
-    # Another width has other real values at the ends, so the type stays, and the port gets a rescale.
+    # Another width represents other real values at its ends, so the type stays as it is and the port gets a rescale.
     if narrow == pinned.storage and pinned.storage.type.width != storage.type.width:
         return pinned
     other = narrow if narrow.type == storage.type else EitherSign(pinned.storage).other
-    # i8 and u8 differ by 128 in integers and zero points; the real values are the same.
+    # i8 and u8 differ by 128 in integers and zero points, but represent the same real values.
     shift = other.minimum - pinned.storage.minimum
     points = tuple(point + shift for point in pinned.data.zero_points)
     return UniformQuantizedType(replace(pinned.data, storage=other, zero_points=points))
@@ -81,7 +85,8 @@ def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedT
 
 @dataclass
 class KernelChoice:
-    """Selects the rows of a program's regions in one walk. `left` has regions that must stay float, with the reason."""
+    """Selects the rows for a program's regions in one walk. `left` has regions that must stay float, with the
+    reason."""
 
     target: Target
     constraints: Constraints
@@ -92,7 +97,7 @@ class KernelChoice:
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[ChosenKernel]:
-        """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the others."""
+        """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions."""
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
         self.widths = unrounded_kernels(program, self.target, self.constraints)
@@ -108,20 +113,22 @@ class KernelChoice:
                 op.attributes.pop(FLOAT_REASON, None)
                 kernels.append(found)
                 self.storage_of.update((value, found.storage(port)) for port, value in found.results())
-        # After all rows are chosen, because both look at what their neighbours became. Comparisons first: a sum that
-        # only a float comparison reads is itself one that only floats read.
+        # After all rows are chosen, because both rules depend on the rows of the neighbours. Comparisons come first,
+        # because a sum that only a float comparison reads counts as a sum that only floats read.
         kernels = self._without_comparisons_of_floats(kernels)
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
     def _without_comparisons_of_floats(self, kernels: list[ChosenKernel]) -> list[ChosenKernel]:
-        """Keep a comparison float if it reads a float, or what kernels move from one: rounding that would only move
-        where its result changes. A score must not be less than the least of the greatest scores if it is that one.
+        """Keep a comparison float if it reads a float, or what kernels move from one.
+
+        Rounding would only shift the point where its result changes. Example: in a top-k mask, the score that sets the
+        threshold must not become less than the threshold.
         """
         chosen: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in kernels}
         left: set[QuantizeRegionOp] = set()
         for kernel in kernels:
             if kernel.row.kernel in COMPARISONS and not kernel.demands:
-                # Through data movement, because a comparison of a reshaped float is a comparison of that float.
+                # Data movement is followed, because a comparison of a reshaped float is a comparison of that float.
                 found = [self._moved_from(value, chosen) for _, value in kernel.data_ports()]
                 if any(value.owner not in chosen for value in found if not self._is_pinned(value)):
                     kernel.region.attributes[FLOAT_REASON] = StringAttr("a comparison of floats")
@@ -129,8 +136,8 @@ class KernelChoice:
         return [kernel for kernel in kernels if kernel.region not in left]
 
     def _moved_from(self, value: SSAValue, chosen: Mapping[Operation, ChosenKernel]) -> SSAValue:
-        """The result of an op that kernels of one operand move the elements of a value from; the value itself if it is
-        not moved."""
+        """The result of an op from which kernels of one operand move elements to `value`; the value itself if it is not
+        moved."""
         while not self._is_pinned(value) and isinstance(value.owner, Operation) and value.owner in chosen:
             maker = chosen[value.owner]
             if len(maker.region.inputs) != 1 or maker.row.kernel not in PASSES_ELEMENTS or maker.demands:
@@ -146,9 +153,9 @@ class KernelChoice:
         return known is not None and known.pinned is not None
 
     def _without_sums_of_floats(self, kernels: list[ChosenKernel]) -> list[ChosenKernel]:
-        """Keep a sum or a selection float if only float ops read it: quantizing it would only add rounding error.
+        """Keep a sum or a selection float if only float ops read it. Quantizing it would only add rounding error.
 
-        Visits kernels in reverse, because a sum's readers must be decided first.
+        Visits kernels in reverse, because the readers of a sum must be decided first.
         """
         chosen = {kernel.region for kernel in kernels}
         for kernel in reversed(kernels):
@@ -179,8 +186,8 @@ class KernelChoice:
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
-        # First without the neighbours' storage: a kernel takes the target's preferred row, and a rescale if they
-        # differ.
+        # First without the neighbours' storage, so that a kernel takes the target's preferred row, with a rescale if
+        # the neighbours have another storage.
         asked = _with_weights(self._signature(region, neighbours=False), region, demands)
         found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
         if found is None:
@@ -188,8 +195,8 @@ class KernelChoice:
         near = self._match(
             region, rows, _with_weights(self._signature(region, neighbours=True), region, demands), demands
         )
-        # A row that suits the neighbours is taken if it moves data or has the same width. Otherwise one 16-bit operand
-        # would widen every kernel behind it.
+        # A row that suits the neighbours is only taken if it moves data or has the same width. Otherwise one 16-bit
+        # operand would widen all later kernels.
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
         return self._unfit(region, found[0], demands) or ChosenKernel(
@@ -197,7 +204,8 @@ class KernelChoice:
         )
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
-        """The reason why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
+        """The reason why no row fits: the pinned port that no row accepts, if there is one, else the whole
+        signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
         values = [*enumerate(region.inputs), *result_ports(region)]
@@ -223,18 +231,18 @@ class KernelChoice:
     def _match(
         self, region: QuantizeRegionOp, rows: Sequence[KernelRow], signature: KernelSignature, demands: dict[str, str]
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
-        """The first fitting row with its storages; rows of the output width that a recipe demands take precedence.
+        """The first fitting row with its storages. Rows of the output width that a recipe demands take precedence.
 
         A row that the operands do not fit (`_unfit`), or whose accumulator does not hold their sums, is returned only
-        if there is no other.
+        if there is no other row.
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
-        # A recipe's number of bits selects; if the target has none of that width, the check of demands reports it
+        # A recipe's number of bits selects rows. If the target has none of that width, the check of demands reports it
         # later.
         exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
         found = exact or fitting
-        # A row with a narrow accumulator may come first for speed, but holds only short sums.
+        # A row with a narrow accumulator may come first because it is fast, but holds only short sums.
         held = [pair for pair in found if sums_fit(region, pair[0])] or found
         return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
 
@@ -282,10 +290,9 @@ class KernelChoice:
         return unfit_blocks(region, demands, pinned) if row.input_rule(1).blocks else None
 
     def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
-        """The reason why a port cannot take the type that its value is pinned to, even after a rescale; None if it
-        can."""
+        """The reason why a port cannot take its value's pinned type, even after a rescale; None if it can."""
         known, rule = self.constraints.get(value), row.rule(port)
-        # Biases are quantized to the scale of the products in any case; a pinned type only states their real values.
+        # Biases are quantized to the scale of the products in any case. A pin only states their real values.
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None
         pinned = rebased(known.pinned, rule.storage)
@@ -314,8 +321,8 @@ class KernelChoice:
 
     def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: PortNumber) -> Demand:
         known = self.constraints.get(value)
-        # The order of precedence: a spec in the program, a pinned type, then what readers ask for, and last the
-        # neighbours.
+        # In order of precedence: a spec in the program, a pinned type, the storage that readers ask for, the
+        # neighbours' storage.
         if isinstance(spec, UniformQuantizedType):
             return spec.storage
         if known is not None and known.pinned is not None:
@@ -334,7 +341,7 @@ class KernelChoice:
 
 
 def _with_weights(signature: KernelSignature, region: QuantizeRegionOp, demands: Mapping[str, str]) -> KernelSignature:
-    """The signature with the storage of weights that a recipe demands, unless the model pins it."""
+    """The signature with the storage of weights that a recipe demands, unless the model pins them."""
     storage = demanded_storage(demands)
     first, *others = signature.inputs
     if storage is None or not others or others[0] is not None or not is_constant(region.inputs[1]):
@@ -352,12 +359,12 @@ def left_float(program: Program) -> dict[QuantizeRegionOp, str]:
 
 
 def _is_tied(row: KernelRow) -> bool:
-    """Whether the kernel's ports share one scale, so that it works in any storage."""
+    """Whether the ports of the kernel share one scale, so that it works in any storage."""
     return isinstance(row.relation, SameScale)
 
 
 def _of_either_sign(signature: KernelSignature) -> KernelSignature:
-    """The signature with each storage allowed in either signedness; 32-bit storage, used for biases, stays signed."""
+    """The signature with either signedness allowed for each storage. 32-bit storage, used for biases, stays signed."""
 
     def other(demand: Demand) -> Demand:
         return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand

@@ -1,4 +1,4 @@
-"""Track from which operand of an uneven concatenation each element of a value comes.
+"""Track which operand of an uneven concatenation each element of a value comes from. These operands are called leaves.
 
 ```mlir
 %c = "quant.region"(%a, %b) ({ concatenate })      leaves %a, in [-100, 100], and %b, in [-1, 1]
@@ -27,7 +27,7 @@ from zeropoint.targets import OUTPUT, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 WORTH = 2.0
-"""How many times coarser than needed the scale of a part may be: one bit."""
+"""How many times coarser than needed the scale of a part may be (one bit)."""
 JOIN = "concatenate"
 
 
@@ -40,13 +40,13 @@ class Leaf:
 
     @property
     def step(self) -> float:
-        """The scale that it needs in 8 bits."""
+        """The scale that the operand needs at 8 bits."""
         return step_for(self.range)
 
 
 @dataclass
 class Leaves:
-    """The leaves found so far, and for each value that has several, the number of the leaf of every element."""
+    """The leaves found so far. `of` maps each value with several leaves to the number of the leaf of each element."""
 
     weights: Weights
     target: Target
@@ -67,7 +67,7 @@ class Leaves:
                 self.of[op.results[0]] = made
 
     def _join(self, join: Join) -> None:
-        """Number the operands; those of a concatenation keep their leaves."""
+        """Number the operands of a concatenation. Operands that have leaves keep these."""
         fresh = [value for value in join.values if value not in self.of]
         ranges = [known_range(value, self.weights, self.target) for value in fresh]
         leaves = [Leaf(value, span) for value, span in zip(fresh, ranges, strict=True) if span is not None]
@@ -94,7 +94,8 @@ class Join:
 
 
 def join_of(value: SSAValue) -> Join | None:
-    """The concatenation that makes a value, also before its statistics; None for one with demands of its own."""
+    """The concatenation that produces a value, or the operand of its statistics. None for one with demands on its
+    ports."""
     op = value.owner
     if isinstance(op, StatisticsOp):
         op = op.operands[0].owner
@@ -111,7 +112,7 @@ def join_of(value: SSAValue) -> Join | None:
 
 
 def region_of(value: SSAValue) -> QuantizeRegionOp | None:
-    """The open region of one result that makes a value, also before its statistics."""
+    """The open region of one result that produces a value, or the operand of its statistics."""
     op = value.owner
     if isinstance(op, StatisticsOp):
         op = op.operands[0].owner
@@ -119,14 +120,14 @@ def region_of(value: SSAValue) -> QuantizeRegionOp | None:
 
 
 def observed(value: SSAValue) -> RealRange | None:
-    """The observed range of a value, also behind the op that states it."""
+    """The observed range of a value, or of the value that it states the range of."""
     return range_of(value.owner.arg if isinstance(value.owner, StatisticsOp) else value)
 
 
 def known_range(value: SSAValue, weights: Weights, target: Target) -> RealRange | None:
     """The range of a value: of a constant, of the type that its kernel always has, or observed.
 
-    A value of a fixed type does not saturate at the range that was observed.
+    A value of a fixed type can take all values of that type, so its observed range does not count.
     """
     array = constant_array(value, weights)
     if array is not None and array.size:
@@ -140,14 +141,16 @@ def known_range(value: SSAValue, weights: Weights, target: Target) -> RealRange 
 
 
 def _moved(maker: QuantizeRegionOp) -> SSAValue | None:
-    """The value whose elements a region moves; None if it computes, or its elements come from elsewhere as well."""
+    """The value whose elements a region moves. None if it computes, or if elements of its result come from
+    elsewhere."""
     given = [value for value in maker.inputs if is_float(value)]
     kernel = maker.logical_kernel.data
     return given[0] if len(given) == 1 and kernel in MOVEMENTS and kernel not in ADDS_ELEMENTS else None
 
 
 def _fixed_range(value: SSAValue, target: Target) -> RealRange | None:
-    """The range of the type that the kernel of a value always has, also of elements that are only moved."""
+    """The range of the type that a value's kernel always has, or that the kernel of the elements has if they are only
+    moved."""
     maker = region_of(value)
     if maker is None:
         return None
@@ -163,7 +166,7 @@ def _fixed_range(value: SSAValue, target: Target) -> RealRange | None:
 def along_one_dimension(numbers: Array) -> tuple[int, Array] | None:
     """The dimension along which the leaves of a value differ, and the leaf of each element along it; None if several.
 
-    Elements of no leaf, such as padding, count as those beside them.
+    An element of no leaf, such as padding, belongs to the leaf of its neighbours.
     """
     if not numbers.size:
         return None
@@ -177,11 +180,11 @@ def along_one_dimension(numbers: Array) -> tuple[int, Array] | None:
 
 
 def is_even(leaves: Sequence[Leaf]) -> bool:
-    """Whether the scales of leaves differ by no more than a bit; zeros fit any scale."""
+    """Whether the scales of leaves differ by at most one bit. A leaf of zeros fits any scale."""
     steps = [leaf.step for leaf in leaves if leaf.step > 0]
     return max(steps, default=0.0) <= WORTH * min(steps, default=0.0)
 
 
 def span(ranges: Sequence[RealRange]) -> RealRange:
-    """The smallest range that contains all of them."""
+    """The smallest range that contains all given ranges."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)

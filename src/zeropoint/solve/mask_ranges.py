@@ -7,16 +7,16 @@
 %1 = "quant.stats"(%0) {layerStats = dense<[-1.0e9, 5.0]> : tensor<2xf32>} : ...
 %2 = "quant.region"(%1) ({ softmax }) ...
 ```
-becomes the same with the range [-17, 0] of `%mask` and the range [-12, 5] of the sum, where they saturate.
+The pass changes the range of `%mask` to [-17, 0] and that of the sum to [-12, 5]. Values beyond saturate.
 
-The mask may be an input of the program, or computed. The bound also holds for what it is moved from (a broadcast mask)
-if everything that reads that is a mask as well; of several bounds, the lowest. A constant factor of a mask, as in
-`(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold, 2^24 times what saturates. So the least
-difference of two f32 between 0.5 and 1 still hides a score.
+The mask may be an input of the program, or computed. The bound also applies to the value that the mask is moved from
+(before a broadcast) if that value is only read as a mask. Of several bounds, the lowest applies. A constant factor of a
+mask, as in `(1 - keep) * -3.4e38`, is bounded to a number that a multiplier can hold: 2^24 times the value that
+saturates. So the smallest difference of two f32 numbers between 0.5 and 1 still hides a score.
 
 The sum may be reshaped, scaled by a positive number, and clamped from below at a number as low as a mask's
 (`torch.max(scores, torch.finfo.min)`) before the softmax reads it. All of these values get the range of the sum, scaled
-as they are. If the softmax reads the sum times 0.5, a hidden score is twice as far below the visible ones.
+accordingly. If the softmax reads the sum times 0.5, a hidden score is twice as far below the visible ones.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from zeropoint.solve.masked_scores import (
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 FINEST = 2.0**-24
-"""A factor of a mask, as part of the greatest, that still hides a score."""
+"""The smallest factor of a mask, as a share of the largest, that still hides a score."""
 
 
 @dataclass(frozen=True)
 class MaskedSum:
     """A sum of scores and a computed mask that only a softmax reads.
 
-    `mask` are the statistics of the mask. `least` is the lower bound of the mask, `shown` is the range of the visible
-    sums.
+    `mask` has the statistics of the mask, and `least` is the lower bound for its values. `shown` is the range of the
+    visible sums.
     """
 
     sum: QuantizeRegionOp
@@ -72,8 +72,8 @@ def _masked_sum(op: Operation, scores_of: MaskedScores, visible: Visible) -> Mas
         low, high = visible_range(scores, visible)
         least = low - found.margin - max(high, 0.0)
         hidden, above = stated_range(mask)
-        # Masked scores are not a mask of the scores that are added to them. The observed range of the sum is useless:
-        # beside -1e9, its upper end has no meaning.
+        # The other way around, masked scores are not a mask for the scores that are added to them. The observed range
+        # of the sum is not used: with -1e9 in it, its ends say nothing about visible scores.
         if hidden < least and mask.arg not in visible:
             return MaskedSum(op, found, mask, least, (low, high + max(above, 0.0)))
     return None
@@ -103,13 +103,13 @@ def _bounds(program: Program, sums: list[MaskedSum]) -> dict[StatisticsOp, float
 
 
 def _least(bounds: list[float | None]) -> float | None:
-    """The lowest bound; None if there is none, or one is unknown."""
+    """The lowest bound; None if there are none or one is unknown."""
     known = [bound for bound in bounds if bound is not None]
     return min(known) if known and len(known) == len(bounds) else None
 
 
 def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> None:
-    """Bound the constant factor of a product that saturates at numbers of at most `largest`, in place."""
+    """Bound the constant factor of a product that saturates beyond `largest`, in place."""
     op = product.arg.owner
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "multiply" or len(op.inputs) != 2:
         return
@@ -128,7 +128,7 @@ def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> No
 
 
 def has_computed_masks(program: Program) -> bool:
-    """Whether a program has masks that `bound_mask_ranges` changes."""
+    """Whether a program has masks that `bound_mask_ranges` would bound."""
     return next(_masked_sums(program, {}), None) is not None
 
 
@@ -138,7 +138,8 @@ def _masked_sums(program: Program, visible: Visible) -> Iterator[MaskedSum]:
 
 
 def bound_mask_ranges(program: Program, visible: Visible) -> None:
-    """Bound the ranges of computed masks, and of the sums of scores and masks, in place; the sums are noted."""
+    """Bound the ranges of computed masks, and of the sums of scores and masks, in place. Records the sums in
+    `visible`."""
     sums = list(_masked_sums(program, visible))
     bounds = _bounds(program, sums)
     for statistics, least in bounds.items():

@@ -1,4 +1,4 @@
-"""Find masked scores: sums with masks, and values with hidden numbers in them, up to the kernel that hides these.
+"""Find masked scores, from the op that adds or inserts a mask to the kernel that hides the masked numbers.
 
 ```mlir
 %0 = "quant.region"(%scores, %mask) ({ add })          the masked scores: some are -1e9
@@ -7,7 +7,7 @@
 %3 = "quant.region"(%2, %bias) ({ add })               visible in [-2, 3]: a hidden score may come nearer by 5
 %4 = "quant.region"(%3) ({ softmax })                  hides scores that are 8 below the others
 ```
-The last kernel is a softmax, or a maximum of sums (masked max pooling), which hides all that is not the greatest.
+The last kernel is a softmax, or a maximum of sums (masked max pooling), which hides all numbers but the largest.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from zeropoint.solve.constraints import stated_range
 from zeropoint.solve.keep_tested import is_kept
 
 MARGIN = 8.0
-"""Distance of a hidden score below the least visible one where the softmax reads them."""
+"""How far below the least visible score a hidden score must be where the softmax reads them."""
 MOVES_ALL = ("broadcast", "reshape", "reverse", "transpose")
 """Kernels that move all elements of one operand."""
 Visible = dict[SSAValue, float]
-"""The least visible score of each masked sum whose range is bounded; more masks may be added to it."""
+"""The least visible score of each masked sum with a bounded range. More masks may be added to such a sum."""
 
 
 INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
@@ -53,14 +53,15 @@ INSERTS = SelectOp | PadOp | ConcatenateOp | ScatterOp
 
 @dataclass(frozen=True)
 class Way:
-    """The map that scores pass: they are multiplied by `scale`, and numbers between `low` and `high` are added."""
+    """The map from scores to what is read: they are multiplied by `scale`, and numbers between `low` and `high` are
+    added."""
 
     scale: float = 1.0
     low: float = 0.0
     high: float = 0.0
 
     def then(self, other: Way) -> Way:
-        """This way, followed by another."""
+        """This map, followed by another."""
         low, high = self.low * other.scale + other.low, self.high * other.scale + other.high
         return Way(self.scale * other.scale, low, high)
 
@@ -69,9 +70,9 @@ class Way:
 class Masked:
     """Masked scores that only a softmax or a maximum reads.
 
-    `way` is what happens to the scores until the softmax, or a maximum, reads them, and `apart` how far a hidden score
-    must be below the least visible one there. `statistics` are those of the scores, if they have any. `rest` is what
-    follows the next op, which does `step` to the scores; None if that op hides them or puts a further mask on.
+    `way` is the map from the scores to that reader, and `apart` is how far below the least visible score a hidden score
+    must be there. `statistics` are those of the scores, if they have any. `step` is the map of the next op, and `rest`
+    describes the scores after it; `rest` is None if the next op hides the scores or applies another mask.
     """
 
     way: Way
@@ -81,7 +82,7 @@ class Masked:
     step: Way = Way()
 
     def totals(self) -> Iterator[tuple[StatisticsOp, Way]]:
-        """The statistics of the scores and of the ops that move, scale or clamp them, each with its way so far."""
+        """The statistics of the scores, and of the ops that move, scale or clamp them, each with the map up to it."""
         one, way = self, Way()
         while one is not None:
             if one.statistics is not None:
@@ -90,8 +91,8 @@ class Masked:
 
     @property
     def margin(self) -> float:
-        """Distance of a hidden score below the least visible one where the mask is put on."""
-        # What is added later may lift a hidden score by `high` and lower a visible one to `low`; a factor scales the
+        """How far below the least visible score a hidden score must be where the mask is applied."""
+        # A later addend may raise a hidden score by `high` and change a visible one by only `low`. A factor scales the
         # distance.
         return (self.apart + self.way.high - self.way.low) / self.way.scale
 
@@ -103,7 +104,7 @@ def visible_range(scores: StatisticsOp, visible: Visible) -> tuple[float, float]
 
 
 def combination(op: Operation, weights: Weights) -> Operation | None:
-    """The op, maybe inside a region, that adds a mask to scores or inserts hidden scores; None for anything else."""
+    """The op that adds a mask to scores or inserts hidden scores, directly or in a region; None for anything else."""
     if isinstance(op, ScatterOp):
         return op if _overwrites(op) else None
     if isinstance(op, INSERTS):
@@ -120,13 +121,13 @@ def _overwrites(op: ScatterOp) -> bool:
 
 
 def _steps(region: QuantizeRegionOp, weights: Weights) -> list[Operation]:
-    """The ops of a region that change visible scores: neither broadcasts nor clamps far below them."""
+    """The ops of a region that change visible scores: all but broadcasts and clamps far below the scores."""
     passing = BroadcastInDimOp | ConstantOp | ReturnOp | StatisticsOp
     return [op for op in region.body.block.ops if not isinstance(op, passing) and not _clamps_far(op, region, weights)]
 
 
 def _clamps_far(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bool:
-    """Whether an op of a region only raises numbers that hide a score."""
+    """Whether an op of a region only raises numbers that are low enough to hide a score."""
     if not isinstance(op, MaximumOp):
         return False
     found = [numbers(_given(value, region), weights) for value in op.operands]
@@ -142,9 +143,9 @@ def numbers(value: SSAValue, weights: Weights) -> Array | None:
 
 
 class MaskedScores:
-    """Finds masked scores, as long as the program does not change.
+    """Finds masked scores in a program. The program must not change in the meantime.
 
-    The consequences of an op are found once: a chain of sums is walked once, not once a sum.
+    Results are cached per op, so a chain of sums is walked once, not once per sum.
     """
 
     def __init__(self, weights: Weights):
@@ -152,7 +153,7 @@ class MaskedScores:
         self._found: dict[_Reached, Masked | None] = {}
 
     def masked(self, op: Operation) -> Masked | None:
-        """The way of an op's result to a softmax or a maximum if only that reads it, or more masks do; else None."""
+        """The path of an op's result to a softmax or maximum if only that and further masks read it; None otherwise."""
         # Iterative, because a chain may be as long as the program.
         reached, behind = self._start(op), list[_Step]()
         while reached not in self._found:
@@ -172,7 +173,7 @@ class MaskedScores:
         return _Reached(op, isinstance(combination(op, self.weights), AddOp), stated=False)
 
     def _step(self, start: _Reached) -> _Step | Masked | None:
-        """What the only reader of an op's result does: it hands the scores on, hides them, or neither (None)."""
+        """What the only reader of an op's result does: pass the scores on, or hide them. None if neither."""
         found = _only_reader(start.op)
         if found is None:
             return None
@@ -190,7 +191,8 @@ class MaskedScores:
 
 @dataclass(frozen=True)
 class _Reached:
-    """An op that masked scores reach. `adds`: the mask was added; `stated`: there were statistics in between."""
+    """An op that masked scores reach. `adds`: the mask was added, not inserted. `stated`: a value on the path had
+    statistics."""
 
     op: Operation
     adds: bool
@@ -199,7 +201,8 @@ class _Reached:
 
 @dataclass(frozen=True)
 class _Step:
-    """From one op to the next, which does `way` to the scores; None if it puts a further mask on."""
+    """The step from one op to the next. `way` is the map of the next op for the scores, or None if it applies another
+    mask."""
 
     start: _Reached
     statistics: StatisticsOp | None
@@ -207,20 +210,20 @@ class _Step:
     to: _Reached
 
     def before(self, found: Masked) -> Masked:
-        """The way from `start`, given that from the next op."""
+        """The scores at `start`, given those at the next op."""
         if self.way is None:
             return Masked(found.way, found.apart, self.statistics)
         return Masked(self.way.then(found.way), found.apart, self.statistics, found, self.way)
 
 
 def _only_reader(op: Operation) -> tuple[StatisticsOp | None, Use] | None:
-    """The only use of an op's result, and the statistics in between; None if there are more."""
+    """The only use of an op's result, and the statistics in between; None if there are more uses."""
     if len(op.results) != 1 or not op.results[0].has_one_use():
         return None
     (use,) = op.results[0].uses
     if not isinstance(use.operation, StatisticsOp):
         return None, use
-    # Another reader might see the hidden numbers themselves, and their range must not be changed for it.
+    # Another reader might use the hidden numbers themselves, so their range must not be changed.
     if not use.operation.res.has_one_use():
         return None
     (behind,) = use.operation.res.uses
@@ -228,9 +231,9 @@ def _only_reader(op: Operation) -> tuple[StatisticsOp | None, Use] | None:
 
 
 def _hides_below(op: Operation, adds: bool) -> float | None:
-    """How far a hidden score must be below the visible ones of a reader; None if it does not hide it.
+    """How far below the visible scores a hidden score must be for a reader to hide it; None if it hides none.
 
-    A maximum of values with inserted numbers needs no bound: `read_ranges.py` narrows what it reads.
+    A maximum of values with inserted numbers needs no bound, because `read_ranges.py` narrows its operand.
     """
     if not isinstance(op, QuantizeRegionOp) or is_kept(op):
         return None
@@ -242,13 +245,14 @@ def _hides_below(op: Operation, adds: bool) -> float | None:
 
 
 def _scaled_or_moved(op: Operation, index: int, weights: Weights) -> Way | None:
-    """The map of a region for its operand `index`, if it multiplies it by a positive number or adds visible scores."""
+    """The map that a region applies to operand `index` if it multiplies by a positive number or adds ordinary
+    scores."""
     factor = _factor(op, index, weights)
     return Way(factor) if factor is not None else _shift(op, index, weights)
 
 
 def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
-    """The range of what a region adds to its operand `index`; None if it does anything else."""
+    """The map of a region that only adds something to operand `index`; None for anything else."""
     steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
     if len(steps) != 1 or not isinstance(steps[0], AddOp) or len(op.operands) != 2:
         return None
@@ -259,12 +263,12 @@ def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
         low, high = float(array.min()), float(array.max())
     else:
         return None
-    # Only numbers of ordinary size: an addend as large as a mask would itself hide scores, or show hidden ones.
+    # Only numbers of ordinary size: an addend as large as a mask would itself hide scores, or reveal hidden ones.
     return Way(1.0, low, high) if low > HIDDEN and high < -HIDDEN else None
 
 
 def _factor(op: Operation, index: int, weights: Weights) -> float | None:
-    """The positive number that a region multiplies its operand `index` by; None if it does anything else."""
+    """The positive number that a region multiplies operand `index` by; None if it does anything else."""
     steps = _steps(op, weights) if isinstance(op, QuantizeRegionOp) and len(op.outputs) == 1 else []
     if len(steps) != 1 or not isinstance(steps[0], MultiplyOp | DivideOp):
         return None
@@ -274,8 +278,8 @@ def _factor(op: Operation, index: int, weights: Weights) -> float | None:
     factors = given[1 - scored]
     if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
         return None
-    # One positive factor for all: a negative one would turn the order of the scores around, several would mix
-    # distances.
+    # One positive factor for all elements: a negative one would reverse the order of the scores, and different ones
+    # would change their distances.
     if factors is None or not factors.size or factors.min() != factors.max() or not 0 < factors.min() < np.inf:
         return None
     factor = float(factors.flat[0])
@@ -296,7 +300,7 @@ def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
 
 
 def _hides(value: SSAValue, weights: Weights) -> bool:
-    """Whether a float value is a mask of 0 and very negative numbers, not a bias that visible scores have, too."""
+    """Whether a float value is a mask of 0 and very negative numbers, and not a bias of visible scores."""
     if isinstance(value.owner, StatisticsOp):
         # At most 0, so that adding the mask cannot raise a visible score.
         low, high = stated_range(value.owner)
@@ -313,9 +317,9 @@ def restate(statistics: StatisticsOp, low: float, high: float) -> None:
 
 
 def state_masked(found: Masked, low: float, high: float, visible: Visible) -> None:
-    """State the range of masked scores that are visible in [low, high], wherever they are moved to."""
+    """State the range of masked scores whose visible values are in [low, high], at each value on their path."""
     for statistics, way in found.totals():
-        # Recorded before the range is widened downwards, as a further mask must be placed below the visible scores
+        # Recorded before the range is extended downwards, because a further mask is placed below the visible scores
         # only.
         visible[statistics.arg] = low * way.scale + way.low
         restate(statistics, (low - found.margin) * way.scale + way.low, high * way.scale + way.high)

@@ -1,7 +1,7 @@
 """Minimum cut between two sets of nodes, by Dinic's maximum flow with integer capacities.
 
 Source: E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation" (1970). Of
-all minimum cuts, the one nearest to the sources is found, so the result does not depend on the order of the edges.
+all minimum cuts, the one nearest to the sources is found. So the result does not depend on the order of the edges.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FlowNetwork:
         while True:
             levels = self._levels(source)
             if sink not in levels:
-                # No path is left: what the source still reaches is its side of the cut.
+                # No path is left: the nodes that the source still reaches are its side of the cut.
                 return set(levels)
             self._saturate(source, sink, levels)
 
@@ -80,7 +80,7 @@ class FlowNetwork:
                 path.append(arc)
                 node = self._head[arc]
             elif path:
-                # An arc and its reverse are neighbours, so that xor with 1 leads back.
+                # An arc and its reverse have neighbouring numbers, so xor with 1 maps each to the other.
                 node = self._head[path.pop() ^ 1]
                 cursor[node] += 1
             else:
@@ -99,5 +99,5 @@ class FlowNetwork:
         amount = min(self._room[arc] for arc in path)
         for arc in path:
             self._room[arc] -= amount
-            # Flow may be taken back later, over the reverse arc.
+            # Later paths may undo flow over the reverse arc.
             self._room[arc ^ 1] += amount

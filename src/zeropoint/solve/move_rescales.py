@@ -4,20 +4,20 @@
 %1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [A]}
 %2 = "quant.region"(%1) ... {logical_kernel = "rescale", input_specs = [A], output_specs = [B]}
 ```
-becomes, where nothing else reads `%1`,
+becomes, if nothing else reads `%1`,
 ```mlir
 %1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [B]}
 ```
-The moves are applied until none fits:
+The pass applies these moves until none fits:
 
-- A rescale to the type that the value has, or a second rescale of a value to the same type, is dropped.
-- Two rescales in a row become one.
-- A kernel whose output scale is free produces the wanted type itself.
+- A rescale to the type that the value already has is dropped. So is a second rescale of a value to the same type.
+- Two consecutive rescales become one.
+- A kernel with a free output scale produces the required type itself.
 - A kernel that accepts any parameters reads the value before the rescale, or another rescaled form of it.
-- A kernel that shares its scale and has a smaller result moves before the rescale.
+- A kernel whose operand and result share a scale moves before the rescale if its result is smaller.
 
-Each move lowers the number of rescales, or their cost, or the number of readers of one; so this terminates. A rescale
-that saturates values is kept if removing it would let them through.
+Each move reduces the number of rescales, their cost, or the number of readers of one. So the pass terminates. A rescale
+that saturates values is kept if values would no longer be saturated without it.
 
 Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
 combined with the scaling of the outputs.
@@ -63,7 +63,7 @@ FREE_INPUT = (*FREE_OUTPUT, FixedScale)
 
 
 def rescale_count(program: Program) -> int:
-    """The number of rescales."""
+    """The number of rescales in a program."""
     return sum(is_rescale(region) for region in regions_of(program))
 
 
@@ -80,7 +80,7 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
 
 
 def _takes(kernel: ChosenKernel, port: int, wanted: UniformQuantizedType) -> bool:
-    """Whether a port of a kernel can have a type while the others keep theirs: one storage if the row requires that."""
+    """Whether a port can have a type while the other ports keep theirs. Checks a storage that all ports must share."""
     row, region = kernel.row, kernel.region
     has = region.output_specs.data[~port] if port < 0 else region.input_specs.data[port]
     if row.same_storage and row.rule(port).wildcard and isinstance(has, UniformQuantizedType):
@@ -94,7 +94,7 @@ class _Moves:
     kernels: Mapping[Operation, ChosenKernel]
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
-        """Make the first move that fits. Returns False if none does."""
+        """Make the first move that fits. Returns False if none fits."""
         return (
             self._drop(rescale)
             or self._share(rescale)
@@ -129,13 +129,13 @@ class _Moves:
         return False
 
     def _join(self, rescale: QuantizeRegionOp) -> bool:
-        """Skip the first of two rescales in a row, or both if the second undoes the first."""
+        """Skip the first of two consecutive rescales, or both if the second undoes the first."""
         before = rescale.inputs[0].owner
         if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
             return False
         first, between = _types(before)
         _, last = _types(rescale)
-        # The first rescale saturates values that both of its neighbours can hold: without it they would come through.
+        # The first rescale saturates values that the types before and after it can hold. Without it they would pass.
         if cuts_off(between, first) and cuts_off(between, last):
             return False
         if first == last:
@@ -148,7 +148,7 @@ class _Moves:
         return True
 
     def _merge(self, rescale: QuantizeRegionOp) -> bool:
-        """Let the kernel that produces the value produce the wanted type instead."""
+        """Let the kernel that produces the value produce the required type instead."""
         value, (_, wanted) = rescale.inputs[0], _types(rescale)
         kernel = self.kernels.get(value.owner) if isinstance(value.owner, Operation) else None
         if kernel is None or is_rescale(kernel.region) or not value.has_one_use():
@@ -156,7 +156,7 @@ class _Moves:
         number = kernel.region.outputs.index(value)
         if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _takes(kernel, ~number, wanted):
             return False
-        # A finer output needs a multiplier that the requantization does not have.
+        # A finer output would need a multiplier that the requantization cannot represent.
         if wanted.scale < self._least_scale(kernel, kernel.region.input_specs.data):
             return False
         specs = list(kernel.region.output_specs)
@@ -176,15 +176,16 @@ class _Moves:
     def _absorb(self, rescale: QuantizeRegionOp) -> bool:
         """Let kernels that accept any parameters read the value before the rescale."""
         given, made = _types(rescale)
-        # Saturation in the rescale is part of what the model computes.
+        # The model requires the saturation of this rescale.
         if cuts_off(made, given):
             return False
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
-        # A list, not a generator: every use is to be tried, not only the first that succeeds.
+        # A list, not a generator, because every use has to be tried, not only up to the first success.
         return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
 
     def _serve(self, rescale: QuantizeRegionOp) -> bool:
-        """Let kernels that accept any parameters read another rescaled form, at most half a bit coarser."""
+        """Let kernels that accept any parameters read another rescaled form of the value, at most half a bit
+        coarser."""
         _, made = _types(rescale)
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
         if len({user for user, _ in uses}) < len(uses):
@@ -200,7 +201,7 @@ class _Moves:
             if any(self._specs_reading(user, index, kind) is None for user, index in uses):
                 continue
             if rescale.is_before_in_block(other):
-                # The other rescale has to come before the kernels that will read it.
+                # The other rescale has to come before its new readers.
                 other.detach()
                 Rewriter.insert_op(other, InsertPoint.before(rescale))
             for user, index in uses:
@@ -248,7 +249,7 @@ class _Moves:
         return operand_type(kernel, index, before, output, self.program.weights, kept)
 
     def _push(self, rescale: QuantizeRegionOp) -> bool:
-        """Move a kernel that shares its scale and has a smaller result before the rescale."""
+        """Move a kernel before the rescale if its operand and result share a scale and its result is smaller."""
         (given, made), value = _types(rescale), rescale.outputs[0]
         use = value.get_unique_use()
         kernel = None if use is None else self.kernels.get(use.operation)
@@ -275,8 +276,8 @@ class _Moves:
 def move_rescales(program: Program, target: Target) -> Program:
     """A copy of a propagated program with fewer and cheaper rescales.
 
-    `target` must be the one that the specs are for. The module attribute `RESCALE_COUNTS` records the number of
-    rescales before and after.
+    `target` must be the target of the specs. The module attribute `RESCALE_COUNTS` records the number of rescales
+    before and after.
     """
     program = program.for_change()
     before = rescale_count(program)
@@ -285,7 +286,8 @@ def move_rescales(program: Program, target: Target) -> Program:
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
         moves = _Moves(program, kernels)
-        # One move may make another possible; each makes rescales fewer, smaller or unread.
+        # One move may enable another. The loop ends because each leaves fewer or smaller rescales, or fewer readers of
+        # one.
         while any([moves.step(region) for region in regions_of(program) if is_rescale(region)]):
             pass
     counts = {"before": before, "after": rescale_count(program)}

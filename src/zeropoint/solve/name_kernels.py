@@ -1,4 +1,5 @@
-"""State the names of kernels that share the name of one op of the original model, as those of a GRU do.
+"""State unique names for kernels that come from one op of the original model and share its name, such as those of a
+GRU.
 
 ```mlir
 %0 = "quant.region"(%x) ({...}) {logical_kernel = "fully_connected", ...} loc("gru")
@@ -9,8 +10,8 @@ becomes
 %0 = "quant.region"(%x) ({...}) {logical_kernel = "fully_connected", ...} loc("gru")
 %1 = "quant.region"(%0) ({...}) {logical_kernel = "logistic", zeropoint.unique_name = "gru_1", ...} loc("gru")
 ```
-These are the names in warnings, statistics and summaries (`ir/result_names.py`). They are numbers in program order, so
-they have to be stated before propagation adds and removes kernels.
+These are the names in warnings, statistics and summaries (`ir/result_names.py`). The suffixes count in program order,
+so the names have to be stated before propagation adds and removes kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from zeropoint.ir.result_names import result_names
 
 
 def name_kernels(program: Program) -> Program:
-    """A copy in which every region whose unique name is not that of its op has it as `zeropoint.unique_name`."""
+    """A copy in which a region has `zeropoint.unique_name` if its unique name differs from the name of its op."""
     program = program.for_change()
     names = result_names(program)
     for op in program.entry.ops:

@@ -1,4 +1,4 @@
-"""The nodes of the port graph: ports and values that always share one type, with their constraints."""
+"""The nodes of the port graph: ports and values that always share one type, and their constraints."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 class PortNode:
     """Ports and values that always share one type.
 
-    `position` is that of the first of them in the canonical order; `reader` is a kernel that has or reads it;
-    `range_of` names the value that last extended the range. A value is `exposed` if a reader accepts any parameters.
-    `need` is the scale wanted by the readers of the data that passes through the node (`precision.py`).
+    `position` is the first position of its members in the canonical order. `reader` is a kernel that has or reads a
+    member. `range_of` names the value that last extended the range. A node is `exposed` if a reader of it accepts any
+    parameters. `need` is the scale that the readers of the data passing through the node require (`precision.py`).
     """
 
     position: int
@@ -34,7 +34,7 @@ class PortNode:
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def widen(self, minimum: float | None, maximum: float | None, facts: list[Fact], name: str) -> None:
-        """Extend the range by the range of the value `name`; the facts of the ranges that set an end are kept."""
+        """Extend the range by that of the value `name`. Keeps the facts of the ranges that determine an end."""
         if minimum is None or maximum is None:
             return
         if self.minimum is None or self.maximum is None:
@@ -47,10 +47,10 @@ class PortNode:
         self.minimum, self.maximum = min(self.minimum, minimum), max(self.maximum, maximum)
 
     def fix(self, fixed: UniformQuantizedType, by: str, salience: Salience) -> None:
-        """Require the type `fixed`; `by` names the source of the requirement."""
+        """Require the type `fixed`. `by` names the source of the requirement."""
         self.fixed, self.fixed_by = fixed, by
         self.facts.append(Fact("parameters", str(fixed), salience, by))
 
 
 FACTS_KEPT = 8
-"""Facts that a node keeps when a wider range arrives: a bound on the list for a class of many members."""
+"""The number of facts that a node keeps when a wider range arrives. It limits the list for a class of many members."""

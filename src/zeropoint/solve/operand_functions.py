@@ -1,4 +1,4 @@
-"""An op as an elementwise function of one of its operands, to measure what the rounding of that operand costs."""
+"""Write an op as an elementwise function of one operand, to measure the error caused by rounding that operand."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from zeropoint.solve.rounding_noise import RoundingNoise
 
 
 def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread: bool = False) -> RealFunction | None:
-    """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one.
+    """An op as an elementwise function of operand `index`, with the other operands set to their RMS; None if it is not
+    one.
 
-    With `spread`, and if there is one other operand, the function is evaluated at all points of that. A clamp at 3
-    hides the noise of 8 / x near 0, but not that of 0.1 / x.
+    With `spread`, the function is evaluated at all points of the other operand, if there is exactly one. Both are
+    needed: a clamp at 3 hides the noise of 8 / x near 0, but not that of 0.1 / x.
     """
     if len(op.results) != 1:
         return None
@@ -29,7 +30,7 @@ def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread:
     arguments = op.operands if region is None else region.body.block.args
     result = op.results[0] if region is None else _returned(region)
     if region is not None and not _is_computed(result, noise):
-        return None  # before the others are looked at: a join may have any number
+        return None  # before the other operands are examined, because a join may have very many
     others: dict[SSAValue, Array] = {}
     for other, (argument, value) in enumerate(zip(arguments, op.operands, strict=True)):
         if other != index and argument is not arguments[index]:
@@ -69,7 +70,8 @@ def _usual_size(value: SSAValue, noise: RoundingNoise) -> float | None:
 
 
 def _is_computed(value: SSAValue, noise: RoundingNoise) -> bool:
-    """Whether a value in a region may be a function of the region's operands: not of a join, for example."""
+    """Whether an inner value is an elementwise function of the region's operands. The result of a join, for example, is
+    not."""
     if not isinstance(value, OpResult) or is_function(value.op) or isinstance(value.op, BroadcastInDimOp):
         return True
     return splat_value(value, noise.weights) is not None

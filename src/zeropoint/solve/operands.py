@@ -34,7 +34,7 @@ CHANNELS_LISTED = 8
 
 
 def contraction_in(region: QuantizeRegionOp) -> ContractionOp | None:
-    """The contraction of a kernel; None for other kernels."""
+    """The contraction in a kernel's region; None for other kernels."""
     return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
 
 
@@ -47,12 +47,12 @@ def operand_type(
     pinned: UniformQuantizedType | None = None,
     channels: tuple[int, Array] | None = None,
 ) -> Attribute:
-    """The type of operand `index`, not an activation, given the types of the operands `before` it and of the output.
+    """The type of operand `index`, which is not an activation.
 
-    A weight has the ranges `channels` along an axis if the model states them, otherwise the ranges of its values. A
-    weight pinned by training keeps its type, except for channels whose sums would overflow the accumulator. A bias is
-    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a
-    weight without a known channel axis.
+    `before` has the types of the operands before it, and `output` that of the result. A weight gets the ranges
+    `channels` along an axis if the model states them, otherwise the ranges of its values. A weight pinned by training
+    keeps its type, except for channels whose sums would overflow the accumulator. A bias has the scale of the products.
+    Operands that are not quantized keep their spec. Raises PropagationError for a weight without a known channel axis.
     """
     region, rule = kernel.region, kernel.row.input_rule(index)
     array = constant_array(region.inputs[index], weights)
@@ -82,7 +82,7 @@ def operand_type(
 
 
 def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> FloatArray | None:
-    """The scale of each channel of weights in blocks; None for other weights."""
+    """The scale of each channel's sums for weights in blocks; None for other weights."""
     product = contraction_in(region)
     axis = None if product is None else weight_channel_axis(product)
     if product is None or axis is None or not weight.is_sub_channel:
@@ -100,7 +100,7 @@ def _weight_type(
     pinned: UniformQuantizedType | None,
     channels: tuple[int, Array] | None,
 ) -> Attribute:
-    """The type of a weight. Accumulators wider than the widest quantized type are treated as of that width."""
+    """The type of a weight. An accumulator wider than the widest quantized type is treated as if it had that width."""
     contraction, bits = contraction_in(kernel.region), kernel.row.accumulator_bits
     axis = None if contraction is None else weight_channel_axis(contraction)
     if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
@@ -111,7 +111,7 @@ def _weight_type(
         )
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
     limit = sum_limit(bits)
-    # A 64-bit accumulator needs no headroom; only its bias is limited to 32 bits.
+    # A 64-bit accumulator needs no headroom. Only its bias is limited, to 32 bits.
     greatest = None if bits <= MAX_WIDTH or output is None else 0.0
     size = kernel.demands.get(BLOCK_SIZE) if pinned is None else None
     if size is not None or (pinned is not None and pinned.is_sub_channel):
@@ -140,20 +140,21 @@ def _weight_type(
 
 
 def _in_pairs(kernel: ChosenKernel, contraction: ContractionOp | None, array: Array) -> Array | None:
-    """The weights as (channels, terms) if the kernel adds the products of adjacent terms in 16 bits first."""
+    """The weights as (channels, terms), if the kernel first adds the products of adjacent terms in 16 bits; None
+    otherwise."""
     if contraction is None or kernel.row.pair_bits is None or not adds_pairs(contraction):
         return None
     return terms_by_channel(contraction, array)
 
 
 def _along(channels: tuple[int, Array], axis: int) -> Array:
-    """[minimum, maximum] of each output channel; of all channels if the ranges are along another axis."""
+    """[minimum, maximum] of each output channel. If the ranges are along another axis, one range of all channels."""
     stated, ranges = channels
     return ranges if stated == axis else np.array([[ranges[:, 0].min(), ranges[:, 1].max()]])
 
 
 def weight_facts(kernel: ChosenKernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
-    """The fact that explains why a pinned weight has greater scales than its pin; empty if it has the pinned ones."""
+    """The fact that explains why a pinned weight has larger scales than its pin; empty if it has the pinned scales."""
     if pinned is None or len(found) < 2 or kernel.row.input_rule(1).role is not Role.WEIGHT:
         return []
     asked, made = rebased(pinned, kernel.storage(1)), found[1]

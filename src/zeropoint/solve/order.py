@@ -1,9 +1,9 @@
-"""A canonical order of a program's ops: swapping independent ops in the text does not change it.
+"""A canonical order of a program's ops that does not change if independent ops are swapped in the text.
 
-It breaks ties: between cuts of equal cost, and between kernels whose functions could run first. Ops are ordered by
-depth in the dataflow, then by a hash. It is of the op, its operands, its users and the constraints on its values, from
-two rounds of hashing along the edges and against them. Ops that this cannot tell apart are ordered by name, then by
-position.
+The order breaks ties between cuts of equal cost, and between kernels whose functions could run first. Ops are ordered
+by their depth in the dataflow, then by a hash of the op, its operands, its users and the constraints on its values. The
+hash comes from two rounds of hashing along the edges and against them. Ops with equal hashes are ordered by name, then
+by position.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it is deterministic. The hashes are color
 refinement: B. Weisfeiler and A. Leman, "The reduction of a graph to canonical form" (1968).
@@ -70,8 +70,7 @@ def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constra
 
 
 def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints) -> dict[Operation, str]:
-    """One round: combine each hash with the hashes of all ops that it depends on, then with the hashes of all its
-    users."""
+    """One round: combine each hash with those of all ops that it depends on, then with those of all its users."""
     before: dict[Operation, str] = {}
     for op in ops:
         before[op] = _hash(hashes[op], [_operand(operand, before, constraints) for operand in op.operands])
@@ -83,7 +82,7 @@ def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints:
 
 
 def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operation, int]:
-    """The rank of each op of the entry function in the canonical order; definitions come before uses."""
+    """The rank of each op of the entry function in the canonical order. Definitions come before uses."""
     ops = list(program.entry.ops)
     depths: dict[Operation, int] = {}
     for op in ops:

@@ -1,4 +1,4 @@
-"""Bound what a kernel computes from a part of its operands, by their ranges.
+"""Bound the results that a kernel computes from parts of its operands, from the ranges of these parts.
 
 ```mlir
 %p = "quant.region"(%b) ({ average pool })          %b in [-1, 1]: means are in [-1, 1]
@@ -31,9 +31,9 @@ MEANS = ("average_pool", "mean")
 
 
 def region_range(divided: Divided, parts: Sequence[RealRange | None], target: Target) -> RealRange | None:
-    """The range of a region's part, by the ranges of the parts of its operands; None in `parts` for whole operands.
+    """The range of a region's part, from the ranges of the parts of its operands. `parts` has None for whole operands.
 
-    If that is unknown, the observed range of the whole result; None without one.
+    If no range follows, it is the observed range of the whole result, or None without one.
     """
     region, kernel = divided.region, divided.region.logical_kernel.data
     known = [
@@ -78,7 +78,7 @@ def _is_constant(divided: Divided, index: int) -> bool:
 
 
 def _weighted(divided: Divided, ranges: Sequence[RealRange]) -> RealRange | None:
-    """The range of a contraction of values in a range by weights, with its bias; padding is 0."""
+    """The range of a contraction with weights and a bias, for values in a range. Padding counts as 0."""
     op, region = divided.region.body.block.first_op, divided.region
     assert isinstance(op, ConvolutionOp | DotGeneralOp)
     axis, array = weight_channel_axis(op), constant_array(region.inputs[1], divided.weights)
@@ -92,7 +92,7 @@ def _weighted(divided: Divided, ranges: Sequence[RealRange]) -> RealRange | None
 
 
 def weighted_range(array: Array, axis: int, span: RealRange) -> RealRange:
-    """The sums of weights, with output channels along `axis`, times values in a range or 0."""
+    """The range of sums of weights, with output channels along `axis`, times values in `span` or 0."""
     filters = weights_by_channel(array, axis).astype(np.float64)
     up, down = np.maximum(filters, 0).sum(1), np.minimum(filters, 0).sum(1)
     low, high = min(span[0], 0.0), max(span[1], 0.0)

@@ -5,13 +5,14 @@
 %h = "quant.region"(%c) ({ hard swish })
 %p = "quant.region"(%h) ({ average pool })
 ```
-The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the way is copied for the
-part (`divided.py`), with the part of its constants. A part of an operand that does not come from the concatenation,
-such as the gate of a product, is a slice. If that would be too coarse for it, it is computed by a part of the weights
-of a contraction, twice if others read the contraction as well. Readers of the same part share the copies.
+The part of `%p` that comes from `%b` is the pool of the hard swish of `%b`. Each kernel on the path is copied for the
+part (`divided.py`), with the corresponding part of its constants. A part of an operand that does not come from the
+concatenation, such as the gate of a product, is a slice. If the scale of the whole operand is too coarse for the slice,
+the part is computed separately, with a part of a contraction's weights. It is then computed twice if others read the
+contraction as well. Readers of the same part share the copies.
 
-The range of a part was not observed. It is bounded by what the kernels compute from the ranges of their operands, and
-by the range of the whole value. If there are samples, calibration then observes it (`calibrate/bounded.py`).
+The range of a part was not observed. It is bounded by the range that follows from the operands' ranges, and by the
+range of the whole value. If there are samples, calibration then observes it (`calibrate/bounded.py`).
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from zeropoint.solve.parts import RealRange, is_open, step_for
 from zeropoint.solve.split_channels import WORTH as WORTH_TWICE
 
 LONGEST = 24
-"""The maximum number of kernels between a concatenation and a reader that are computed for each part."""
+"""The maximum number of kernels between a concatenation and a reader that are copied for each part."""
 
 
 @dataclass(eq=False)
 class Planned:
-    """A part of a value: its range, and how to make it before an op. It is made once."""
+    """A part of a value: its range, and how to make it before an op. It is made at most once."""
 
     range: RealRange
     make: Callable[[Operation], SSAValue]
     made: SSAValue | None = None
 
     def value(self, before: Operation) -> SSAValue:
-        """The part; its ops are inserted before `before` if there are none yet."""
+        """The part. Its ops are inserted before `before` if they do not exist yet."""
         if self.made is None:
             self.made = self.make(before)
         return self.made
@@ -60,7 +61,7 @@ class Planned:
 
 @dataclass
 class PartValues:
-    """The parts that were planned so far."""
+    """The parts that are planned so far, for all values."""
 
     leaves: Leaves
     planned: dict[tuple[SSAValue, int, bytes], Planned | None] = field(
@@ -68,7 +69,7 @@ class PartValues:
     )
 
     def part(self, value: SSAValue, cut: Cut, depth: int = 0) -> Planned | None:
-        """A part of a value; None if it cannot be computed alone, or its range is unknown."""
+        """A part of a value; None if it cannot be computed alone or its range is unknown."""
         key = (value, *cut.key)
         if key not in self.planned:
             self.planned[key] = None if depth > LONGEST else self._plan(value, cut, depth)
@@ -97,10 +98,10 @@ class PartValues:
         return recomputed or self._sliced(value, cut)
 
     def _recomputed(self, region: QuantizeRegionOp, cut: Cut, depth: int) -> Planned | None:
-        """A part of another value, by the kernel that computes it; None if a slice of the value is as good.
+        """A part of another value, computed by a copy of its kernel; None if a slice of the value is as good.
 
-        It is computed twice, which must be worth it, as in `split_channels`; but a contraction that nothing else reads
-        is only divided.
+        The part is computed twice, which must be worth it, as in `split_channels.py`. A contraction that nothing else
+        reads is only divided, which is free.
         """
         part, value = self._region(region, cut, depth), region.outputs[0]
         if part is None or (_is_divided(region, cut, self.leaves.weights) and len(list(readers_of(value))) == 1):
@@ -109,7 +110,7 @@ class PartValues:
         return part if whole is not None and step_for(whole.range) > WORTH_TWICE * step_for(part.range) else None
 
     def _stated(self, op: StatisticsOp, cut: Cut, depth: int) -> Planned | None:
-        """A part of a value with statistics gets statistics of its own bound."""
+        """A part of a value with statistics, with statistics that state the bound of the part."""
         part = self.part(op.arg, cut, depth)
         whole = known_range(op.res, self.leaves.weights, self.leaves.target)
         if part is None or whole is None:
@@ -124,7 +125,7 @@ class PartValues:
         return Planned(bound, make)
 
     def _joined(self, join: Join, cut: Cut, depth: int) -> Planned | None:
-        """A part of a concatenation along its dimension: parts of some operands, joined if they are several."""
+        """A part of a concatenation along its dimension: parts of some operands, joined if there are several."""
         ends = np.cumsum([shape_of(value)[cut.axis] for value in join.values])
         operands = np.searchsorted(ends, cut.chosen, "right")
         runs = np.split(np.arange(cut.chosen.size), np.flatnonzero(np.diff(operands)) + 1)
@@ -148,7 +149,7 @@ class PartValues:
         return Planned(bound, make)
 
     def _region(self, region: QuantizeRegionOp, cut: Cut, depth: int) -> Planned | None:
-        """The part that a kernel computes from parts of its operands."""
+        """The part of a region's result, computed from parts of its operands."""
         if not is_open(region) or len(region.outputs) != 1:
             return None
         divided = Divided.of(region, cut.axis, cut.chosen, self.leaves.weights)
@@ -159,7 +160,8 @@ class PartValues:
         return None if bound is None else Planned(bound, lambda before: self.copy(divided, operands, before))
 
     def operands(self, divided: Divided, depth: int = 0) -> list[Planned | None] | None:
-        """The parts of a region's operands, None for those that are needed whole; None if one cannot be computed."""
+        """The parts of a region's operands, None for those that are needed whole. Returns None if a part cannot be
+        computed."""
         found: list[Planned | None] = []
         for index, value in enumerate(divided.region.inputs):
             cut = divided.operand_cut(index)
@@ -170,7 +172,7 @@ class PartValues:
         return found
 
     def copy(self, divided: Divided, operands: Sequence[Planned | None], before: Operation) -> SSAValue:
-        """The kernel of the parts."""
+        """A copy of the region that reads the parts."""
         region = divided.region
         values = [
             value if part is None else part.value(before) for value, part in zip(region.inputs, operands, strict=True)
@@ -182,7 +184,7 @@ class PartValues:
         return _inserted([made], before)
 
     def _op(self, op: Operation, cut: Cut, depth: int) -> Planned | None:
-        """The part that an op without a kernel computes from parts of its operands."""
+        """The part of the result of an op without a kernel, computed from parts of its operands."""
         read = needed(op, cut)
         if read is None or op.regions:
             return None
@@ -203,7 +205,7 @@ class PartValues:
         return Planned(bound, make)
 
     def _sliced(self, value: SSAValue, cut: Cut) -> Planned | None:
-        """A slice of a value that is not a part of a concatenation, at the scale of the whole value."""
+        """A slice of a value that does not come from a concatenation, at the scale of the whole value."""
         whole = known_range(value, self.leaves.weights, self.leaves.target)
         steps = set(np.diff(cut.chosen).tolist()) or {1}
         if whole is None or len(steps) != 1 or min(steps) < 1 or "slice" not in self.leaves.target.by_kernel:
@@ -221,20 +223,20 @@ class PartValues:
 
 
 def _is_divided(region: QuantizeRegionOp, cut: Cut, weights: Weights) -> bool:
-    """Whether a part of a contraction takes a part of its weights."""
+    """Whether a part of a contraction takes only a part of its weights."""
     op = own_contraction(region, weights)
     return op is not None and output_channel_axis(op) == cut.axis
 
 
 def stated(value: SSAValue, bound: RealRange, before: Operation) -> SSAValue:
-    """The value with a range."""
+    """The value with statistics that state a range."""
     made = StatisticsOp(value, bound)
     made.location = location_of(value)
     return _inserted([made], before)
 
 
 def bounded(value: SSAValue, bound: RealRange, before: Operation) -> SSAValue:
-    """The value with a range that was not observed."""
+    """The value with statistics that state a bound, which was not observed."""
     made = stated(value, bound, before)
     assert isinstance(made.owner, StatisticsOp)
     made.owner.attributes[BOUNDED] = UnitAttr()
@@ -242,12 +244,12 @@ def bounded(value: SSAValue, bound: RealRange, before: Operation) -> SSAValue:
 
 
 def concatenated(values: Sequence[SSAValue], axis: int, location: LocationAttr) -> QuantizeRegionOp:
-    """A region that concatenates values; it lists each value once."""
+    """A region that concatenates values. A value that occurs twice becomes one operand."""
     return wrapped(JOIN, ConcatenateOp(values, axis), location)
 
 
 def wrapped(kernel: str, op: Operation, location: LocationAttr) -> QuantizeRegionOp:
-    """A region of one op of one result. It lists each operand once."""
+    """A region around one op of one result. A value that occurs twice becomes one operand."""
     distinct = list(dict.fromkeys(op.operands))
     (result,) = op.results
     elements = [element_of(value) for value in distinct]
@@ -260,7 +262,7 @@ def wrapped(kernel: str, op: Operation, location: LocationAttr) -> QuantizeRegio
 
 
 def located(location: LocationAttr, part: SSAValue) -> LocationAttr:
-    """The location of a copy: its name says which part it computes."""
+    """The location of a copy. Its name ends with the name of the part."""
     name = location_text(location)
     return location if name is None else name_location(f"{name}/{value_name(part)}")
 

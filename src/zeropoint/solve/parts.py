@@ -1,12 +1,12 @@
-"""Find the kernels that read a part of a value along one dimension, also behind reshapes and transposes.
+"""Find the kernels that read a part of a value along one dimension, directly or through reshapes and transposes.
 
 ```mlir
 %t = "quant.region"(%c) ({ transpose to channels last })
 %s = "quant.region"(%t) ({ slice of channels 1 to 7 })
 ```
-`%s` reads channels 1 to 7 of `%c`, moved by a transpose. A part is a `slice`, or a `gather` at constant indices, along
-one dimension. A reshape is followed if the dimension comes from a single one, whole or divided: in a product that is
-reshaped to 3 x heads x channels, queries, keys and values are parts.
+`%s` reads channels 1 to 7 of `%c` through a transpose. A part is a `slice`, or a `gather` at constant indices, along
+one dimension. A reshape is followed if the dimension comes from one dimension, whole or divided. So queries, keys and
+values are parts of a product that is reshaped to 3 x heads x channels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from zeropoint.solve.precision import step_of
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A reshape or transpose between a value and its part, which makes `count` elements along `axis` of its result."""
+    """A reshape or transpose between a value and its part. Its result has `count` elements along `axis` for the
+    part."""
 
     region: QuantizeRegionOp
     axis: int
@@ -51,20 +52,20 @@ class ScaledPart:
 
     @staticmethod
     def of(region: Operation, weights: Weights) -> ScaledPart | None:
-        """The part that a region takes; None for any other op, or without statistics of its result."""
+        """The part that a region takes. None for any other op, or if its result has no statistics."""
         if not isinstance(region, QuantizeRegionOp) or len(region.outputs) != 1:
             return None
         op, seen = region.body.block.first_op, range_of(region.outputs[0])
         if seen is None or not isinstance(op, SliceOp | GatherOp) or op.operands[0] is not region.body.block.args[0]:
             return None
-        if not is_open(region):  # after the other checks: a join has any number of ports
+        if not is_open(region):  # after the other checks, because a join may have very many ports
             return None
         found = _sliced(op) if isinstance(op, SliceOp) else gathered(op, constant_array(region.inputs[1], weights))
         return None if found is None else ScaledPart(region, *found, seen)
 
     @property
     def step(self) -> float:
-        """The scale that the part needs in 8 bits."""
+        """The scale that the part needs at 8 bits."""
         return step_for(self.range)
 
 
@@ -84,7 +85,7 @@ def is_move(region: QuantizeRegionOp) -> bool:
 
 
 def is_open(region: QuantizeRegionOp) -> bool:
-    """Whether neither the model nor the user demands anything of a region's ports."""
+    """Whether neither the model nor the user places demands on a region or its ports."""
     specs = (*region.input_specs, *region.output_specs)
     return DEMANDS not in region.attributes and not any(isinstance(spec, QuantizedType) for spec in specs)
 
@@ -96,13 +97,14 @@ def range_of(value: SSAValue) -> RealRange | None:
 
 
 def step_for(span: RealRange) -> float:
-    """The scale of a range in 8 bits."""
+    """The scale of a range at 8 bits."""
     return step_of(*span, Storage.of("i8"), None)
 
 
 def parts_of(value: SSAValue, weights: Weights) -> Iterator[ScaledPart | None]:
-    """The part of a value that each reader takes; None if it takes all, or no part along one dimension."""
-    # Iterative, because a chain of moves may be as long as the program. The moves before a reader, the last one first.
+    """The part that each reader of a value takes; None for a reader that takes all, or not a part along one
+    dimension."""
+    # Iterative, because a chain of moves may be as long as the program. Moves are stacked with the last one first.
     pending: list[tuple[Operation, tuple[QuantizeRegionOp, ...]]] = [(reader, ()) for reader in _readers(value)][::-1]
     while pending:
         reader, before = pending.pop()

@@ -1,10 +1,10 @@
-"""The ports of all kernels as a graph: which must have the same parameters, and where a rescale may go.
+"""The ports of all kernels as a graph. It states which ports must have the same parameters, and where a rescale may go.
 
-Nodes are values, the operands that read them, and the outputs that define them. `same_scale` ties the ports of a kernel
-and `coupled_ref` ties values; tied nodes are merged. Edges connect a value to the output that defines it and to each
-operand that reads it. Cutting an edge inserts a rescale there; the cost is the number of elements times their width.
-A float value (an input of the program, or the result of a float op) has no edges. Each port that reads it quantizes it
-for itself, by the range that its kernel takes of it.
+Nodes are values, the operands that read them, and the results that define them. `same_scale` ties the ports of a
+kernel, and `coupled_ref` ties values. Tied nodes are merged. Edges connect a value to the result that defines it and to
+each operand that reads it. Cutting an edge inserts a rescale there, at the cost of the number of elements times their
+width. A float value (an input of the program, or the result of a float op) has no edges. Each port that reads it
+quantizes it for itself, with the range that its kernel needs.
 
 Source: the RFC on quantization transformations, section "Target Constraints": an indexed input or output of a kernel is
 a port.
@@ -37,7 +37,7 @@ from zeropoint.targets import SameScale
 
 @dataclass(eq=False)
 class Edge:
-    """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port needs."""
+    """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port requires."""
 
     value: SSAValue
     port: PortNumber
@@ -55,10 +55,11 @@ class Edge:
 
 @dataclass
 class PortGraph:
-    """The graph: nodes by number, tied nodes merged, edges uncut. `read` has the values read by floats or callers.
+    """The graph. It has nodes by number with tied nodes merged, and edges, none of them cut.
 
-    `joined` has the float values that must have one type for all readers, such as integer inputs. `made` has the values
-    that kernels produce. `makers` has the results that define a node's values: several for coupled values.
+    `read` has the values read by float ops or the caller. `joined` has the float values that must have one type for all
+    readers, such as integer inputs. `made` has the values that kernels produce. `makers` has the results that define a
+    node's values; coupled values have several.
     """
 
     kernels: list[ChosenKernel]
@@ -93,7 +94,7 @@ class PortGraph:
         return len(self.parents) - 1
 
     def find(self, number: int) -> int:
-        """The representative of a node and all nodes tied to it (union-find)."""
+        """The representative of a node and of all nodes tied to it (union-find)."""
         root = number
         while self.parents[root] != root:
             root = self.parents[root]
@@ -103,12 +104,12 @@ class PortGraph:
         return root
 
     def _tie(self, first: int, second: int) -> None:
-        # The lower number represents both, whatever the order of ties.
+        # The lower number represents both, so the order of ties does not matter.
         low, high = sorted((self.find(first), self.find(second)))
         self.parents[high] = low
 
     def is_quantized_by_readers(self, value: SSAValue) -> bool:
-        """Whether each reader of a value quantizes it for itself: a float value without a stated type."""
+        """Whether each reader of a value quantizes it for itself. True for a float value without a stated type."""
         if value in self.made or value in self.joined:
             return False
         known = self.constraints.get(value)
@@ -119,7 +120,7 @@ class PortGraph:
         return self.find(self.value_nodes[value])
 
     def own_step(self, value: SSAValue) -> float:
-        """The scale that a value would have if every edge were rescaled; 0 if it is unknown."""
+        """The scale that a value would have if every edge were rescaled; 0 if unknown."""
         return self.steps[self.value_nodes[value]]
 
     def of_port(self, port: PortNumber) -> int:
@@ -183,7 +184,7 @@ class PortGraph:
                 if index < 0:
                     self._note_made(at_value, at_port, value)
                 if value in seen:
-                    continue  # its uses have been looked at: it may have as many as the program has kernels
+                    continue  # its uses are done: there may be as many as the program has kernels
                 seen.add(value)
                 uses = [(use.operation, use.index) for use in value.uses]
                 made = isinstance(value.owner, QuantizeRegionOp)
@@ -194,9 +195,9 @@ class PortGraph:
             _fill_zero_point(node, makers)
 
     def _fill_needs(self) -> None:
-        """Propagate what readers require backwards.
+        """Propagate the requirements of readers backwards.
 
-        Works on the unmerged nodes: data passes through one part of a merged node, not through all of them.
+        Works on the unmerged nodes, because data passes through one member of a merged node, not through all of them.
         """
         flows = [(e.port_node, e.value_node) if e.is_output else (e.value_node, e.port_node) for e in self.edges]
         read = set(self.read)
@@ -214,20 +215,20 @@ class PortGraph:
             node.need = min(node.need, need)
 
     def _note_made(self, at_value: PortNode, at_port: PortNode, value: SSAValue) -> None:
-        """Record the kernel that produces a value, and the range that the value has because of it."""
+        """Record the kernel that produces a value, and the range of the kernel's fixed type as the value's range."""
         self.makers.setdefault(at_value, []).append(at_port)
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
 
     def _note_moved(self, kernel: ChosenKernel, result: int, value: SSAValue) -> None:
-        """Record the range of a result without statistics whose elements come from an operand."""
+        """Record the range of a result without statistics whose elements come from one operand."""
         operand = kernel.moved_operand(result)
         moved = None if operand is None else self._known(operand, kernel, 0)
         if moved is not None and moved.minimum is not None and moved.maximum is not None:
             self.made_ranges[value] = moved.minimum, moved.maximum
 
     def _tied_uses(self) -> set[PortNumber]:
-        """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""
+        """The operands that cannot take arbitrary parameters: they are tied to other ports, or require a zero point."""
         return {
             (kernel.region, index)
             for kernel in self.kernels
@@ -236,7 +237,7 @@ class PortGraph:
         }
 
     def _known(self, value: SSAValue, kernel: ChosenKernel, index: int) -> ValueConstraint:
-        """The constraint of a value as this port sees it; a fixed type replaces the observed range."""
+        """The constraint of a value as this port sees it. A fixed type replaces the observed range."""
         known = self.constraints.get(value) or ValueConstraint()
         if known.pinned is not None:
             pinned = rebased(known.pinned, kernel.storage(index))
@@ -248,7 +249,7 @@ class PortGraph:
         return known
 
     def _read(self, value: SSAValue, kernel: ChosenKernel, index: int) -> ValueConstraint:
-        """The constraint of a value as this port sees it; of a float value, the range that the kernel takes."""
+        """The constraint of a value as this port sees it. A float value has only the range that the kernel needs."""
         known = self._known(value, kernel, index)
         taken = taken_by(kernel.region, self.constraints) if self.is_quantized_by_readers(value) else None
         if taken is None or known.minimum is None or known.maximum is None or known.strength > CALIBRATED:
@@ -256,7 +257,7 @@ class PortGraph:
         low, high = max(known.minimum, taken[0]), min(known.maximum, taken[1])
         if low > high or (low, high) == (known.minimum, known.maximum):
             return known
-        fact = Fact("range", f"[{low:g}, {high:g}]", "calibrated", f"all that {kernel.name} reads of it")
+        fact = Fact("range", f"[{low:g}, {high:g}]", "calibrated", f"the part that {kernel.name} needs")
         return replace(known, minimum=low, maximum=high, extremes=None, facts=[*known.facts, fact])
 
     def _fill_port(self, node: PortNode, known: ValueConstraint, kernel: ChosenKernel, index: int) -> None:
@@ -282,10 +283,10 @@ class PortGraph:
 
 
 def _fill_zero_point(node: PortNode, makers: Sequence[PortNode]) -> None:
-    """Give a value the zero point that its maker requires.
+    """Give a value the zero point that the kernel producing it requires.
 
-    Of coupled values, one maker may require a zero point that another one does not. It is taken if it makes the scale
-    of all of them at most half a bit coarser. If not, the maker that requires it is rescaled.
+    For coupled values, one producer may require a zero point that another does not. It is used if it makes the scale of
+    all of them at most half a bit coarser. Otherwise the result of the producer that requires it is rescaled.
     """
     wanting = next((maker for maker in makers if maker.zero_point is not None), None)
     if wanting is None:

@@ -1,4 +1,5 @@
-"""Decide the parameters of every port of every region by the target's table; insert rescales between conflicting ports.
+"""Decide the parameters of every port of every region from the target's table. Insert rescales between conflicting
+ports.
 
 ```mlir
 %1 = "quant.stats"(%0) {layerStats = dense<[0.0, 6.0]> : tensor<2xf32>} ...
@@ -9,9 +10,9 @@ becomes
 %2 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool",
        input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
 ```
-The steps, in order: collect model constraints (`constraints`), duplicate shared constants (`constants`), choose rows
-(`kernels`). Then tie ports (`ports`) and separate them where demands conflict (`separate`), keep joins of uneven ranges
-float (`joins`), decide the parameters (`specs`), and write the specs (here).
+The pass first collects the model constraints (`constraints`), duplicates shared constants (`constants`) and chooses
+rows (`kernels`). Then it ties ports (`ports`), separates them where demands conflict (`separate`), keeps joins of
+uneven ranges float (`joins`), decides the parameters (`specs`), and writes the specs (here).
 
 Source: the RFC on quantization transformations, section "Propagation pass". Each port is set once and rescaled at most
 once, so the pass terminates. Ties are broken by the canonical order (`order.py`), so that swapping independent ops
@@ -61,9 +62,9 @@ from zeropoint.targets import OUTPUT, Target
 
 @dataclass
 class _Settlement:
-    """Writes the specs of the regions, one by one in program order.
+    """Writes the specs of the regions one by one, in program order.
 
-    `versions` maps each value to its forms by type: the value itself, and its rescaled copies.
+    `versions` maps each value to its forms by type: the value itself and its rescaled copies.
     """
 
     program: Program
@@ -86,7 +87,7 @@ class _Settlement:
         return self.program.weights
 
     def leave_room(self, kernel: ChosenKernel) -> None:
-        """Raise the output scale of a kernel to the least one that its requantization supports (`headroom.py`).
+        """Raise the output scale of a kernel to the least scale that its requantization supports (`headroom.py`).
 
         Raises PropagationError for a constant with NaN or infinities.
         """
@@ -118,7 +119,7 @@ class _Settlement:
         return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
 
     def settle(self, kernel: ChosenKernel) -> None:
-        """Write the specs of a region, and insert the rescales that its operands and its results need."""
+        """Write the specs of a region, and insert the rescales that its operands and results need."""
         region = kernel.region
         outputs = {port: self.specs.port_type((region, port)) for port, _ in kernel.results()}
         found = self._settle_inputs(kernel, outputs.get(kernel.row.tied_output or OUTPUT))
@@ -135,7 +136,7 @@ class _Settlement:
             self._rescale_output(kernel, port, value, outputs[port])
 
     def _settle_inputs(self, kernel: ChosenKernel, output: UniformQuantizedType | None) -> list[Attribute]:
-        """The types of the operands. `output` is the type of the results that share theirs."""
+        """The types of the operands. `output` is the type of the result that shares its type with operands."""
         region, found = kernel.region, list[Attribute]()
         for index, operand in enumerate(list(region.inputs)):
             if kernel.is_data(index, operand):
@@ -161,7 +162,8 @@ class _Settlement:
             state_facts(region, [*weight, *self._facts(kernel, port, output)], facts_name(~port))
 
     def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
-        """The type that the model pins a constant to. Also set as an attribute: `move_rescales` reads it later."""
+        """The type that the model pins a constant to. It is also set as an attribute, because `move_rescales` reads it
+        later."""
         known = self.constraints.get(constant)
         if known is None or known.pinned is None:
             return None
@@ -178,12 +180,13 @@ class _Settlement:
         return [*found.facts, *chosen]
 
     def _rescale_output(self, kernel: ChosenKernel, port: int, value: SSAValue, output: UniformQuantizedType) -> None:
-        """If the value's class has other parameters than the kernel's output, rescale; all users read the result."""
+        """Rescale a result if the class of its value has other parameters than the kernel's output. All users read the
+        rescale."""
         own = self.specs.value_class(value).parameters()
         if own == output or self._adds_nothing(value, own, output):
             return
         self.termination.rescale((kernel.region, port))
-        # Before the rescale, which is a user too.
+        # Listed before the rescale is created, because the rescale is a user, too.
         uses = list(value.uses)
         required, has = self._reason((kernel.region, port), own, output)
         made = rescale_region(value, output, own, (has, required))
@@ -191,20 +194,21 @@ class _Settlement:
         kernel.region.parent.insert_op_after(made, kernel.region)
         for use in uses:
             use.operation.operands[use.index] = made.outputs[0]
-        # A reader that takes the kernel's own type takes the value before the rescale.
+        # A reader that takes the kernel's own type reads the value before the rescale.
         self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
         self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
         self.specs.graph.made.add(made.outputs[0])
 
     def _adds_nothing(self, value: SSAValue, own: UniformQuantizedType, output: UniformQuantizedType) -> bool:
-        """Whether a rescale to the type of coupled values would only add a rounding: only float ops read the value."""
+        """Whether a rescale to the type of coupled values would only add rounding, because only float ops read the
+        value."""
         known = self.constraints.get(value)
         if known is None or known.coupled is None or known.pinned is not None:
             return False
         return not cuts_off(own, output) and not any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
 
     def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: ChosenKernel, index: int) -> SSAValue:
-        """The value with the type that a port needs: itself or a rescaled copy, reused if there is one."""
+        """The value with the type that a port needs: itself or a rescaled copy, which ports share."""
         if self.specs.graph.is_quantized_by_readers(value):
             return value
         own = self.specs.value_class(value).parameters()
@@ -218,7 +222,8 @@ class _Settlement:
         return versions[wanted]
 
     def _first_port(self, value: SSAValue, wanted: UniformQuantizedType) -> PortNumber:
-        """Of the ports that share a rescale of a value, the first in canonical order: it says why there is one."""
+        """The first port in canonical order that shares a rescale of a value. The rescale states the reason of this
+        port."""
         ports = [
             (rank, use.index, kernel.region)
             for use in value.uses
@@ -244,13 +249,15 @@ def propagate(
     ranges: str = DEFAULT_RANGES,
     integer_io: bool = False,
 ) -> Program:
-    """A copy with specs for every region that `target` has a kernel for; the others carry the reason to stay float.
+    """A copy with specs for every region that `target` has a kernel for. The other regions carry the reason why they
+    stay float.
 
-    If a kernel's row names its own rounding profile, its region carries that, unless a `profile` is given for all.
-    `ranges` is the rule from a range to scale and zero point: `asymmetric` or `minmax-nudged`. With `integer_io`, an
-    input of the program has one type for all kernels that read it; otherwise each quantizes it for itself. Raises
-    MissingStatistics if parameters are needed for a value without statistics, PropagationError if constraints cannot be
-    satisfied.
+    If a kernel's row names its own rounding profile, its region carries that profile, unless a `profile` is given for
+    all. `ranges` is the rule from a range to scale and zero point: `asymmetric` or `minmax-nudged`. With `integer_io`,
+    all kernels that read an input of the program share one type for it. Otherwise each of them quantizes it for itself.
+
+    Raises MissingStatistics if a value without statistics needs parameters, and PropagationError if constraints cannot
+    be satisfied.
     """
     if ranges not in RANGE_RULES:
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
@@ -262,7 +269,7 @@ def propagate(
     narrow_ranges(program, constraints)
     bound_constant_operands(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
-    # Constants were duplicated and ranges narrowed, so the program is numbered anew.
+    # Constants were duplicated, so ops have new positions.
     positions = {op: position for position, op in enumerate(program.entry.ops)}
     kernels = sorted(graph.kernels, key=lambda kernel: positions[kernel.region])
     specs.run_functions(graph.kernels, program.weights)
@@ -274,7 +281,7 @@ def propagate(
             name = PROFILE if profile is None else ROW_PROFILE
             kernel.region.attributes[name] = StringAttr(kernel.row.profile)
         with _noting_region(kernel):
-            # For all kernels first: a raised scale changes the type that other kernels read.
+            # For all kernels first, because a raised scale changes the type that other kernels read.
             run.leave_room(kernel)
     for kernel in kernels:
         with _noting_region(kernel):
@@ -294,7 +301,8 @@ def propagate(
 
 
 def _leave_to_casts(program: Program, quantized: Container[QuantizeRegionOp], constraints: Constraints) -> None:
-    """Move the types that the specs of float regions state for activations to `simulated`, for casts around them."""
+    """Move the activation types that the specs of float regions state to `simulated`, which puts casts around the
+    regions."""
     for region in program.entry.ops:
         if not isinstance(region, QuantizeRegionOp) or region in quantized or is_rescale(region):
             continue
@@ -309,7 +317,8 @@ def _leave_to_casts(program: Program, quantized: Container[QuantizeRegionOp], co
 
 
 def _check_retargeting(program: Program, target: Target) -> None:
-    """Raise PropagationError for quantized or integer ops of another target: they are in no region to be changed."""
+    """Raise PropagationError if a program for another target has quantized or integer ops, which cannot be changed any
+    more."""
     given = program.module.attributes.get(TARGET)
     if not isinstance(given, StringAttr) or given.data == target.name:
         return
@@ -331,7 +340,7 @@ def _is_typed(value: SSAValue) -> bool:
 
 @contextmanager
 def _noting_region(kernel: ChosenKernel) -> Generator[None]:
-    """Give errors the op of a kernel, and other errors than PropagationError its name."""
+    """Add the op of a kernel to errors, and its name to errors that are not a PropagationError."""
     try:
         yield
     except (ValueError, VerifyException) as error:
@@ -342,5 +351,5 @@ def _noting_region(kernel: ChosenKernel) -> Generator[None]:
 
 
 def is_quantized(region: QuantizeRegionOp) -> bool:
-    """Whether propagation gave a result of the region a quantized type, or its operands if no result is a float."""
+    """Whether propagation gave a result of the region a quantized type, or an operand if no result is a float."""
     return region.is_quantized

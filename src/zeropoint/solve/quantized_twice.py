@@ -1,11 +1,11 @@
-"""A float that a model quantizes more than once: each pair of casts has a copy of the float, with its own type.
+"""Floats that a model quantizes more than once. Each pair of casts gets a copy of the float, with its own type.
 
 ```mlir
 %1 = quant.qcast %x : ... to tensor<4x!quant.uniform<i8:f32, 0.5>>       // and its dcast
 %2 = quant.qcast %x : ... to tensor<4x!quant.uniform<i8:f32, 0.25>>      // and its dcast
 ```
-The second cast reads the float, not the integers of the first, so it is no rescale. The copies are reshapes to the same
-shape; they are gone when the ports that read them have their types.
+The second cast reads the float, not the integers of the first, so it is not a rescale. The copies are reshapes to the
+same shape. They are removed once the ports that read them have their types.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def casts_of_floats(program: Program) -> frozenset[object]:
-    """The casts to a quantized type whose operand is an input, or the result of an op that no kernel can have."""
+    """The casts to a quantized type whose operand is an input, or the result of an op that cannot be a kernel."""
     kernels = (QuantizeRegionOp, DequantizeCastOp)
     casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
     return frozenset(op for op in casts if not isinstance(op.operands[0].owner, kernels))
 
 
 def copied(value: SSAValue, before: Operation) -> ReshapeOp:
-    """A copy of a float, for a cast that does not read the integers of another one."""
+    """A copy of a float, for a cast that does not read the integers of another cast."""
     made = ReshapeOp(value, TensorType(element_of(value), shape_of(value)))
     made.location = before.location
     assert before.parent is not None
@@ -39,7 +39,7 @@ def copied(value: SSAValue, before: Operation) -> ReshapeOp:
 
 
 def drop_copies(copies: Iterable[ReshapeOp]) -> None:
-    """Replace copies by what they copy, in place."""
+    """Replace copies by the original values, in place."""
     for copy in copies:
         copy.result.replace_all_uses_with(copy.operand)
         Rewriter.erase_op(copy)

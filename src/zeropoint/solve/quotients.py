@@ -1,8 +1,9 @@
-"""The variances of rows that a quotient normalizes: of `x / y`, and of products that are quotients in other words.
+"""The variances of rows that a quotient normalizes: in `x / y`, and in products that are quotients in other words.
 
-Each row of `x` is divided by its own number, so the noise of `x` costs small rows more (`normalized_loss`). The divisor
-is a row of its own: its noise is relative to itself. Such products are `x * (1 / y)` and `x * (1 / sqrt(y))`, and those
-whose statistics show it. If great factors meet small ones, the noise of the small ones is multiplied by great numbers.
+Each row of `x` is divided by its own number, so noise in `x` costs rows with small divisors more (`normalized_loss`).
+Each divisor is a row of its own, whose noise is relative to itself. A product is a quotient in other words if one
+factor is `1 / y` or `1 / sqrt(y)`. Other such products are found by their statistics: large factors meet small ones, so
+the noise of the small ones is multiplied by large numbers.
 """
 
 from __future__ import annotations
@@ -21,24 +22,27 @@ from zeropoint.solve.rounding_noise import RoundingNoise, activations
 QUOTIENT_WORSE = 3.0
 """A quotient needs wider operands if its SQNR is at least this many dB below that of its rounded operand."""
 QUOTIENT_SPARE = 8.0
-"""A quotient of rows needs this many dB more: its divisor is computed from the same rows by several kernels that round,
-such as the mean of squares and the root of an RMS normalization. Each of them costs about as much as the row itself."""
+"""A quotient of rows needs this many dB more.
+
+Its divisor is computed from the same rows by several kernels that round, such as the mean of squares and the root in an
+RMS normalization. Each of them costs about as much as the row itself.
+"""
 MEETING = 2.0
-"""The mean square of a product is at least this many times below that of independent factors if it is a quotient."""
+"""A product counts as a quotient if its mean square is at least this many times below that of independent factors."""
 
 
 @dataclass(frozen=True)
 class NormalizedRows:
-    """Operand `index` of a kernel that normalizes its rows, and their variances."""
+    """Operand `index` of a kernel that normalizes its rows, and the variances of the rows."""
 
     index: int
     variances: Array
     is_quotient: bool
-    """Whether the other operand carries noise as well, which `QUOTIENT_SPARE` is for."""
+    """Whether the other operand carries noise as well (`QUOTIENT_SPARE`)."""
 
 
 def numerator_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | None:
-    """The variances of the rows of a numerator, so that small denominators amplify its noise. None if unknown."""
+    """The variances of the rows of a numerator, such that small divisors amplify its noise; None if unknown."""
     if len(activations(region)) != 2 or len(region.inputs) != 2:
         return None
     below, quotient = noise.seen(region.inputs[1]), noise.seen(region.outputs[0])
@@ -49,14 +53,14 @@ def numerator_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | No
 
 
 def divisor_factors(region: QuantizeRegionOp, noise: RoundingNoise) -> Array | None:
-    """The squares of the factors 1 / y of a quotient; None if they are unknown."""
+    """The squares of the factors 1 / y of a quotient; None if unknown."""
     below = noise.seen(region.inputs[1])
     divisors = None if below is None else below.points[below.points != 0]
     return None if divisors is None or not divisors.size else (1.0 / divisors.astype(np.float64)) ** 2
 
 
 def product_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> list[NormalizedRows]:
-    """The operands of a product that is a quotient in other words; none for other products."""
+    """The operands of a product that is a quotient in other words; empty for other products."""
     product = noise.seen(region.outputs[0])
     if len(activations(region)) != 2 or len(region.inputs) != 2 or product is None or not product.power:
         return []
@@ -72,7 +76,7 @@ def product_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> list[Normali
     first, second = squares
     if first is None or second is None or first.mean() * second.mean() < MEETING * product.power:
         return []
-    with np.errstate(divide="ignore"):  # the noise of what is multiplied by 0 costs nothing
+    with np.errstate(divide="ignore"):  # noise multiplied by 0 costs nothing
         return [
             NormalizedRows(1 - index, product.power / square, is_quotient=True)
             for index, square in enumerate((first, second))
@@ -80,7 +84,7 @@ def product_rows(region: QuantizeRegionOp, noise: RoundingNoise) -> list[Normali
 
 
 def _is_reciprocal(value: SSAValue, noise: RoundingNoise) -> bool:
-    """Whether a value is moved from 1 / x or 1 / sqrt(x), up to a factor."""
+    """Whether a value is 1 / x or 1 / sqrt(x), up to a factor and data movement."""
     maker = value.owner
     while isinstance(maker, BroadcastInDimOp) or (isinstance(maker, Operation) and noise.moves(maker)):
         maker = maker.operands[0].owner
@@ -92,6 +96,6 @@ def _is_reciprocal(value: SSAValue, noise: RoundingNoise) -> bool:
         return False
     with np.errstate(all="ignore"):
         near, far = function(np.array([1, 4, 16, 64], np.float32)).reshape(2, 2).T
-        # 1 / x falls by 4 where x grows by 4, 1 / sqrt(x) by 2.
+        # If x grows by a factor of 4, 1 / x falls by 4 and 1 / sqrt(x) by 2.
         falls = near / far
     return bool(((falls > 1.9) & (falls < 4.1) & (far > 0)).all())

@@ -1,23 +1,25 @@
-"""Narrow the range of a value to what its readers take from it.
+"""Narrow the range of a value to what its readers need.
 
 ```mlir
 %c = ... convolution, observed in [-300, 300]
 %s = "quant.region"(%c) ({ slice }) ...     observed in [-3, 3], the only reader: %c may saturate at [-3, 3]
 ```
 A kernel that only moves or selects elements commutes with a clamp: `clamp(slice(x)) = slice(clamp(x))`, and
-`clamp(maximum(a, b)) = maximum(clamp(a), clamp(b))`. So such a reader needs no more of its operand than the range of
-its result. A slice or a gather drops the other elements. A max pool never returns values below its own minimum, and
-padding with a very negative number before it does not change its result. If the result of a continuous function of one
-value is narrowed, its operand needs only the range in which the function reaches that. Values outside saturate at the
-same bound (a negation between the padding and the max pool). All other readers need the observed range.
+`clamp(maximum(a, b)) = maximum(clamp(a), clamp(b))`. So such a reader only needs its operand in the range of its
+result. A slice or a gather drops the other elements. A max pool never returns values below its own minimum, and padding
+with a very negative number before it does not change its result. If the result of a continuous function of one value is
+narrowed, its operand is only needed where the function is within the narrowed range. Values outside saturate at the
+same bound. An example is a negation between the padding and the max pool. All other readers need all of the observed
+range.
 
-A maximum or minimum that stays float compares its operands at their own scales, so it needs all of them. Example:
-`minimum(a, b)` with `a` in [-79, 71] and `b` in [-0.05, 0.05]. In steps of 0.31, an `a` that saturates at 0.05 is
-stored as 0, which hides every positive `b`. Which ones stay float is decided later, and then ranges are narrowed anew.
+A maximum or minimum that stays float compares its operands at their own scales, so it needs their whole ranges.
+Example: `minimum(a, b)` with `a` in [-79, 71] and `b` in [-0.05, 0.05]. In steps of 0.31, an `a` that saturates at 0.05
+is stored as 0, which hides every positive `b`. Which of them stay float is decided later. Ranges are then narrowed
+again.
 
-Where a model has statistics only before and after such kernels, the values between them have the range that is read.
-Ranges that the model or the user states are kept. Each reader of a float value quantizes it, so each has its own range
-(`ports.py`).
+If a model has statistics only before and after such kernels, the values between them get the range that is read. Ranges
+that the model or the user states are kept. Each reader of a float value quantizes it for itself, so each has its own
+range (`ports.py`).
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ from zeropoint.solve.value_constraint import STRENGTH, ValueConstraint
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 CALIBRATED = STRENGTH["calibrated"]
-"""The strength of an observed range; stronger ones are kept."""
+"""The strength of an observed range. Stronger ranges are kept."""
 POINTS = 1025
-"""Points at which a function is evaluated to find where it reaches a range."""
+"""The number of points at which a function is evaluated to find where it enters and leaves a range."""
 REFINED = 3
-"""How often the ends of that range are searched between the points found before."""
+"""The number of searches for each end. Each one refines the interval between two points of the one before."""
 
 
 COMPARING = frozenset({"maximum", "minimum"})
@@ -52,14 +54,14 @@ COMPARING = frozenset({"maximum", "minimum"})
 
 
 def compares(op: Operation) -> bool:
-    """Whether an op is a region of a kernel that passes on the greater or the lesser one of two elements."""
+    """Whether an op is a region whose kernel passes on the larger or the smaller of two elements."""
     return isinstance(op, QuantizeRegionOp) and len(op.inputs) > 1 and op.logical_kernel.data in COMPARING
 
 
 def narrow_ranges(program: Program, constraints: Constraints, floats: Collection[Operation] = ()) -> None:
     """Narrow the observed ranges of a program's values, readers first, in place.
 
-    `floats` has the kernels that stay float and compare their operands. What was narrowed before is narrowed anew.
+    `floats` has the comparing kernels that stay float. Earlier narrowing is undone first.
     """
     constraints.of_value.update(constraints.before_narrowing)
     constraints.before_narrowing.clear()
@@ -88,7 +90,8 @@ def narrow_ranges(program: Program, constraints: Constraints, floats: Collection
 
 
 def _take_over(value: SSAValue, constraints: Constraints, floats: Collection[Operation]) -> None:
-    """Give a value without statistics the range that is read of it, such as the maximum that a clamp is split into."""
+    """Give a value without statistics the range that its readers need, such as the maximum that a clamp is split
+    into."""
     readers = [use.operation for use in value.uses]
     taken = _union([None if reader in floats else taken_by(reader, constraints) for reader in readers])
     if taken is not None:
@@ -105,7 +108,7 @@ def _observed(known: ValueConstraint) -> RealRange | None:
 def _taken_by(
     reader: Operation, observed: RealRange, constraints: Constraints, narrowed: Collection[SSAValue], weights: Weights
 ) -> RealRange | None:
-    """The range that a reader needs of an operand that is observed in `observed`; None if it needs everything."""
+    """The range that a reader needs of an operand observed in `observed`; None if it needs all of it."""
     found = taken_by(reader, constraints)
     if found is not None or not isinstance(reader, QuantizeRegionOp) or len(reader.inputs) != 1:
         return found
@@ -115,9 +118,10 @@ def _taken_by(
 
 
 def _reaching(region: QuantizeRegionOp, wanted: RealRange, observed: RealRange, weights: Weights) -> RealRange | None:
-    """The part of `observed` in which the function of a region is within `wanted`; None if it is not a function.
+    """The part of `observed` in which the function of a region is within `wanted`; None if it is not a function of one
+    value.
 
-    Both ends are enclosed between neighbouring points, three times between those found before.
+    Each end is bracketed between neighbouring points, and the bracket is refined `REFINED` times.
     """
     block = region.body.block
     assert block.last_op is not None
@@ -143,7 +147,7 @@ def _reaching(region: QuantizeRegionOp, wanted: RealRange, observed: RealRange, 
 
 
 def taken_by(reader: Operation, constraints: Constraints) -> RealRange | None:
-    """The range that a reader takes of its operands: that of its results; None if it needs everything."""
+    """The range that a reader needs of its operands, which is that of its results; None if it needs all of them."""
     if not isinstance(reader, QuantizeRegionOp) or not _passes_elements(reader):
         return None
     known = [constraints.get(result) for result in reader.outputs]
@@ -155,7 +159,7 @@ def _passes_elements(op: Operation | Block) -> bool:
 
 
 def _union(ranges: Sequence[RealRange | None]) -> RealRange | None:
-    """The least range that contains all; None if one is None, or there are none."""
+    """The smallest range that contains all ranges; None if one is None or there are none."""
     found = [taken for taken in ranges if taken is not None]
     if not found or len(found) < len(ranges):
         return None
@@ -168,5 +172,5 @@ def _narrow(value: SSAValue, constraints: Constraints, low: float, high: float) 
     known.minimum, known.maximum, known.extremes = low, high, None
     known.quantiles = tuple(min(max(point, low), high) for point in known.quantiles)
     names = ", ".join(f"'{name}'" for name in sorted({written_name(use.operation.results[0]) for use in value.uses}))
-    source = f"all that is read of it, by {names}"
+    source = f"the part that its readers need: {names}"
     known.facts.append(Fact("range", f"[{low:g}, {high:g}]", "calibrated", source))

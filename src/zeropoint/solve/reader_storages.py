@@ -1,9 +1,9 @@
-"""Find the storage that the readers of a value ask for where it has more than 8 bits.
+"""Find the storage that the readers of a value require if it has more than 8 bits.
 
-Rows of a table are in order of preference. The first row of a reader that fits may take more than 8 bits at an operand,
-such as a softmax of 16-bit scores. Then the kernel that produces the operand gives that storage, if the table has such
-a row. Then the operands of that row may also be wide, and so on backwards. Without this, a value would be rounded to 8
-bits and then rescaled to 16. A row that requires more than a producer can give is skipped if there is another one.
+Rows of a table are in order of preference. The first fitting row of a reader may take more than 8 bits at an operand,
+such as a softmax of 16-bit scores. The kernel that produces the operand then gives that storage, if the table has such
+a row. The operands of that row may be wide, too, and so on backwards. Without this, a value would be rounded to 8 bits
+and then rescaled to 16. A row that requires more than a producer can give is skipped if there is another one.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the storage of the neighbours.
 """
@@ -22,15 +22,15 @@ from zeropoint.solve.termination import PortNumber
 from zeropoint.targets import DATA, OUTPUT, AtLeast, KernelRow, PortRule, SameScale, Target
 
 Asked = Storage | AtLeast
-"""The one storage that all readers ask for, or the least width."""
+"""The one storage that all readers require, or the least width."""
 BYTE = 8
 
 
 def reader_storages(program: Program, target: Target) -> dict[PortNumber, Asked]:
-    """The storages that readers require of kernels' outputs, and wide kernels of their operands, by port."""
+    """The storages that readers require of the results of kernels, and wide kernels of their operands, by port."""
     regions = [region for region in regions_of(program) if len(region.outputs) == 1]
     rows = {region: _fitting(region, target) for region in regions}
-    narrow: set[SSAValue] = set()  # made by kernels that give no more than 8 bits
+    narrow: set[SSAValue] = set()  # results of kernels that give at most 8 bits
     for region in regions:
         if not any(_gives_wide(row, region, narrow) for row in rows[region]):
             narrow.add(region.outputs[0])
@@ -57,7 +57,7 @@ def _fitting(region: QuantizeRegionOp, target: Target) -> list[KernelRow]:
 
 
 def _gives_wide(row: KernelRow, region: QuantizeRegionOp, narrow: set[SSAValue]) -> bool:
-    """Whether a row gives more than 8 bits; a kernel that moves data only if its operands have them."""
+    """Whether a row gives more than 8 bits. A row that moves data does so only if its operands have more."""
     moved = [value for index, value in enumerate(region.inputs) if _shares(row, index)]
     return max(row.output.widths) > BYTE and not any(value in narrow for value in moved)
 
@@ -68,7 +68,7 @@ def _shares(row: KernelRow, index: int) -> bool:
 
 
 def _accepting(rows: Sequence[KernelRow], asked: Asked | None) -> list[KernelRow]:
-    """The rows that give what is asked; if none gives that storage, those of its width."""
+    """The rows that give the required storage. If no row gives it, the rows that give its width."""
     exact = [row for row in rows if row.output.accepts(asked)]
     if exact or not isinstance(asked, Storage):
         return exact
@@ -78,8 +78,10 @@ def _accepting(rows: Sequence[KernelRow], asked: Asked | None) -> list[KernelRow
 def _wanted(
     rows: Sequence[KernelRow], region: QuantizeRegionOp, asked: Asked | None, narrow: set[SSAValue]
 ) -> dict[int, Asked]:
-    """The storages that the preferred row requires of its operands: the first one, or the narrowest if the kernel only
-    moves data."""
+    """The storages that the preferred row requires of its operands.
+
+    The preferred row is the first one whose operands can be wide, or the narrowest one if the kernel only moves data.
+    """
     every = [_of_row(row, region, asked) for row in rows]
     if not rows:
         return {}

@@ -1,4 +1,4 @@
-"""Finds the kernels that can pass their accumulators to float ops, on a target with real results."""
+"""Find the kernels that can pass their accumulators to float ops, on a target with real results."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGe
 
 
 def plain_contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
-    """The contraction of a region that has only it and its bias; None for other regions.
+    """The contraction of a region with only a contraction and its bias; None for other regions.
 
-    The weight must be constant. Grouped convolutions do not count.
+    The weight must be constant. Grouped convolutions are excluded.
     """
     arguments = region.body.block.args
-    first, *others = region.body.block.ops  # the terminator at least
+    first, *others = region.body.block.ops  # there is at least the terminator
     if len(region.outputs) != 1:
         return None
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):

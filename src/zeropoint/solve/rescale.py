@@ -1,4 +1,4 @@
-"""The region that only changes parameters.
+"""The region of a rescale, which only changes quantization parameters.
 
 ```mlir
 %1 = "quant.region"(%0) ({ ^bb0(%x: tensor<4xf32>): "quant.return"(%x) }) {logical_kernel = "rescale",
@@ -18,11 +18,11 @@ from zeropoint.ir.locations import written_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
 
 RESCALE_KERNEL = "rescale"
-"""The logical kernel of a region that only changes parameters."""
+"""The logical kernel of a rescale."""
 
 
 def is_rescale(op: object) -> bool:
-    """Whether an op is a region that only changes parameters."""
+    """Whether an op is a rescale."""
     return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == RESCALE_KERNEL
 
 
@@ -31,7 +31,7 @@ def rescale_region(
 ) -> QuantizeRegionOp:
     """A region that converts `value` from one type to another.
 
-    `demands` are the two conflicting demands, the value's and its reader's; they are recorded on the region. Raises
+    `demands` are the two conflicting demands, of the value and of its reader. They are recorded on the region. Raises
     VerifyException for invalid types.
     """
     block = Block(arg_types=[value.type])

@@ -1,8 +1,9 @@
-"""The noise of 8-bit roundings: what a kernel adds, and what reaches a value from the kernels before it.
+"""The noise of 8-bit roundings: what a kernel adds to it, and what reaches a value from earlier kernels.
 
-Roundings are treated as independent: the variance of one is step² / 12, a kernel multiplies the variance of an operand
-by its gain, and variances add up. Data movement passes noise on. A nonlinear function ends the count, because the noise
-behind it depends on the values. So does `CONTRACTIONS_KEPT`: noise from further away could not be avoided.
+Roundings are treated as independent. The variance of one is step² / 12. A kernel multiplies the variance of an operand
+by its gain, and the variances of its operands add up. Data movement passes noise on. The noise is not followed through
+nonlinear functions, because it then depends on the values. Nor is it followed through more than `CONTRACTIONS_KEPT`
+contractions, because it could not be avoided there.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ from zeropoint.targets.logical_kernels import MOVEMENTS
 
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
 CONTRACTIONS_KEPT = 2
-"""The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, a
-transform before that."""
+"""The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, and a
+transform before the filter bank."""
 WEIGHTS_AT_ONCE = 1 << 20
-"""The elements of a weight that are squared at once."""
+"""The number of weight elements that are squared at once."""
 ONE_BYTE = Storage.of("i8")
 FLOAT_MOVES = (
     ConcatenateOp,
@@ -73,7 +74,7 @@ SUMS = ("add", "subtract")
 class RoundingNoise:
     """Distributions of values, gains of kernels, and the noise that each value carries.
 
-    `carried` has the variance by the number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
+    `carried` has a variance for each number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
     """
 
     target: Target
@@ -90,7 +91,7 @@ class RoundingNoise:
         """The noise of every value if all kernels of the target round."""
         found, block = RoundingNoise(target, constraints, program.weights), program.entry
         ops = [*block.ops]
-        # Every value once. Where values branch and join again, there are exponentially many paths.
+        # Each value once: where values branch and join again, the number of paths is exponential.
         for value in (*(result for op in reversed(ops) for result in op.results), *block.args):
             _note(found._moved, value, found._moved_to(value))
         for argument in block.args:
@@ -103,16 +104,17 @@ class RoundingNoise:
         return found
 
     def carried_by(self, value: SSAValue, contractions: int = CONTRACTIONS_KEPT) -> float:
-        """The variance of a value's noise before it is rounded itself, from at most so many contractions away."""
+        """The variance of a value's noise before its own rounding. Noise has passed at most `contractions`
+        contractions."""
         carried = self.carried.get(value)
         return 0.0 if carried is None else carried[contractions]
 
     def read_by(self, maker: Operation, index: int, contractions: int = CONTRACTIONS_KEPT) -> float:
-        """The variance of the noise of a kernel's operand: of its own rounding, and of the noise that it carries."""
+        """The variance of the noise of a kernel's operand, from its own rounding and from the noise that it carries."""
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
-        # The variance of a uniform error of one step. A value of unknown range counts as exact, so noise is
-        # underestimated, never invented.
+        # The variance of an error that is uniform over one step. A value of unknown range counts as exact, so noise may
+        # be underestimated but not overestimated.
         own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
         return own + self.carried_by(operand, contractions)
 
@@ -129,7 +131,7 @@ class RoundingNoise:
         storages = [row.input_rule(index).storage for row in self.rows(maker)]
         steps: list[float] = []
         for storage in (storage for storage in storages if storage.type.width >= bits):
-            # A wide storage holds every observed value, a narrow one the calibrated range.
+            # A wide storage holds every observed value, a narrow one only the calibrated range.
             held = known.within(storage)
             low = seen.minimum if held.minimum is None else held.minimum
             high = seen.maximum if held.maximum is None else held.maximum
@@ -137,18 +139,18 @@ class RoundingNoise:
         return min(steps) ** 2 / 12 if steps else None
 
     def _pass_on(self, op: Operation) -> None:
-        """Compute what the result of an op carries."""
+        """Compute the noise that the result of an op carries."""
         if len(op.results) != 1 or (isinstance(op, QuantizeRegionOp) and is_demanded(op)):
             return
         operands = activations(op)
         if self.moves(op):
             kinds = [self.carried[value] for _, value in operands if value in self.carried]
-            # The greatest, not the sum: each element of the result comes from one operand.
+            # The maximum, not the sum, because each element of the result comes from one operand.
             carried = np.max(kinds, axis=0) if kinds else np.zeros(1)
         else:
             carried = np.zeros(CONTRACTIONS_KEPT + 1)
             for index, _ in operands:
-                # Independent noises add their variances.
+                # The variances of independent noises add up.
                 carried += self._contribution(op, index)
         if carried.any():
             self.carried[op.results[0]] = tuple(carried.tolist())
@@ -165,10 +167,10 @@ class RoundingNoise:
         ]
 
     def of_weights(self, maker: Operation) -> float:
-        """The variance at the result of a contraction of the noise of its rounded weights; 0 for other ops.
+        """The variance that rounded weights cause at the result of a contraction; 0 for other ops.
 
-        Rounded weights are another network, not noise, but their errors are as independent of the operand as if they
-        were. Near the pole of a function behind the contraction they cost as much as a rounded operand.
+        The errors of rounded weights are constant, but they are as independent of the operand as noise. Near the pole
+        of a function after the contraction, they cost as much as a rounded operand.
         """
         if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in CONTRACTIONS:
             return 0.0
@@ -203,7 +205,7 @@ class RoundingNoise:
     def gain(self, region: QuantizeRegionOp, index: int) -> float | None:
         """The variance of a result if the elements of an operand have independent noise of variance 1.
 
-        None if the kernel is not linear in that operand, or its weights are not constant.
+        None if the kernel is not linear in that operand, or if its weights are not constant.
         """
         name = region.logical_kernel.data
         if is_rescale(region):
@@ -211,7 +213,7 @@ class RoundingNoise:
         if name in CONTRACTIONS:
             return _contraction_gain(region, self.weights)
         terms = prod(shape_of(region.inputs[index])) / max(1, prod(shape_of(region.outputs[0])))
-        # A maximum passes one operand's noise on; 1 bounds it.
+        # A maximum passes on the noise of one operand, so 1 is an upper bound.
         if name in ("add", "subtract", "maximum", "minimum"):
             return 1.0
         # The mean of n independent noises has 1/n of the variance of one.
@@ -220,7 +222,7 @@ class RoundingNoise:
         if name == "sum":
             return terms
         if name == "multiply":
-            # The noise of one factor is scaled by the other one, so its variance by the other's mean square.
+            # The other factor scales the noise, so its mean square scales the variance.
             others = [self.seen(other) for i, other in activations(region) if i != index]
             return prod(other.power for other in others if other is not None)
         if name == "batch_matmul":
@@ -228,7 +230,8 @@ class RoundingNoise:
         return None
 
     def _product_gain(self, region: QuantizeRegionOp, index: int) -> float | None:
-        """The gain of one operand of a product of two activations: terms times the mean square of the other one."""
+        """The gain of one operand of a product of two activations: the number of terms times the mean square of the
+        other one."""
         op = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
         others = [self.estimated(other) for i, other in activations(region) if i != index]
         if op is None or len(others) != 1 or others[0] is None:
@@ -239,17 +242,19 @@ class RoundingNoise:
     def seen(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value; None if it is unknown.
 
-        It comes from the value's statistics, from the kernel that produces it, or from a value that it is moved from or
-        to. Calibration does not observe what only float ops read, such as the sum before a gather without a kernel.
+        It comes from the value's statistics, from the kernel that produces it, or from a value that its elements are
+        moved from or to. Calibration does not observe values that only float ops read, such as the sum before a gather
+        without a kernel.
         """
         return self._made.get(value) or self._moved.get(value)
 
     def estimated(self, value: SSAValue) -> PointDistribution | None:
-        """Like `seen`; a sum that only float ops read is not observed, so it is taken for its greater operand."""
+        """Like `seen`, but a sum that was not observed, because only float ops read it, has the distribution of its
+        larger operand."""
         return self.seen(value) or self._sums.get(value)
 
     def _sum(self, value: SSAValue) -> PointDistribution | None:
-        """The distribution of the greater operand of a sum; None if another op produces the value."""
+        """The distribution of the larger operand of a sum; None if another op produces the value."""
         maker = value.owner
         if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in SUMS:
             return None
@@ -257,7 +262,7 @@ class RoundingNoise:
         return max(terms, key=lambda term: term.power, default=None)
 
     def _made_by(self, value: SSAValue) -> PointDistribution | None:
-        """The distribution of a value from its statistics or from what produces it."""
+        """The distribution of a value from its statistics or from the op that produces it."""
         if (observed := self._observed(value)) is not None:
             return observed
         region = value.owner
@@ -271,7 +276,7 @@ class RoundingNoise:
         return self._made.get(data[0]) if self.moves(region) and len(data) == 1 else None
 
     def _moved_to(self, value: SSAValue) -> PointDistribution | None:
-        """The distribution of a value from the statistics of what it is moved to."""
+        """The distribution of a value from the statistics of the value that its elements are moved to."""
         for op in (use.operation for use in value.uses):
             if isinstance(op, QuantizeRegionOp) and self.moves(op) and len(op.outputs) == 1:
                 found = self._observed(op.outputs[0]) or self._moved.get(op.outputs[0])
@@ -288,7 +293,7 @@ class RoundingNoise:
         return PointDistribution.of(known.minimum, known.maximum, known.quantiles, extremes)
 
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
-        """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""
+        """The results of a kernel at the points of its operand; empty if it is not an elementwise function of one."""
         data = activations(region)
         operand = self._made.get(data[0][1]) if len(data) == 1 else None
         if operand is None or len(region.outputs) != 1:
@@ -325,13 +330,13 @@ def is_demanded(region: QuantizeRegionOp) -> bool:
 
 
 def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
-    """The greatest sum of squared weights of a channel; None without constant weights."""
-    # The worst channel: its results decide whether the function behind them can be trusted.
+    """The largest sum of squared weights of a channel; None without constant weights."""
+    # The worst channel, because its results decide whether the function after them can be trusted.
     return max((float((part**2).sum(axis=1).max()) for part in _by_channel(region, weights)), default=None)
 
 
 def _weight_noise(region: QuantizeRegionOp, row: KernelRow, weights: Weights) -> float:
-    """The sum over the weights of a channel of the variance of rounding them, the greatest of all channels."""
+    """The variance of rounding the weights, summed over a channel; the largest sum of all channels."""
     rule, found = row.input_rule(1), 0.0
     parts = [abs(part) for part in _by_channel(region, weights)]
     whole = max((float(part.max()) for part in parts), default=0.0)
@@ -342,19 +347,19 @@ def _weight_noise(region: QuantizeRegionOp, row: KernelRow, weights: Weights) ->
 
 
 def _by_channel(region: QuantizeRegionOp, weights: Weights) -> Iterator[Array]:
-    """The constant weights of a contraction by channels, some channels at a time; none if they are not constant."""
+    """The constant weights of a contraction by channels, some channels at a time; empty if they are not constant."""
     op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
     array = constant_array(region.inputs[1], weights)
     axis = None if op is None else weight_channel_axis(op)
     if array is None or axis is None or not array.size:
         return
     rows = weights_by_channel(array, axis)
-    # A few channels at a time: two copies in f64 of a large matrix would be four times its size.
+    # A few channels at a time: two f64 copies of a large matrix would take four times its size.
     step = max(1, WEIGHTS_AT_ONCE // rows.shape[1])
     yield from (_widened(rows[first : first + step]) for first in range(0, len(rows), step))
 
 
 def _widened(weights: Array) -> Array:
-    """Weights in f64. A signalling NaN among them is no reason for a warning: NaN weights have their own."""
+    """Weights in f64. Suppresses the warning about a signalling NaN, because NaN weights have an error of their own."""
     with np.errstate(invalid="ignore"):
         return weights.astype(np.float64)

@@ -1,4 +1,5 @@
-"""Scale the operands of a concatenation to similar ranges if the contractions that read it compensate their ranges.
+"""Scale the operands of a concatenation to similar ranges, if the weights of its readers compensate the different
+ranges.
 
 ```mlir
 %b = "quant.region"(%x, %w) ({ convolution })                observed in [-1, 1], %a in [-100, 100]
@@ -11,11 +12,12 @@ becomes
 %c = "quant.region"(%a, %b) ({ concatenate })
 %d = "quant.region"(%c, %v) ({ convolution })                %v / 64 for the channels of %b
 ```
-A concatenation has one scale, at which `%b` would be -1, 0 or 1, and a contraction reads all of it. Factors are powers
-of two, so that the float program computes the same numbers, and the ranges are exact. They are chosen by the expected
-error of the contractions' results (`equalizable.py`), and applied if that is at least halved. All readers must be
-contractions, also behind poolings and transposes. An operand that does not come from a contraction with constants of
-its own, at most behind a relu, poolings and movements, keeps its size.
+A contraction reads all of a concatenation, which has one scale. At this scale, `%b` would become -1, 0 or 1. Factors
+are powers of two, so the float program computes the same numbers and the scaled ranges are exact. The pass chooses the
+factors with the least expected error of the contractions' results (`equalizable.py`). It applies them if they at least
+halve this error. All readers must be contractions, which may read the concatenation through poolings and transposes. An
+operand is scaled only if it comes from a contraction with constants of its own, directly or through a relu, poolings
+and movements.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ from zeropoint.solve.parts import RealRange, is_open
 from zeropoint.targets import Target
 
 GAIN = 0.5
-"""The expected error that must be left at most."""
+"""Factors are applied if they reduce the expected error to less than this share."""
 COMMUTES = (
     "average_pool",
     "broadcast",
@@ -99,7 +101,7 @@ LINEAR_STEPS = (
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The contraction that an operand comes from, and the statistics on the way; both are multiplied by its factor."""
+    """The contraction that an operand comes from, and the statistics between them. A factor applies to both."""
 
     maker: QuantizeRegionOp
     stated: Sequence[StatisticsOp]
@@ -107,7 +109,7 @@ class _Source:
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """A concatenation with its operands' ranges, and the contractions that read it, also behind other kernels."""
+    """A concatenation, its operands' ranges, and the contractions that read it, directly or through other kernels."""
 
     join: Join
     leaves: Sequence[Leaf]
@@ -118,7 +120,8 @@ class _Scaled:
 
     @staticmethod
     def of(join: Join, weights: Weights, target: Target) -> _Scaled | None:
-        """None if the operands have similar ranges, none of them can be scaled, or a reader cannot take the factors."""
+        """None if the operands have similar ranges, if none of them can be scaled, or if a reader cannot take
+        factors."""
         ranges = [known_range(value, weights, target) for value in join.values]
         leaves = [Leaf(value, one) for value, one in zip(join.values, ranges, strict=True) if one is not None]
         if len(leaves) < len(ranges) or is_even(leaves) or len(set(join.values)) < len(ranges):
@@ -131,7 +134,7 @@ class _Scaled:
         return _Scaled(join, leaves, sources, readers, stated, weights) if any(sources) else None
 
     def factors(self) -> Array | None:
-        """The factors of the operands with the least expected error; None if that gains too little."""
+        """The factors of the operands with the least expected error; None if they gain too little."""
         sizes = np.array([max(map(abs, leaf.range)) for leaf in self.leaves])
         is_fixed = np.array([source is None or not size for source, size in zip(self.sources, sizes, strict=True)])
         whole = sizes[is_fixed].max(initial=0.0) or sizes.max()
@@ -152,7 +155,7 @@ class _Scaled:
         return best if noise(best) < GAIN * noise(np.ones(sizes.size)) else None
 
     def apply(self, factors: Array) -> None:
-        """Divide the operands by the factors, and multiply the weights that read them."""
+        """Divide the operands by the factors, and multiply the weights that read them by the factors."""
         for source, factor in zip(self.sources, factors.tolist(), strict=True):
             if source is None or factor == 1.0:
                 continue
@@ -172,7 +175,7 @@ class _Scaled:
             [(one.range[0] / f, one.range[1] / f) for one, f in zip(self.leaves, factors.tolist(), strict=True)]
         )
         for op in self.stated:
-            # The result of a pool is within the range of the concatenation.
+            # The result of a pooling is within the range of the concatenation.
             _state(op, bound)
 
 
@@ -183,7 +186,8 @@ def _absorb(
     readers: list[QuantizeRegionOp],
     stated: list[StatisticsOp],
 ) -> bool:
-    """Collect the contractions that read a value, and statistics on the way; whether all readers take factors."""
+    """Collect the contractions that read a value and the statistics between them. Returns whether all readers take
+    factors."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, StatisticsOp):
@@ -216,7 +220,7 @@ def _commutes(region: QuantizeRegionOp, weights: Weights) -> bool:
 
 
 def _output_axis(region: QuantizeRegionOp, axis: int, weights: Weights) -> int | None:
-    """The dimension of the result with the channels of the operand's; None if the region changes or mixes them."""
+    """The dimension of the result that has the channels of the operand; None if the region changes or mixes them."""
     if not _commutes(region, weights):
         return None
     whole = Cut(axis, np.arange(shape_of(region.inputs[0])[axis]))
@@ -228,7 +232,8 @@ def _output_axis(region: QuantizeRegionOp, axis: int, weights: Weights) -> int |
 
 
 def _source(value: SSAValue, weights: Weights) -> _Source | None:
-    """The contraction that an operand comes from; None if there is none that can be scaled for it alone."""
+    """The contraction that an operand comes from; None if there is none, or if it cannot be scaled for this operand
+    alone."""
     stated: list[StatisticsOp] = []
     while True:
         op = value.owner
@@ -266,7 +271,8 @@ def _floats(values: Array) -> DenseIntOrFPElementsAttr:
 
 
 def scale_parts(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program whose contractions read concatenations of values of similar ranges."""
+    """A copy of the calibrated program in which concatenations that contractions read have operands of similar
+    ranges."""
     program = drop_inner_statistics(program)  # a copy
     for op in list(program.entry.ops):
         join = join_of(op.results[0]) if isinstance(op, QuantizeRegionOp) and len(op.results) == 1 else None

@@ -1,12 +1,16 @@
 """Cut the port graph where demands conflict, at the cheapest edges, until every piece can have one type.
 
-There are three kinds of conflict, checked in this order. The first is two fixed types, or a fixed type that
-cannot represent a range. The second is a zero point that one kernel requires and another reader does not. The third is
-a scale so coarse that a reader would lose more than half a bit at any node that its value passes through
-(`precision.py`). A cut separates the two sides for good, so there are fewer cuts than nodes.
+There are three kinds of conflict, checked in this order:
 
-Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale; the
-cheapest edge is ours (a minimum cut, cost = elements times width, ties by the order of `order.py`).
+- Two fixed types, or a fixed type that cannot represent a range.
+- A zero point that one kernel requires and another reader does not.
+- A scale so coarse that a reader loses more than half a bit at a node that its value passes through (`precision.py`).
+
+A cut separates the two sides permanently, so there are fewer cuts than nodes.
+
+Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale. The
+choice of the cheapest edge is ours: a minimum cut with the cost elements * width. Ties are broken by the order of
+`order.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from zeropoint.solve.termination import NoProgress
 
 @dataclass(frozen=True)
 class Collision:
-    """Two sets of nodes that cannot have one type, and the type that each side needs."""
+    """Two sets of nodes that cannot have one type, and the demand of each side."""
 
     first: list[int]
     second: list[int]
@@ -47,7 +51,7 @@ class Pieces:
         for edge in graph.edges:
             value, port = graph.find(edge.value_node), graph.find(edge.port_node)
             first, second = graph.nodes[value], graph.nodes[port]
-            # Ends that can never have one type are cut at once. What is left depends on the whole piece.
+            # Edges with such ends are cut at once. Other conflicts depend on the whole piece.
             edge.reason = _differ(first, second)
             if edge.reason is None and value != port:
                 around[value].append(edge)
@@ -55,7 +59,7 @@ class Pieces:
         return Pieces(graph, around)
 
     def ends(self, edge: Edge) -> tuple[int, int]:
-        """The nodes of the value and of the port."""
+        """The nodes of the value and of the port at an edge."""
         return self.graph.find(edge.value_node), self.graph.find(edge.port_node)
 
     def collect(self, start: int, seen: set[int]) -> list[int]:
@@ -69,7 +73,7 @@ class Pieces:
                         seen.add(number)
                         found.append(number)
                         pending.append(number)
-        # A canonical order: the same program gives the same cuts, whatever the order of sets.
+        # A canonical order, so that the same program gives the same cuts, whatever the iteration order of sets.
         return sorted(found, key=lambda number: (self.graph.nodes[number].position, number))
 
     def split(self, piece: Sequence[int]) -> list[list[int]]:
@@ -80,7 +84,7 @@ class Pieces:
     def cut(self, piece: Sequence[int], collision: Collision) -> None:
         """Cut the cheapest edges between the two sides of a collision. Raises NoProgress if there is no edge to cut."""
         side = self._side(piece, collision)
-        # The edges with one end on either side.
+        # The edges from one side to the other.
         edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
         # Without an edge, no rescale could resolve the conflict, and the loop in `separate` would not end.
         if not edges:
@@ -100,8 +104,8 @@ class Pieces:
         """The nodes on the first side of a minimum cut."""
         edges = self._edges(piece)
         index = {number: i for i, number in enumerate(piece)}
-        # One unit of cost outweighs the sum of all positions, which break ties. Of equal cuts, one at the output is
-        # taken last, so that float users keep the value as the kernel produces it.
+        # One unit of cost outweighs the sum of all positions, which break ties. Among equal cuts, one at a result is
+        # the last choice, so that float users read the value as the kernel produces it.
         last = max(edge.position for edge in edges) + 1
         unit = (2 * last + 1) * (len(edges) + 1)
         network = FlowNetwork(len(piece))
@@ -117,7 +121,7 @@ class Pieces:
         for uses in users.values():
             self._connect_users(network, index, uses, unit, unbounded)
         near = network.source_side([index[i] for i in collision.first], [index[i] for i in collision.second])
-        # Readers that belong to neither side stay with the first side unless an edge connects them to the second.
+        # Readers that belong to neither side stay on the first side unless an edge connects them to the second.
         return set(piece) - self._reached(collision.second, {number for number in piece if index[number] in near})
 
     def _reached(self, start: Sequence[int], barred: set[int]) -> set[int]:
@@ -136,7 +140,7 @@ class Pieces:
     ) -> None:
         """Connect a value to the ports that read it.
 
-        One rescale serves all readers on the other side, so the cost is counted once, through an auxiliary node.
+        One rescale serves all readers on the other side. So its cost is counted once, on the edge to an auxiliary node.
         """
         value = index[self.ends(uses[0])[0]]
         capacity = uses[0].cost * unit + min(edge.position for edge in uses)
@@ -148,13 +152,13 @@ class Pieces:
         network.connect(from_users, value, capacity)
         for edge in uses:
             port = index[self.ends(edge)[1]]
-            # Unbounded, so that the cut is at the one edge in front of them: the rescale that they share.
+            # Unbounded, so that the cut is at the edge to the auxiliary node, which is the rescale that they share.
             network.connect(to_users, port, unbounded)
             network.connect(port, from_users, unbounded)
 
 
 def _differ(value: PortNode, port: PortNode) -> tuple[str, str] | None:
-    """The reason why the two ends of an edge can never have one type, as (value's, port's) demand; None if they can."""
+    """The demands of the value and of the port if the ends of an edge can never have one type; None if they can."""
     if value.fixed is not None and port.fixed is not None and value.fixed != port.fixed:
         return f"{value.fixed} ({value.fixed_by})", f"{port.fixed} ({port.fixed_by})"
     if value.storage.type != port.storage.type:
@@ -163,7 +167,7 @@ def _differ(value: PortNode, port: PortNode) -> tuple[str, str] | None:
 
 
 def separate(graph: PortGraph) -> list[list[int]]:
-    """The pieces that can have one type each, in canonical order. The edges cut between them get a reason."""
+    """The pieces whose nodes can share one type, in canonical order. The edges cut between them get a reason."""
     pieces = Pieces.of(graph)
     pending = pieces.split(sorted(graph.nodes, key=lambda number: (graph.nodes[number].position, number)))[::-1]
     settled: list[list[int]] = []
@@ -182,12 +186,12 @@ Numbered = Sequence[tuple[int, PortNode]]
 
 
 def find_collision(piece: Numbered) -> Collision | None:
-    """Two sides of a piece that cannot have one type, by the strongest reason; None if the piece can have one."""
+    """Two sides of a piece that cannot have one type, for the strongest reason; None if the piece can have one type."""
     return _of_fixed(piece) or _of_zero_points(piece) or _of_ranges(piece)
 
 
 def _of_fixed(piece: Numbered) -> Collision | None:
-    """The first fixed type against all nodes that it does not suit."""
+    """The first fixed type against all nodes that cannot have it."""
     fixed = next((node for _, node in piece if node.fixed is not None), None)
     if fixed is None or fixed.fixed is None:
         return None
@@ -217,9 +221,9 @@ def _wish(node: PortNode) -> str:
 
 
 def _of_zero_points(piece: Numbered) -> Collision | None:
-    """A required zero point against other ones, and against values with readers that accept any."""
+    """A required zero point against other required ones, and against values with readers that accept any."""
     wanting = next((node for _, node in piece if node.zero_point is not None), None)
-    # With a fixed type, its zero point is the piece's, and `_of_fixed` has compared it.
+    # A fixed type determines the zero point of the piece, and `_of_fixed` has compared it.
     if wanting is None or any(node.fixed is not None for _, node in piece):
         return None
     first = [number for number, node in piece if node.zero_point == wanting.zero_point]
@@ -244,7 +248,7 @@ def _of_ranges(piece: Numbered) -> Collision | None:
     hurt = [(number, node) for number, node in piece if coarser(shared, node.need)]
     if not hurt:
         return None
-    # The least demanding reader that is hurt: what is too coarse for it is too coarse for the more demanding ones.
+    # The least demanding reader that is hurt. A scale that is too coarse for it is also too coarse for the others.
     least = max(hurt, key=lambda pair: pair[1].need)[1]
     apart = [pair for pair in piece if coarser(_shared_step([least, pair[1]]), least.need)] or _farthest(least, piece)
     widest = max((node for _, node in apart), key=own_step)
@@ -256,7 +260,7 @@ def _of_ranges(piece: Numbered) -> Collision | None:
 
 
 def _shared_step(nodes: Sequence[PortNode]) -> float:
-    """The scale of nodes if they share one type."""
+    """The scale of nodes that share one type."""
     lows = [node.minimum for node in nodes if node.minimum is not None]
     highs = [node.maximum for node in nodes if node.maximum is not None]
     zero_point = next((node.zero_point for node in nodes if node.zero_point is not None), None)
@@ -264,7 +268,8 @@ def _shared_step(nodes: Sequence[PortNode]) -> float:
 
 
 def _farthest(node: PortNode, piece: Numbered) -> list[tuple[int, PortNode]]:
-    """The nodes that extend farthest beyond the range of `node`; used if no single one makes it too coarse."""
+    """The nodes that extend farthest beyond the range of `node`, for the case that no single node makes its scale too
+    coarse."""
 
     def beyond(other: PortNode) -> float:
         low, high = (node.minimum or 0.0) - (other.minimum or 0.0), (other.maximum or 0.0) - (node.maximum or 0.0)

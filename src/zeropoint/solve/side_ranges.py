@@ -1,14 +1,14 @@
-"""Finds the values that calibration observes because their range has an effect, though no kernel takes a type from it.
+"""Find the values that calibration observes because their range has an effect, although no kernel takes a type from it.
 
-A kernel fixes the type of its result, such as 1/256:-128 of a logistic. Nothing depends on the observed range if all
-readers take this type. The range matters in these cases:
+A kernel fixes the type of its result, such as 1/256:-128 of a logistic. The observed range is not used if all readers
+take this type. It is used in these cases:
 
-- A reader requires another type: a rescaled copy has the observed range.
-- The value shares its type with values of other kernels (a concatenation): the range extends theirs.
-- A reader selects elements or is a function of one value: `read_ranges` narrows what comes before by it.
+- A reader requires another type. The rescaled copy has the observed range.
+- The value shares its type with values of other kernels, for example in a concatenation. Its range extends theirs.
+- A reader selects elements or is a function of one value. `read_ranges` then narrows earlier ranges by it.
 
-The range of a result that stays float has an effect if all readers of an operand narrow it (`read_ranges`): the maximum
-of two values on a target without that kernel.
+The range of a result that stays float has an effect if all readers of an operand narrow it (`read_ranges`). An example
+is the maximum of two values on a target without that kernel.
 
 So a program whose annotations request these statistics gets the same types as the program without annotations.
 """
@@ -28,7 +28,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 
 def with_ranges_that_matter(graph: PortGraph, fixed: Collection[SSAValue]) -> list[SSAValue]:
-    """Those of the values `fixed` whose ranges matter, in program order."""
+    """The values of `fixed` whose ranges have an effect, in program order."""
     pieces = _connected(graph)
     values: dict[int, list[SSAValue]] = {}
     nodes: dict[int, list[PortNode]] = {}
@@ -47,7 +47,7 @@ def with_ranges_that_matter(graph: PortGraph, fixed: Collection[SSAValue]) -> li
 
 
 def that_narrow(program: Program, values: Iterable[SSAValue]) -> list[SSAValue]:
-    """The float results of regions by which `read_ranges` narrows the ranges of `values`."""
+    """The float results of regions from which `read_ranges` narrows the ranges of `values`."""
     narrowable: set[SSAValue] = set()
     block = program.entry
     for value in reversed([*block.args, *(result for op in block.ops for result in op.results)]):
@@ -72,7 +72,7 @@ def _may_narrow(reader: Operation, narrowable: Collection[SSAValue]) -> bool:
 
 
 def _connected(graph: PortGraph) -> dict[int, int]:
-    """The least node that each node is connected with, over all edges."""
+    """The least node of each node's connected component, over all edges."""
     ahead: dict[int, list[int]] = {number: [] for number in graph.nodes}
     for edge in graph.edges:
         value, port = graph.find(edge.value_node), graph.find(edge.port_node)
@@ -90,7 +90,7 @@ def _connected(graph: PortGraph) -> dict[int, int]:
 
 
 def _have_one_type(nodes: Collection[PortNode]) -> bool:
-    """Whether nodes accept one fixed type."""
+    """Whether all nodes accept one fixed type."""
     kinds = {node.fixed for node in nodes if node.fixed is not None}
     points = {node.zero_point for node in nodes if node.zero_point is not None} | {kind.zero_point for kind in kinds}
     return len(kinds) == 1 and len(points) == 1 and len({node.storage.type for node in nodes}) == 1

@@ -1,12 +1,12 @@
-"""Bound the ranges of the parts of values, from concatenations on, through the ops that keep the parts apart.
+"""Bound the ranges of the parts of values, from concatenations through the ops that keep the parts apart.
 
 ```mlir
 %c = "quant.region"(%boxes, %zeros) ({ concatenate })     parts in [0, 320] and 0
 %d = "quant.region"(%zeros, %scores) ({ concatenate })    parts 0 and in [0, 1]
 %s = "quant.region"(%c, %d) ({ add })                     parts in [0, 320] and [0, 1]
 ```
-Where several concatenations meet, each combination of their operands is a part. A product by a constant for each
-channel, or a function, may make parts of one size uneven.
+If a value depends on several concatenations, each combination of their operands is a part. A function, or a product
+with a constant per channel, may give parts of similar size different sizes.
 """
 
 from __future__ import annotations
@@ -60,29 +60,31 @@ from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import step_of
 
 POINTS = 129
-"""Points of a range at which a function is evaluated."""
+"""The number of points of a range at which a function is evaluated."""
 
 
 @dataclass(frozen=True)
 class SizedPart:
-    """A part of a value: the names of what it is computed of, without constants, and its range if that is known."""
+    """A part of a value: the names of the values that it is computed from, without constants, and its range if
+    known."""
 
     names: tuple[str, ...]
     range: RealRange | None
 
     @property
     def name(self) -> str:
-        """The names in one text; empty for constants."""
+        """The names as one text; empty for constants."""
         return ", ".join(self.names)
 
     def step(self, storage: Storage) -> float:
-        """The scale that it needs; 0 if it is always 0, or its range is unknown."""
+        """The scale that the part needs; 0 if it is always 0 or its range is unknown."""
         return 0.0 if self.range is None else step_of(*self.range, storage, None)
 
 
 @dataclass
 class SizedParts:
-    """The parts found so far, and for each value that has several, the number of the part of every element."""
+    """The parts found so far. `numbers` maps each value with several parts to the number of the part of each
+    element."""
 
     weights: Weights
     graph: PortGraph
@@ -102,7 +104,7 @@ class SizedParts:
         return made
 
     def parts(self, value: SSAValue) -> list[SizedPart]:
-        """The parts that a value has; none if it has only one, or they are not known."""
+        """The parts of a value; empty if it has only one or they are unknown."""
         numbers = self.numbers.get(value)
         return [] if numbers is None else [self.found[number] for number in _present(numbers)]
 
@@ -127,7 +129,7 @@ class SizedParts:
         self._limit(region.outputs)
 
     def _limit(self, values: Sequence[SSAValue]) -> None:
-        """Limit the ranges of parts to what was observed of the whole."""
+        """Limit the ranges of parts to the observed range of the whole."""
         for value in values:
             if value not in self.numbers:
                 continue
@@ -138,7 +140,7 @@ class SizedParts:
                 self._number(value, self.numbers[value], lambda part, whole=whole: _limited(part, whole))
 
     def _visit(self, op: Operation, given: Mapping[SSAValue, SSAValue]) -> None:
-        """Follow the parts through an op. `given` has the values that stand for the arguments of a region."""
+        """Follow the parts through an op. `given` maps the arguments of a region to the operands."""
         if isinstance(op, ConcatenateOp):
             self._join(op, given)
         elif isinstance(op, CompareOp) or not any(value in self.numbers for value in op.operands):
@@ -149,7 +151,7 @@ class SizedParts:
             self._number(op.results[0], made, lambda part: _moved(op, part))
 
     def _join(self, op: ConcatenateOp, given: Mapping[SSAValue, SSAValue]) -> None:
-        """Number the operands; those that have parts keep them."""
+        """Number the operands of a concatenation. Operands that have parts keep these."""
         parts: list[Array] = []
         for value in op.inputs:
             if value in self.numbers:
@@ -162,7 +164,7 @@ class SizedParts:
         self.numbers[op.result] = concatenated(op, parts)
 
     def _meet(self, op: ElementwiseOp, given: Mapping[SSAValue, SSAValue]) -> None:
-        """Combine the parts of the operands of an elementwise op; truth values have none."""
+        """Combine the parts of the operands of an elementwise op. Booleans have none."""
         operands = op.operands[1:] if isinstance(op, SelectOp) else op.operands
         apart = [value for value in operands if value in self.numbers]
         if not apart:
@@ -185,7 +187,7 @@ class SizedParts:
         self.numbers[op.results[0]] = renumbered(numbers, made)
 
     def _at(self, value: SSAValue, chosen: Array, given: Mapping[SSAValue, SSAValue]) -> RealRange | None:
-        """The range of the chosen elements of a constant; the whole range of any other value."""
+        """The range of the chosen elements of a constant; the range of the whole value for any other."""
         array = broadcast_array(value, self.weights, given)
         if array is None:
             return self._whole(value, given)
@@ -208,7 +210,7 @@ class SizedParts:
         return known.minimum, known.maximum
 
     def _number(self, value: SSAValue, numbers: Array, change: Callable[[SizedPart], SizedPart]) -> None:
-        """State the parts of a value, each with a change."""
+        """Set the parts of a value. Each of them is a changed copy of an existing part."""
         made = list(range(len(self.found)))
         for number in _present(numbers):
             if (changed := change(self.found[number])) != self.found[number]:
@@ -222,7 +224,7 @@ def _present(numbers: Array) -> list[int]:
 
 
 def _limited(part: SizedPart, whole: RealRange) -> SizedPart:
-    """A part whose range is inside that of the whole, as far as both are known."""
+    """The part with its range limited to that of the whole, as far as both are known."""
     if part.range is None:
         return SizedPart(part.names, whole)
     low, high = max(part.range[0], whole[0]), min(part.range[1], whole[1])
@@ -230,7 +232,7 @@ def _limited(part: SizedPart, whole: RealRange) -> SizedPart:
 
 
 def _moved(op: Operation, part: SizedPart) -> SizedPart:
-    """A part behind an op that moves elements or reduces them; its range is unknown behind other ops."""
+    """The part after an op that moves or reduces elements. After other ops its range is unknown."""
     if isinstance(op, MOVES) or part.range is None:
         return part
     if not isinstance(op, ReduceOp | ReduceWindowOp):
@@ -248,7 +250,7 @@ def _moved(op: Operation, part: SizedPart) -> SizedPart:
 
 
 def _combined(op: ElementwiseOp, ranges: Sequence[RealRange | None], weights: Weights) -> RealRange | None:
-    """The range of an elementwise op of operands in these ranges; None if it is unknown."""
+    """The range of an elementwise op for operands in the given ranges; None if it is unknown."""
     known = [one for one in ranges if one is not None]
     if len(known) < len(ranges):
         return None
@@ -286,4 +288,4 @@ _MONOTONIC: Mapping[type[Operation], Callable[..., Any]] = {
     MultiplyOp: np.multiply,
     SubtractOp: np.subtract,
 }
-"""Ops that are monotonic in each operand, so that their extremes are at the ends of the ranges."""
+"""Ops that are monotonic in each operand, so their extremes are at the ends of the operands' ranges."""

@@ -1,6 +1,6 @@
-"""The type of every port once the pieces are known, and the worklist of kernel functions.
+"""The type of every port of the pieces of the port graph, and the worklist of kernel functions.
 
-Functions (`functions.py`) run in canonical order, first on fixed types, then on those that follow from ranges. A
+Functions (`functions.py`) run in canonical order, first on fixed types, then on types that follow from ranges. A
 function is called again when an adjacent port gets parameters. Each port is set at most once and rescaled at most once,
 so this terminates.
 
@@ -31,7 +31,11 @@ from zeropoint.targets import Custom
 
 @dataclass
 class Specs:
-    """The class of each node, the ports whose type a function set apart from their class, and the constants it set."""
+    """The class of each node.
+
+    `apart` has the ports whose function set a type other than that of their class. `constants` has the types that
+    functions set for constants.
+    """
 
     graph: PortGraph
     class_of: dict[int, ScaleClass]
@@ -64,15 +68,15 @@ class Specs:
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
     def run_functions(self, kernels: list[ChosenKernel], weights: Weights) -> None:
-        """Call the functions of kernels until none of them sets anything.
+        """Call the functions of kernels until none of them sets a type any more.
 
         Raises PropagationError if a function fails or sets a type that its port cannot have.
         """
         custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
         if custom:
             done: set[PortNumber] = set()
-            # First what follows from fixed types: those hold whatever the ranges are, so no later call can contradict
-            # them.
+            # First the functions whose inputs have fixed types. Those types hold for any ranges, so no later call
+            # contradicts them.
             self._work(custom, custom, done, weights, from_ranges=False)
             for kernel in custom:
                 self._work([kernel], custom, done, weights, from_ranges=True)
@@ -92,7 +96,7 @@ class Specs:
         pending = [kernel.position for kernel in first]
         waiting = set(pending)
         while pending:
-            # A heap by position, so that the result does not depend on the order in which kernels were found.
+            # A heap by position, so that the result does not depend on the order in which kernels are found.
             kernel = by_position[heapq.heappop(pending)]
             waiting.discard(kernel.position)
             for scale_class in self._call(kernel, done, weights, from_ranges):
@@ -102,7 +106,7 @@ class Specs:
                         waiting.add(position)
 
     def _readers(self, custom: list[ChosenKernel]) -> dict[int, list[int]]:
-        """For each class (by id), the positions of the kernels whose functions see one of its ports."""
+        """The positions of the kernels whose functions see a port of a class, by the id of the class."""
         readers: dict[int, list[int]] = {}
         for kernel in custom:
             for index, _ in kernel.ports():
@@ -110,12 +114,13 @@ class Specs:
         return readers
 
     def _known(self, port: PortNumber, done: set[PortNumber], from_ranges: bool) -> UniformQuantizedType | None:
-        """The type of a port if it is decided, else None; with `from_ranges`, input ranges count as decided."""
+        """The type of a port if it is decided, else None. With `from_ranges`, inputs with a known range count as
+        decided."""
         if port in self.apart:
             return self.apart[port][0]
         found = self.port_class(port)
         is_input = port[1] >= 0
-        # The range of a result does not count: its type is what the function is asked for.
+        # The range of a result does not count, because the function is asked for its type.
         if found.fixed is None and not (from_ranges and is_input and found.is_known) and port not in done:
             return None
         return found.settle()
@@ -156,10 +161,11 @@ class Specs:
         return decided
 
     def _confirm(self, kernel: ChosenKernel, weights: Weights) -> None:
-        """Set apart the ports whose type the function derives differently from their class; take its constants' types.
+        """Set apart the ports for which the function derives another type than their class has. Record the types of
+        constants.
 
-        A function may leave a known port alone even if it disagrees with its type. So it is called without the types of
-        the results; if it then derives no type, with these only.
+        A function need not set a port whose type is known, even if it disagrees with the type. So it is called without
+        the types of the results. If it then derives no type, it is called with only these.
         """
         ports: dict[int, PortNumber] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
@@ -188,8 +194,8 @@ class Specs:
         found = self.port_class(port)
         if found.fixed == made or (not found.is_open and found.parameters() == made):
             return []
-        # The whole class, so that no rescale is needed between its members; but not against the type that one of them
-        # has.
+        # For the whole class if possible, so that its members need no rescale. Not if a member already has another
+        # type.
         free = found.is_open and found.zero_point in (None, made.zero_point)
         if free and found.storage.type == made.storage.type and self._suits(port, made):
             found.fix(made, source)
@@ -198,10 +204,10 @@ class Specs:
         return []
 
     def _suits(self, port: PortNumber, made: UniformQuantizedType) -> bool:
-        """Whether the class of a port can have a type that a function derived there.
+        """Whether the class of a port can have a type that a function derived for the port.
 
-        An output's type is given: the value has it, and so have the ports that only pass it on. The other members must
-        be able to represent their range with it, at a scale fine enough for their readers.
+        The type of a result is a given: the value has it, and so have the ports that only pass it on. The other members
+        must be able to represent their range in it, at a scale fine enough for their readers.
         """
         found, own = self.port_class(port), self.graph.of_port(port)
         if found.members == 1:
@@ -211,7 +217,7 @@ class Specs:
         return all(holds(made, node.minimum, node.maximum) and not coarser(made.scale, node.need) for node in others)
 
     def _handed_on(self, start: int) -> set[int]:
-        """The nodes reachable from an output along the dataflow over uncut edges, itself included."""
+        """The nodes reachable from a result along the dataflow over uncut edges, including itself."""
         ahead: dict[int, list[int]] = {}
         for edge in self.graph.edges:
             if edge.reason is None:
@@ -234,7 +240,8 @@ def source_of(kernel: ChosenKernel) -> str:
 
 
 def _class_of(nodes: list[PortNode], rule: str, scale_type: str) -> ScaleClass:
-    """The class of nodes that share one type, with their constraints and facts; deciding facts come first."""
+    """The class of nodes that share one type, with their constraints and facts. Facts that decide the type come
+    first."""
     first = nodes[0]
     fixed = next((node for node in nodes if node.fixed is not None), None)
     wanting = next((node for node in nodes if node.zero_point is not None), None)
@@ -265,7 +272,7 @@ NAMES_SHOWN = 4
 
 
 def _storage(nodes: list[PortNode]) -> Storage:
-    """The storage of a class: the intersection of its members' storage ranges."""
+    """The storage of a class: the intersection of the storage ranges of its members."""
     first = nodes[0].storage
     low = max(node.storage.minimum for node in nodes)
     high = min(node.storage.maximum for node in nodes)

@@ -15,14 +15,14 @@ becomes
 %q = "quant.stats"(%s) {layerStats = [-1.0, 1.0]}
 %y = "quant.region"(%v, ...)
 ```
-A requantized value has one scale. If `%y` reads all of it, `%s` would be read at a scale 300 times too coarse. A part
-of the channels of a contraction is a contraction with that part of the weights, exactly; a part of a sum, product or
-depthwise convolution is that of the parts of its operands. If only parts are read and no two of them overlap, splitting
-is free. Then all parts get separate kernels if one of them needs a finer scale. Otherwise the part is computed twice,
-which must be worth it (`WORTH`).
+A requantized value has one scale. If `%y` reads all of `%v`, the scale of `%s` is 300 times too coarse. Some channels
+of a contraction are exactly a contraction with the corresponding part of the weights. A part of a sum, product or
+depthwise convolution is the same kernel applied to parts of its operands. If only parts are read and no two of them
+overlap, splitting is free. All parts then get separate kernels if one of them needs a finer scale. Otherwise the part
+is computed twice, which must be worth it (`WORTH`).
 
-A part is a `slice`, or a `gather` at constant indices, along one dimension, also behind reshapes and transposes
-(`parts.py`), which are then done for each part.
+A part is a `slice`, or a `gather` at constant indices, along one dimension. There may be reshapes and transposes before
+it (`parts.py`), which are then repeated for each part.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from zeropoint.solve.precision import coarser
 from zeropoint.targets import Target
 
 WORTH = 4.0
-"""A part is computed twice if it would otherwise be read at a scale more than this many times too coarse: two bits."""
+"""A part is computed twice if it would otherwise be read at a scale more than this many times too coarse (two bits)."""
 CUTS_OPERANDS = ("add", "depthwise_convolution", "multiply", "subtract")
-"""Kernels of which a part reads the same part of each operand, at the scale of the whole operand."""
+"""Kernels whose parts read the same part of each operand, at the scale of the whole operand."""
 
 
 def _worth_splitting(value: SSAValue, weights: Weights) -> list[ScaledPart]:
@@ -64,7 +64,7 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[ScaledPart]:
     taken = np.concatenate([part.chosen for part in parts])
     if len(parts) == len(read):  # nothing else is read
         shared = step_for((min(part.range[0] for part in parts), max(part.range[1] for part in parts)))
-        # Parts that do not overlap cost no channel twice: any gain is worth it.
+        # Parts that do not overlap compute no channel twice, so any gain is worth it.
         if len(set(taken.tolist())) == taken.size:
             return parts if len(parts) > 1 and any(coarser(shared, part.step) for part in parts) else []
     else:
@@ -74,7 +74,8 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[ScaledPart]:
 
 @dataclass
 class _Copy:
-    """A copy of a region that computes a part of its result, `divided`, for `part`."""
+    """A copy of a region that computes a part of its result. `divided` says how, `part` is the region that it
+    replaces."""
 
     part: ScaledPart
     divided: Divided
@@ -82,13 +83,14 @@ class _Copy:
 
     @staticmethod
     def of(maker: QuantizeRegionOp, part: ScaledPart, weights: Weights, target: Target) -> _Copy | None:
-        """None if the part does not follow from parts of the operands that can be taken."""
+        """None if the part does not follow from available parts of the operands."""
         divided = Divided.of(maker, part.axis, part.chosen, weights)
         found = None if divided is None else _Copy(part, divided, target)
         return found if found is not None and all(map(found._is_divisible, range(len(maker.inputs)))) else None
 
     def _is_divisible(self, index: int) -> bool:
-        """Whether the part of an operand can be taken: of a constant, or by the same kernel as that of the result."""
+        """Whether a part of an operand is available: of a constant, or by a copy of the op that takes the part of the
+        result."""
         axis, value = self.divided.operand_axis(index), self.divided.region.inputs[index]
         if axis is None:
             return True
@@ -105,14 +107,14 @@ class _Copy:
         return axis == self.part.axis and shape_of(value) == shape_of(self.part.region.inputs[0])
 
     def insert(self) -> None:
-        """Insert the copy instead of the region that takes the part."""
+        """Replace the region that takes the part by the copy."""
         part = self.part.region
         made = self.divided.copy([self._operand(index) for index in range(len(self.divided.region.inputs))])
         made.location = part.location
         Rewriter.replace_op(part, [made, *self._moves(made)])
 
     def _moves(self, made: QuantizeRegionOp) -> Iterator[Operation]:
-        """The moves between the maker's part and what reads it, each after the statistics of its operand."""
+        """Copies of the moves between the region and the reader of the part, each after statistics of its operand."""
         value = made.outputs[0]
         for move in self.part.moves:
             stated = StatisticsOp(value, self.part.range)
@@ -146,14 +148,14 @@ class _Copy:
 def split_channels(program: Program, target: Target) -> Program:
     """A copy of the calibrated program with separate kernels for channels that need a much finer scale.
 
-    Sums and products of two values are split if `target` has the kernel: a float op does not round.
+    Sums and products of two values are split only if `target` has the kernel, because a float op does not round.
     """
     program = drop_inner_statistics(program)  # a copy
-    # Readers first: a part that is taken of a sum moves to the operands of the sum.
+    # Readers first, because a part of a sum becomes parts of the operands of the sum.
     for op in reversed(list(program.entry.ops)):
         if not isinstance(op, QuantizeRegionOp) or not is_open(op) or len(op.outputs) != 1:
             continue
-        if is_move(op):  # its operand is taken whole, so a chain of moves is not followed from each of them
+        if is_move(op):  # its operand is read whole; otherwise a chain of moves would be followed from each move
             continue
         parts = _worth_splitting(op.outputs[0], program.weights)
         copies = [_Copy.of(op, part, program.weights, target) for part in parts]

@@ -12,15 +12,16 @@ becomes
 %d = "quant.region"(%p, %q) ({ add, relu })
 ```
 The concatenation has one scale, at which `%b` becomes -1, 0 or 1. `scale_parts.py` scales its operands to similar
-ranges if it can. It cannot if another kernel reads the concatenation as well, or if an operand does not come from a
-contraction of its own. Then the parts are read at their own scales. There are as many products as before, and one more
-sum per part. Parts of similar ranges stay together, wherever they are.
+ranges if possible. It is not possible if another kernel reads the concatenation as well, or if an operand does not come
+from a contraction of its own. This pass then reads the parts at their own scales. The number of products does not
+change, and each additional part adds a sum. Parts of similar ranges stay together, wherever they are.
 
-The groups of a grouped convolution that read only one part, or several, become kernels of their own.
+The groups of a grouped convolution become separate kernels: runs of groups that read parts of similar ranges, and
+groups that read several parts.
 
-The sum is made if the noise of the results, with one more rounding per part, is less than that at one scale by more
-than a bit. If the parts cannot be computed alone and the contraction would lose more than three bits, it stays float,
-with the reason. Products whose weights are the first operand, or have several contracted dimensions, are not split.
+The contraction is split if this reduces the noise of the results by more than a bit, including one more rounding per
+part. If the parts cannot be computed alone and the contraction would lose more than three bits, it stays float, with
+the reason. Products whose weights are the first operand, or have several contracted dimensions, are not split.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ from zeropoint.targets import Target
 
 SUM = "add"
 MOST_KERNELS = 16
-"""The maximum number of kernels that a grouped convolution becomes."""
+"""The maximum number of kernels that a grouped convolution is split into."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Mixed:
     """A contraction whose input channels come from several leaves.
 
-    It reads the channels `read` of `value` along `axis`; `leaf_of` has the leaf of each.
+    It reads the channels `read` of `value` along `axis`. `leaf_of` has the leaf of each of these channels.
     """
 
     region: QuantizeRegionOp
@@ -76,7 +77,7 @@ class _Mixed:
 
     @staticmethod
     def of(region: QuantizeRegionOp, values: PartValues) -> _Mixed | None:
-        """None for any other kernel."""
+        """None for any other kernel, or if the contraction cannot be split."""
         leaves = values.leaves
         if not region.inputs or region.inputs[0] not in leaves.of or not is_open(region):
             return None
@@ -103,13 +104,13 @@ class _Mixed:
         return [np.flatnonzero(np.isin(self.leaf_of, group)) for group in groups]
 
     def planned(self, parts: Sequence[Array]) -> list[Planned] | None:
-        """How each part is computed; None if one cannot be computed alone."""
+        """How each part is computed; None if one of them cannot be computed alone."""
         found = [self.values.part(self.value, Cut(self.axis, self.read[part])) for part in parts]
         known = [one for one in found if one is not None]
         return known if len(known) == len(found) else None
 
     def likely(self, parts: Sequence[Array]) -> list[float]:
-        """The scales that the parts need if they are of the sizes of their leaves."""
+        """The scales that the parts need if their sizes are in proportion to those of their leaves."""
         leaves = self.values.leaves
         whole = known_range(self.value, leaves.weights, leaves.target)
         sizes = [max(leaves.found[int(n)].step for n in np.unique(self.leaf_of[part])) for part in parts]
@@ -118,9 +119,9 @@ class _Mixed:
         return [0.0 if whole is None else step_for(whole) * size / greatest for size in sizes]
 
     def noise(self, parts: Sequence[Array], steps: Sequence[float], result: RealRange | None) -> float:
-        """The noise of the results, times 12, if each part is read at its own scale.
+        """12 times the noise of the results if each part is read at its own scale of `steps`.
 
-        `result` is the range of the results. Results that only floats read are not rounded.
+        `result` is the range of the results. It is None if only floats read them, because they are then not rounded.
         """
         squares, outputs = _squares(self.region, self.values.leaves.weights)
         rounding = 0.0 if result is None else step_for(result) ** 2 * outputs
@@ -128,7 +129,8 @@ class _Mixed:
         return float(read) + (len(parts) + 1 if len(parts) > 1 else 1) * rounding
 
     def rewrite(self) -> bool:
-        """Split the contraction if that is worth it; True if it was. One that cannot be split may be kept float."""
+        """Split the contraction if that is worth it, and return True. A contraction that cannot be split may be kept
+        float."""
         groups = self.groups() if _groups(self.region) > 1 else None
         pieces = groups or [self]
         whole = known_range(self.value, self.values.leaves.weights, self.values.leaves.target)
@@ -167,9 +169,10 @@ class _Mixed:
                 piece.split(part, plans)
 
     def groups(self) -> list[_Mixed] | None:
-        """Kernels of neighbouring groups that read leaves of similar scales, and of single groups that read several.
+        """Kernels for runs of groups that read leaves of similar scales, and for single groups that read several
+        leaves.
 
-        None if they are too many, or cannot be computed alone.
+        None if there are too many of them, or if one cannot be computed alone.
         """
         op, leaves = self.region.body.block.first_op, self.values.leaves
         assert isinstance(op, ConvolutionOp)
@@ -255,7 +258,7 @@ class _Mixed:
         return self._inserted(made), (low + float(bias.min()), high + float(bias.max()))
 
     def _sum(self, first: SSAValue, second: SSAValue, *, is_last: bool) -> QuantizeRegionOp:
-        """The sum of two results; the last one has the clamps."""
+        """The sum of two results. The last sum has the clamps of the region."""
         block = Block(arg_types=[first.type, second.type])
         block.add_op(total := AddOp(block.args[0], block.args[1]))
         total.location = self.region.location
@@ -285,7 +288,8 @@ class _Mixed:
 
 
 def _keep_noisy_float(region: QuantizeRegionOp, shared: float, likely: float) -> None:
-    """Keep a contraction float if its noise is `shared` and three bits more than `likely`, that of separate parts."""
+    """Keep a contraction float if its noise `shared` exceeds `likely`, that with separate parts, by more than three
+    bits."""
     if shared > PART_TOLERANCE**2 * likely:
         times = sqrt(shared / likely) if likely else inf
         why = f"its results would be {times:.3g} times as noisy as with a scale for each part of its operand"
@@ -293,9 +297,9 @@ def _keep_noisy_float(region: QuantizeRegionOp, shared: float, likely: float) ->
 
 
 def _judge_unsplit(region: QuantizeRegionOp, leaves: Leaves) -> None:
-    """Keep a product in a form that is not split float if one scale is too coarse for a part of its operand.
+    """Keep a product float if this pass does not split its form and one scale is too coarse for a part of its operand.
 
-    Its weights may be the first operand, or have several contracted dimensions.
+    These are products whose weights are the first operand, or have several contracted dimensions.
     """
     op = region.body.block.first_op
     inner: list[SSAValue] = list(region.body.block.args)
@@ -342,7 +346,7 @@ def _squares(region: QuantizeRegionOp, weights: Weights) -> tuple[Array, int]:
 
 
 def _adds_bias(op: Operation, region: QuantizeRegionOp) -> bool:
-    """Whether an op of a contraction's body adds its bias, or broadcasts it."""
+    """Whether an op of a contraction's body adds the bias or broadcasts it."""
     return isinstance(op, AddOp) or (isinstance(op, BroadcastInDimOp) and op.operand in region.body.block.args[2:])
 
 
@@ -361,7 +365,8 @@ def _channel_axis(op: ConvolutionOp | DotGeneralOp) -> int:
 
 
 def split_contractions(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program whose contractions read parts of uneven concatenations at their own scales."""
+    """A copy of the calibrated program in which contractions read parts of uneven concatenations at the parts' own
+    scales."""
     program = drop_inner_statistics(program)  # a copy
     leaves = Leaves(program.weights, target)
     values = PartValues(leaves)

@@ -1,4 +1,4 @@
-"""Compute a kernel before a concatenation instead of after it if the concatenation's scale would be too coarse for it.
+"""Compute a kernel before a concatenation instead of after it, if the scale of the concatenation is too coarse for it.
 
 ```mlir
 %c = "quant.region"(%a, %b) ({ concatenate })            %a observed in [-100, 100], %b in [-1, 1]
@@ -13,22 +13,22 @@ becomes
 %c = "quant.region"(%m, %n) ({ concatenate })             every operand has the statistics of the whole, [-1.0, 1.0]
 %s = "quant.stats"(%c) {layerStats = [-1.0, 1.0]}
 ```
-The batch norms of a DenseNet are such readers: they give the channels of all layers similar ranges. A concatenation has
-one scale, 0.8 for the example, at which `%b` becomes -1, 0 or 1 before it is normalized. The parts have their own
-scales.
+The batch norms of a DenseNet are such readers: they give the channels of all layers similar ranges. The concatenation
+has one scale, 0.8 in the example, at which `%b` becomes -1, 0 or 1 before it is normalized. Computed before the
+concatenation, each part has its own scale.
 
-The kernel must compute each slice along one dimension from that slice of one operand and from constants: products and
-sums with constants, convolutions in groups, layer norms of rows. It is exact to move it, and it computes as many
-elements as before. There may be other kernels between the concatenation and the reader that keep its operands apart:
-poolings, functions, sums, data movement. They are computed for each part as well (`part_values.py`); other readers
-of them keep the originals. (A function of a value that is too coarse for it stays float:
+The kernel must compute each slice along one dimension from that slice of one operand and from constants. Such kernels
+are products and sums with constants, grouped convolutions, and layer norms of rows. Moving the kernel is exact, and the
+number of computed elements does not change. There may be other kernels between the concatenation and the reader that
+keep the operands apart: poolings, functions, sums, data movement. These kernels are copied for each part as well
+(`part_values.py`), and their other readers keep the originals. (A function whose operand is too coarse stays float, see
 `function_widths.py`.)
 
-Let `gain` be the most that the kernel amplifies an error in a part, such as a factor. The kernel is moved if, for some
-part, gain * (scale of the whole value) is more than twice as coarse as the scale of its result, and as gain * (scale
-of the part), which are needed in any case. Neighbours whose scales differ by no more than that stay joined, so that a
-DenseNet's many parts become few kernels. Concatenations of concatenations are taken apart if their operands differ as
-well. Parts that alternate, as after a channel shuffle, are put in order again by a gather.
+Let `gain` be the largest amplification of an error in a part, such as a factor. The kernel is moved if, for some part,
+gain * (scale of the whole value) is more than twice as coarse as the scale of its result and as gain * (scale of the
+part). These two roundings are needed in any case. Neighbouring parts whose scales differ by at most a factor of two
+stay joined, so the many parts of a DenseNet become few kernels. Nested concatenations are split if their operands
+differ as well. Parts that alternate, such as after a channel shuffle, are put back in order by a gather.
 
 A part such as that of a scatter cannot be computed alone at its own scale. If the reader would lose more than three
 bits of a part, it stays float, and so do the kernels between it and the concatenation (`joins.py`).
@@ -64,12 +64,13 @@ from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS, PASSES_ELEMENTS
 
 KEEPS_SIZES = frozenset({*FUNCTIONS, *PASSES_ELEMENTS})
-"""Kernels that treat all elements alike: a clip at half the range is not computed for each part."""
+"""Kernels that treat all elements alike. A clip at half of the range, for example, is not computed for each part."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A part of a reader, for some leaves: how it is computed, and from which part of its operand."""
+    """A part of a reader's result, for some leaves. It has the parts of all operands, and `source`, the one of the
+    leaves."""
 
     divided: Divided
     operands: Sequence[Planned | None]
@@ -89,7 +90,7 @@ class _Reader:
 
     @staticmethod
     def of(region: QuantizeRegionOp, values: PartValues) -> _Reader | None:
-        """None if the region reads no leaves of different ranges, or does not keep them apart."""
+        """None if the region reads no leaves of different ranges or does not keep them apart."""
         leaves, kernel = values.leaves, region.logical_kernel.data
         by_kernel = leaves.target.by_kernel
         if kernel not in by_kernel or JOIN not in by_kernel or kernel in KEEPS_SIZES or len(region.outputs) != 1:
@@ -109,7 +110,7 @@ class _Reader:
         return _Reader(region, computed[0], axis, groups, values)
 
     def parts(self) -> list[_Part] | None:
-        """How the region computes each part; None if one cannot be computed alone."""
+        """How the region computes each part; None if one of them cannot be computed alone."""
         found: list[_Part] = []
         for chosen in self.chosen:
             one = Divided.of(self.region, self.axis, chosen, self.values.leaves.weights)
@@ -133,17 +134,19 @@ class _Reader:
         return any(_is_hurt(one, shared, step_for(own), result) for one, own in zip(known, spans, strict=True))
 
     def _amplified(self, part: _Part, output: RealRange | None) -> Amplified | None:
-        """The amplification of an error in a part. A norm scales rows of any size to the size of its result."""
+        """The amplification of an error in a part. A normalization scales rows of any size to the size of its
+        result."""
         low, high = part.source.range
         if self.region.logical_kernel.data in NORMALIZATIONS and output is not None and high > low:
             return Amplified((output[1] - output[0]) / (high - low), output)
         return amplified(part.divided, self.index, part.source.range)
 
     def lost(self) -> tuple[str, float] | None:
-        """The leaf that the scale of the operand would cost most, and how many times too coarse it is for it.
+        """The name of the leaf that loses most by the scale of the operand, and how many times too coarse that scale
+        is.
 
-        None if that is tolerable, or the region is a contraction. The parts of the operand are taken to be of the sizes
-        of the leaves.
+        None if the loss is tolerable or the region is a contraction. The sizes of the parts of the operand are assumed
+        proportional to those of the leaves.
         """
         leaves, output = self.values.leaves, range_of(self.region.outputs[0])
         numbers, value = leaves.of[self.region.inputs[self.index]], self.region.inputs[self.index]
@@ -167,12 +170,12 @@ class _Reader:
         return (name, times) if times > PART_TOLERANCE else None
 
     def move(self, parts: Sequence[_Part]) -> None:
-        """Insert the kernels of the parts and their concatenation instead of the region."""
+        """Replace the region by the kernels of the parts and their concatenation."""
         region, bound = self.region, range_of(self.region.outputs[0])
         made: list[SSAValue] = []
         for part in parts:
             value = self.values.copy(part.divided, part.operands, region)
-            # The statistics of the whole: the concatenation has one scale.
+            # Each part gets the statistics of the whole, because the concatenation has one scale.
             made.append(value if bound is None else stated(value, bound, region))
         block = region.parent
         assert block is not None
@@ -180,7 +183,7 @@ class _Reader:
         Rewriter.replace_op(region, [], [self._in_order(joined.outputs[0])])
 
     def _in_order(self, value: SSAValue) -> SSAValue:
-        """The joined parts with every element in its place."""
+        """The joined parts, with every element in its original place."""
         order = np.argsort(np.concatenate(self.chosen))
         if np.array_equal(order, np.arange(order.size)):
             return value
@@ -195,12 +198,13 @@ class _Reader:
 
 
 def _is_hurt(one: Amplified, shared: float, own: float, result: float) -> bool:
-    """Whether the `shared` scale costs a part more than a bit, beside its own scale and that of the result."""
+    """Whether the `shared` scale costs a part more than a bit, compared with its `own` scale and that of the result."""
     return one.gain * shared > WORTH * max(one.gain * own, result)
 
 
 def _grouped(numbers: Array, leaves: Sequence[Leaf]) -> list[Array]:
-    """The elements of leaves whose scales differ by no more than a bit: neighbours, or all if they alternate."""
+    """Groups of elements from leaves whose scales differ by at most a bit: neighbouring runs, or whole leaves if they
+    alternate."""
     runs = np.split(np.arange(numbers.size), np.flatnonzero(np.diff(numbers)) + 1)
     if len(runs) > np.unique(numbers).size:
         kinds = sorted((leaves[int(number)].step, int(number)) for number in np.unique(numbers))
@@ -216,7 +220,7 @@ def _grouped(numbers: Array, leaves: Sequence[Leaf]) -> list[Array]:
 
 
 def split_joins(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program with kernels moved before concatenations that would be too coarse for them."""
+    """A copy of the calibrated program with kernels moved before concatenations whose scale is too coarse for them."""
     program = drop_inner_statistics(program)  # a copy
     leaves = Leaves(program.weights, target)
     values = PartValues(leaves)

@@ -12,21 +12,21 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from zeropoint.ir.quant import UniformQuantizedType
 
 PortNumber = tuple[Operation, int]
-"""An operand of a region by its index, or result n by the index `~n`."""
+"""A port of a region: operand i has the number i, and result n the number `~n`."""
 
 
 def result_port(value: SSAValue) -> int:
-    """The index of a result of an op as a port."""
+    """The port number of an op's result."""
     assert isinstance(value, OpResult)
     return ~value.index
 
 
 class NoProgress(AssertionError):
-    """A port was set or rescaled twice, or never set: a bug in this package, not in the program."""
+    """A port was set or rescaled twice, or was never set. This is a bug in this package, not in the program."""
 
 
 class Termination:
-    """Records which ports were set and rescaled. There are at most two steps per port."""
+    """Records which ports were set and rescaled, at most one step of each kind per port."""
 
     def __init__(self, ports: Iterable[PortNumber]):
         self._left = set(ports)

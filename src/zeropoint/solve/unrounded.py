@@ -1,12 +1,17 @@
-"""Keep the kernels before a reader from rounding what it cannot read rounded: wider, or float.
+"""Find the kernels before a reader whose rounding the reader does not tolerate, and widen them or keep them float.
 
 If 8 bits are too few for a function's operand (`function_widths.py`), the kernel that produces the operand must not
-round it to 8 bits. The operands of that kernel are also rounded. So the same test is applied to the kernel, composed
-with the function. Data movement passes its operand on, and functions are composed. The noise of a sum's operands is
-normal noise on the sum, of which each operand may cause an equal part. Float ops in between, such as those without a
-kernel on the target, do not round, but they are walked through: their operands may come from a kernel that would round.
-The walk continues while the noise is too large, through at most two contractions (a filter bank before the logarithm, a
-transform before that). Kernels before those are rounded as usual.
+round it to 8 bits. The operands of that kernel are rounded as well. So the same test is applied to the kernel composed
+with the function, and so on backwards:
+
+- Data movement passes the requirement on to its operand.
+- Functions are composed.
+- Noise in the operands of a sum is normal noise in the sum. Each operand may cause an equal share of it.
+- Float ops, such as those without a kernel on the target, do not round. They are walked through, because a kernel that
+  rounds may produce their operands.
+
+The walk continues while the noise is too large, through at most two contractions (a filter bank before the logarithm,
+and a transform before that). Kernels before those are rounded as usual.
 """
 
 from __future__ import annotations
@@ -31,23 +36,23 @@ from zeropoint.solve.termination import PortNumber, result_port
 from zeropoint.targets import Target
 
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
-"""Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
+"""Kernels that never need wider operands. They pass on the noise of a rounded operand, but do not amplify it."""
 
 
 @dataclass(frozen=True)
 class WidthReader:
-    """A function and what its operand must become: `bits` wide, or float if that is None. `why` is the reason."""
+    """A function, and what its operand must become: `bits` wide, or float if `bits` is None. `why` is the reason."""
 
     steps: tuple[RealFunction, ...]
     bits: int | None
     why: str
     contractions: int = 0
     variances: Array | None = None
-    """The variances of the rows if the reader divides each row by its own deviation."""
+    """The variances of the rows if the reader divides each row by its own standard deviation."""
     is_quotient: bool = False
-    """Whether its other operand carries noise as well, so that it needs more than the target's minimum."""
+    """Whether the other operand carries noise as well, so that the reader needs more than the target's minimum."""
     computed: RealFunction | None = None
-    """The expression that the kernel computes instead of the function; None if it is the function."""
+    """The function that the kernel computes if it is not exactly `function`, such as an interpolation."""
 
     def function(self, points: Array) -> Array:
         """Apply the steps in order."""
@@ -83,12 +88,12 @@ class Unrounded:
                 pending += reversed(self._ask(value, reader))
 
     def leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:
-        """Keep a region float. Its result no longer has the range of its kernel: state what is known as observed."""
+        """Keep a region float. A result without a range gets its known distribution as an observed one."""
         seen = self.noise.seen(value)
         self.floats[region] = why
         known = self.constraints.of(value)
         if known.minimum is None and seen is not None:
-            # Readers need a range; without the kernel, whose type would have given it, there is none.
+            # Readers need a range, and the kernel whose type would have given it is not used.
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
             known.quantiles = tuple(seen.points.tolist())
 
@@ -101,7 +106,8 @@ class Unrounded:
         return self.target.least_sqnr + (QUOTIENT_SPARE if reader.is_quotient else 0.0)
 
     def _ask(self, value: SSAValue, reader: WidthReader) -> list[tuple[SSAValue, WidthReader]]:
-        """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with readers."""
+        """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with their
+        readers."""
         maker = value.owner
         if not isinstance(maker, Operation) or self.noise.is_given(value):
             return []
@@ -125,7 +131,7 @@ class Unrounded:
         return found
 
     def _keep(self, region: QuantizeRegionOp, value: SSAValue, reader: WidthReader) -> None:
-        """Widen the output of a region if a row allows it; otherwise keep the region float."""
+        """Widen the result of a region if a row allows it. Otherwise keep the region float."""
         if region in self.floats:
             return
         rows = self.noise.rows(region)
@@ -136,7 +142,8 @@ class Unrounded:
         self.leave(region, value, f"its result must not be rounded: {reader.why}")
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: WidthReader) -> WidthReader | None:
-        """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""
+        """The reader composed with `maker` as a function of operand `index`; None if the reader tolerates that
+        rounding."""
         name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
         operand = maker.operands[index]
         made, read = self.noise.estimated(value), self.noise.estimated(operand)
@@ -153,12 +160,13 @@ class Unrounded:
         if gain is None or made is None or read is None:
             return None
         left = CONTRACTIONS_KEPT - reader.contractions
-        # As if each operand had this one's noise: each may use up its equal part of what the reader tolerates, no more.
+        # The noise is tested as if each operand had as much as this one: each may use an equal share of what is
+        # tolerated.
         each, weights = len(activations(maker)) * gain, self.noise.of_weights(maker)
         if self._bears(reader, made, each * self.noise.read_by(maker, index, left) + weights):
             return None
         if reader.bits is not None:
-            # A row may store fewer bits than its type has: 13 of i16, so that sums fit the accumulator.
+            # A row may store fewer bits than its type has: 13 of i16, for example, so that sums fit the accumulator.
             wide = self.noise.widened(maker, index, reader.bits)
             if wide is not None and not self._bears(reader, made, each * wide + weights):
                 lost = "the weights" if weights > each * wide else "the operand"
@@ -167,14 +175,14 @@ class Unrounded:
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
     def _bears(self, reader: WidthReader, made: PointDistribution, variance: float) -> bool:
-        """Whether a reader keeps its minimum when the value that it reads has normal noise of a variance."""
+        """Whether a reader keeps its minimum SQNR if its operand has normal noise of this variance."""
         points = made.dense.points
         return reader.left(points, with_noise(points, sqrt(variance))) >= self.least(reader)
 
     def _unborne(
         self, reader: WidthReader, maker: Operation, index: int, read: PointDistribution
     ) -> WidthReader | None:
-        """The reader of an operand, with `bits` None if that width is too small; None if 8 bits are sufficient."""
+        """The reader, or None if 8 bits are sufficient. Its `bits` become None if that width is too small."""
 
         def bears(storage: Storage, carried: float) -> bool:
             rounded = read.dense.rounded_noise(storage, carried)

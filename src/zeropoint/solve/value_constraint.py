@@ -1,4 +1,4 @@
-"""Everything known about one value: its range, the type that it is pinned to, its minimum width.
+"""The constraints on one value: its range, the type that it is pinned to, and its minimum width.
 
 Source: the RFC on quantization transformations, section "Model Constraints".
 """
@@ -20,18 +20,19 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.tensors import Array
 
 STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
-"""Precedence of facts. Of equally strong facts, ranges are merged; differing parameters are an error."""
+"""The precedence of facts. Equally strong ranges are merged. Equally strong parameters must be equal."""
 NARROW = 8
-"""Bits of the widest storage for which calibration chooses a range: a narrower one rounds less and saturates more."""
+"""The widest storage, in bits, for which calibration chooses a range. A narrower range rounds less and saturates
+more."""
 
 
 @dataclass
 class ValueConstraint:
     """The constraints on one value.
 
-    `strength` is the precedence of the range. `extremes` are the least and the greatest observed value if the range
-    leaves some out. `quantiles` are the medians of equal-count bins of the observed values.
-    `channels` has the ranges along one axis: the axis, and an array of [minimum, maximum] rows.
+    `strength` is the precedence of the range. `extremes` are the minimum and maximum observed value if the range leaves
+    some out. `quantiles` are the medians of equal-count bins of the observed values. `channels` has an axis and the
+    ranges along it, as an array of [minimum, maximum] rows.
     """
 
     minimum: float | None = None
@@ -47,7 +48,8 @@ class ValueConstraint:
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def observe(self, minimum: float, maximum: float, salience: Salience, source: str) -> None:
-        """Add a range. It replaces a weaker one, is merged with an equally strong one, and yields to a stronger one."""
+        """Add a range. It replaces a weaker one, is merged with an equally strong one, and is ignored beside a stronger
+        one."""
         strength = STRENGTH[salience]
         self.facts.append(Fact("range", f"[{minimum:g}, {maximum:g}]", salience, source))
         if strength < self.strength:
@@ -57,7 +59,7 @@ class ValueConstraint:
         self.minimum, self.maximum, self.strength = minimum, maximum, strength
 
     def within(self, storage: Storage) -> ValueConstraint:
-        """The constraint for a storage: one that is wider than `NARROW` holds every observed value."""
+        """The constraint for a storage. A storage wider than `NARROW` holds every observed value."""
         if self.extremes is None or storage.type.width <= NARROW or self.strength != STRENGTH["calibrated"]:
             return self
         low, high = self.extremes

@@ -1,12 +1,17 @@
-"""Finds the values that calibration must observe for a target.
+"""Find the values that calibration must observe for a target.
 
-A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. Excluded are
-values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value. Some of these are observed because their range has an effect (`side_ranges`). Three kinds are observed
-to judge the width of an operand (`function_widths`): the variances of the rows of a normalization, and the operands of
-functions and the quotients of two values, also if they stay float. The values inside of a user's composites are
-observed, too: parts of it may become kernels (`composed.py`). These are not observed in a model that states all ranges
-that kernels need: such a model needs no data.
+A value needs statistics if a kernel reads or produces it and its parameters are not determined otherwise. These values
+are excluded:
+
+- values that only float ops use,
+- values that the model pins or a kernel fixes,
+- values whose elements are moved or selected from an excluded value.
+
+Some excluded values are observed because their range has an effect (`side_ranges`). The variances of the rows of a
+normalization, the operands of functions and the quotients of two values are observed to judge the width of an operand
+(`function_widths`), also if they stay float. The values inside a user's composites are observed, because parts of it
+may become kernels (`composed.py`). A model that states all ranges that kernels need is not observed at all: it needs no
+data.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -36,7 +41,7 @@ from zeropoint.targets.logical_kernels import FUNCTIONS
 
 
 def all_values(program: Program) -> list[SSAValue]:
-    """All values of the entry function, the variances of rows inside of normalizations, the values of composites."""
+    """All values of the entry function, the row variances inside normalizations, and the values inside composites."""
     block = program.entry
     inside = [variances for op in block.ops if (variances := row_variances(op)) is not None]
     return [*block.args, *(result for op in block.ops for result in op.results), *inside, *_inner(program)]
@@ -49,9 +54,9 @@ def _inner(program: Program) -> list[SSAValue]:
 
 
 def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue], bool]]:
-    """A function from a program to a predicate: whether one of its values must be observed.
+    """A function that maps a program to a predicate, which says whether one of its values must be observed.
 
-    The inner function raises PropagationError as `propagate` does.
+    The returned function raises PropagationError as `propagate` does.
     """
 
     def of_program(program: Program) -> Callable[[SSAValue], bool]:
@@ -61,7 +66,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         constraints = take_constraints(copy, target.scale_type)
         asked = _wanted(copy, target, constraints)
         if asked and keep_hidden_results(copy, constraints):
-            asked += _wanted(copy, target, constraints)  # what reads a value that stays float needs its range
+            asked += _wanted(copy, target, constraints)  # a reader of a value that stays float needs its range
         if asked:
             asked += _inner(copy)
         if target.least_sqnr and asked:
@@ -77,7 +82,7 @@ def undecided(
 ) -> tuple[list[SSAValue], PortGraph, set[SSAValue]]:
     """The values whose parameters neither the model nor a kernel determines, definitions first.
 
-    Also the graph of the ports, and the values whose type the kernel that produces them fixes.
+    Also returns the graph of the ports, and the values whose type is fixed by the kernel that produces them.
     """
     kernels = KernelChoice(target, constraints).choose(program)
     graph = PortGraph.of(kernels, constraints)
@@ -103,7 +108,7 @@ def _wanted(program: Program, target: Target, constraints: Constraints) -> list[
 
 
 def _judged(program: Program) -> Iterator[SSAValue]:
-    """The operands of functions, and the quotients of two values that are both computed."""
+    """The operands of functions, and the operands and quotients of divisions of two computed values."""
     for op in program.entry.ops:
         if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1:
             continue
@@ -116,7 +121,7 @@ def _judged(program: Program) -> Iterator[SSAValue]:
 
 
 def _is_stated(value: SSAValue, constraints: Constraints) -> bool:
-    """Whether the model states the type of a value or its range."""
+    """Whether the model states a value's type or range."""
     known = constraints.get(value)
     return known is not None and (known.pinned is not None or known.minimum is not None)
 
@@ -124,7 +129,7 @@ def _is_stated(value: SSAValue, constraints: Constraints) -> bool:
 def _is_fixed(
     value: SSAValue, made_at: tuple[ChosenKernel, int] | None, graph: PortGraph, fixed: set[SSAValue]
 ) -> bool:
-    """Whether the kernel that produces a value fixes its type, or moves the elements of such a value."""
+    """Whether the kernel that produces a value fixes its type, or moves the elements of a value with a fixed type."""
     if made_at is None:
         return False
     maker, result = made_at

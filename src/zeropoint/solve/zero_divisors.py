@@ -1,12 +1,12 @@
-"""Find divisors that rounding makes 0, of which the kernels of some runtimes refuse to divide (`nonzero` of a row).
+"""Find divisors that rounding may turn into 0. The kernels of some runtimes refuse to divide by 0 (`nonzero` of a row).
 
 ```mlir
-%0 = "quant.region"(%squares) ({ sum })      observed from 0.05 on, in steps of 0.18: the least ones are stored as 0
+%0 = "quant.region"(%squares) ({ sum })      observed from 0.05 on, in steps of 0.18: the smallest are stored as 0
 %1 = "quant.region"(%0) ({ sqrt })           observed from 0.22 on, in steps of 0.03: 0 where its operand is
 %2 = "quant.region"(%x, %1) ({ divide })
 ```
-The observed ends of the divisor are rounded, and so are those of what it is a function of. The noise of kernels before
-that moves them towards 0.
+The check rounds the ends of the divisor's observed range, and those of the values that it is a function of. The noise
+of earlier kernels may move these ends towards 0.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from zeropoint.solve.rounding_noise import RoundingNoise, activations
 from zeropoint.solve.value_constraint import NARROW
 
 DEVIATIONS = 3.0
-"""How many standard deviations the noise of kernels before a value moves its ends."""
+"""How many standard deviations the noise of earlier kernels may move the ends of a range."""
 
 
 def rounds_to_zero(divisor: SSAValue, storage: Storage, noise: RoundingNoise) -> bool:
-    """Whether rounding to a storage makes some of a divisor 0, at once or in the operands of the functions before."""
+    """Whether rounding to a storage turns some divisors into 0, at the divisor itself or at the operands of its
+    functions."""
     seen = noise.seen(divisor)
     if seen is None:
         return False
@@ -49,9 +50,9 @@ def rounds_to_zero(divisor: SSAValue, storage: Storage, noise: RoundingNoise) ->
 
 
 def _ends(seen: PointDistribution, value: SSAValue, storage: Storage, noise: RoundingNoise) -> Array:
-    """The least and the greatest value, moved by the noise that it carries, but not to the other side of 0.
+    """The minimum and maximum of a value, moved outwards by the noise that it carries, but not past 0.
 
-    A wider storage comes from wider kernels, so that there is little.
+    A wider storage comes from wider kernels, whose noise is negligible.
     """
     low, high = seen.extremes or (seen.minimum, seen.maximum)
     far = DEVIATIONS * sqrt(noise.carried_by(value)) if storage.type.width <= NARROW else 0.0
@@ -60,7 +61,7 @@ def _ends(seen: PointDistribution, value: SSAValue, storage: Storage, noise: Rou
 
 
 def _computed(ends: Array, seen: PointDistribution, storage: Storage, steps: list[RealFunction]) -> Array:
-    """What functions compute of rounded ends; the ends themselves if there are none."""
+    """The results of functions at rounded ends of a range; the ends themselves without functions."""
     points = seen.rounded_points(ends, storage) if steps else ends
     with np.errstate(all="ignore"):
         for step in steps:
@@ -69,5 +70,5 @@ def _computed(ends: Array, seen: PointDistribution, storage: Storage, steps: lis
 
 
 def _holds_zero(ends: Array, half: float) -> bool:
-    """Whether something between two numbers is less than half a step from 0."""
+    """Whether some number between two ends is at most half a step from 0."""
     return bool(ends.min() <= half and ends.max() >= -half)
