@@ -45,7 +45,7 @@ from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import UNCOVERED, float_ops
 from zeropoint.targets import TARGETS
 
-TOO_COARSE = "is too coarse for what"
+TOO_COARSE = "is too coarse for the operand of"
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 
 Stored = dict[str, list[tuple[UniformQuantizedType, Array]]]

@@ -100,7 +100,7 @@ def test_logarithms_of_values_of_many_decades_stay_float_with_the_reason() -> No
     assert least_output_sqnr(pairs) > 30
     reasons = [reason for _, reason in float_ops(made.integer)]
     assert reasons
-    assert all("i8 is too coarse for what log 'log1' reads" in reason for reason in reasons)
+    assert all("i8 is too coarse for the operand of log 'log1'" in reason for reason in reasons)
     assert not made.corrections.warnings()
 
 

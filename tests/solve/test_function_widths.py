@@ -295,7 +295,7 @@ def test_roundings_that_are_each_tolerable_are_judged_by_their_sum(parts: int) -
     made = quantize(program, data)
     assert sqnr(program, made.quantized, data) > 20
     root = [op for op in made.propagated.entry.ops if isinstance(op, QuantizeRegionOp)][-1]
-    assert "'root1' and the kernels before it read" in reason(root)
+    assert "'root1' and of the kernels before it" in reason(root)
 
 
 def reason(region: QuantizeRegionOp) -> str:
@@ -307,8 +307,8 @@ def reason(region: QuantizeRegionOp) -> str:
 def test_the_function_and_what_makes_its_operand_say_why_they_stay_float() -> None:
     program = quantize(spectrum(log), sounds(16, 1)).propagated
     *_, function, head = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-    assert reason(function).startswith("i8 is too coarse for what log 'function")
-    assert "expected 20; target cpu has no wider storage for it that is enough" in reason(function)
+    assert reason(function).startswith("i8 is too coarse for the operand of log 'function")
+    assert "expected 20; target cpu has no wider storage that suffices" in reason(function)
     bank = function.inputs[0].owner
     assert isinstance(bank, QuantizeRegionOp)
     assert reason(bank).startswith("its result must not be rounded: i8 is too coarse")
@@ -396,7 +396,7 @@ def test_a_wide_row_of_fewer_bits_than_its_type_is_judged_by_those(function: str
     (product, *_) = [op for op in made.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
     reason = product.attributes["zeropoint.float_reason"]
     assert isinstance(reason, StringAttr)
-    assert "has no storage for the weights of fully_connected before it that is enough" in reason.data
+    assert "has no sufficient storage for the weights of fully_connected before it" in reason.data
 
 
 FUNCTIONS_OF_A_PRODUCT = {
@@ -491,7 +491,7 @@ def product_of(program: Program) -> QuantizeRegionOp:
 @pytest.mark.parametrize("floats", FLOATS)
 def test_float_ops_between_a_function_and_a_kernel_do_not_hide_what_the_function_needs(floats: str) -> None:
     made = product_of(parse_program(PRODUCT_AND_FLOATS.format(low=1e-5, floats=FLOATS[floats])))
-    assert reason(made).startswith("its result must not be rounded: i8 is too coarse for what log 'log' reads")
+    assert reason(made).startswith("its result must not be rounded: i8 is too coarse for the operand of log 'log'")
     tame = product_of(parse_program(PRODUCT_AND_FLOATS.format(low=4.0, floats=FLOATS[floats])))
     assert is_quantized(tame)
 

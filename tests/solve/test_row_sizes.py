@@ -71,7 +71,7 @@ def test_rows_of_very_different_size_are_not_rounded_to_one_scale(form: str, tar
     (output,) = zp.compare(model, quantized, samples(1)).outputs
     assert output.sqnr > 30
     if target != "cpu-integer":  # has 16 bits for it
-        assert "i8 is too coarse for what layer_norm" in str(reason_of(quantized, "g"))
+        assert "i8 is too coarse for the operand of layer_norm" in str(reason_of(quantized, "g"))
 
 
 @pytest.mark.parametrize("sizes", [EVEN, SOME_ZERO], ids=["even", "some rows are zero"])

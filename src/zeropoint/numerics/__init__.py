@@ -1,6 +1,6 @@
 """Rounding, affine maps, storage ranges, fixed-point multipliers and requantization. Depends on NumPy only.
 
-Functions named like their module (`profile`, `requantize`, `table`) must be imported from it, so that
+Functions with the name of their module (`profile`, `requantize`, `table`) must be imported from that module, so that
 `zeropoint.numerics.requantize` stays the module. The named behaviours are `QuantizeBehaviour`, `RequantizeBehaviour`
 and `AddBehaviour`; a `Profile` names one of each.
 """

@@ -1,4 +1,4 @@
-"""Bounds on accumulators: proves from the actual weights that a sum of products cannot overflow.
+"""Bounds on accumulators, which prove from the actual weights that a sum of products cannot overflow.
 
 Source: "MLIR Quantization" and the lowering of quantized contractions: acc = sum (q_x - z_x) * w + b, or raw products
 q_x * w with a zero point correction afterwards.
@@ -20,21 +20,22 @@ def accumulator_range(
     input_zero_point: int = 0,
     bias: npt.ArrayLike = 0,
 ) -> tuple[IntArray, IntArray]:
-    """The least and greatest value of any partial sum of sum (q - z) * w + b, per output channel; both are attained.
+    """The minimum and maximum of any partial sum of sum (q - z) * w + b, per output channel. Both are attained.
 
-    `weights_by_channel` is an integer array (channels, terms): stored weights minus their zero point. q is in
-    input_min..input_max; `bias` is a scalar or one integer per channel. A partial sum has any subset of the terms, so
-    the bounds hold for every schedule: each term extends each bound as far as it can in that direction, or not at all.
-    With a zero point of 0 (and a bias of 0), this is the range of raw products.
+    `weights_by_channel` is an integer array (channels, terms) of stored weights minus their zero point. q is in
+    input_min..input_max. `bias` is a scalar or one integer per channel. A partial sum may have any subset of the terms,
+    so the bounds hold for every order of summation: a term either extends a bound as far as it can, or is left out.
+    With a zero point of 0 and a bias of 0, this is the range of raw products.
     """
     if weights_by_channel.ndim != 2:
         raise ValueError(f"found weights of shape {weights_by_channel.shape}; expected (channels, terms)")
     low, high = input_min - input_zero_point, input_max - input_zero_point
     weights = weights_by_channel.astype(np.int64)
     positive = np.maximum(weights, 0).sum(axis=1)
-    negative = positive - weights.sum(axis=1)  # the sum of |w| over negative weights
+    negative = positive - weights.sum(axis=1)  # the sum of |w| over the negative weights
     offset = np.asarray(bias, dtype=np.int64)
-    # A term that could only lower the bound is left out (max with 0): a partial sum need not contain it.
+    # A term that could only raise the minimum or lower the maximum is left out (0), because a partial sum need not have
+    # it.
     greatest = positive * max(high, 0) - negative * min(low, 0) + np.maximum(offset, 0)
     least = positive * min(low, 0) - negative * max(high, 0) + np.minimum(offset, 0)
     return least, greatest
@@ -47,7 +48,7 @@ def accumulator_bound(
     input_zero_point: int = 0,
     bias: npt.ArrayLike = 0,
 ) -> IntArray:
-    """max |acc| of `accumulator_range`, per output channel. An int32 accumulator needs it to be at most 2^31 - 1."""
+    """The maximum |acc| of `accumulator_range`, per output channel. An int32 accumulator needs at most 2^31 - 1."""
     least, greatest = accumulator_range(weights_by_channel, input_min, input_max, input_zero_point, bias)
     return np.maximum(greatest, -least)
 
@@ -57,9 +58,9 @@ def least_weight_scale(
 ) -> FloatArray:
     """The smallest weight scale s_w with |round(b / (s_in * s_w))| + terms_bound <= limit; 0 for a bias of 0.
 
-    `bias` is real, a scalar or one per channel; `terms_bound` bounds the sum of products, e.g. K * max|q - z| * max|w|.
-    The scale is rounded up by about 2^-50, so that the inequality also holds in f64 arithmetic.
-    Raises ValueError if the terms alone leave no room for a bias.
+    `bias` is real, a scalar or one per channel. `terms_bound` bounds the sum of products, for example K * max|q - z| *
+    max|w|. The scale is rounded up by about 2^-50, so that the inequality also holds in f64 arithmetic. Raises
+    ValueError if the terms alone leave no room for a bias.
     """
     # The bias is bounded together with the products, because runtimes add it to the same accumulator.
     room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: rounding b / (s_in * s_w) adds up to 1/2
@@ -73,12 +74,12 @@ def least_weight_scale(
 
 
 def least_saturating_scale(bias: npt.ArrayLike, input_scale: float, greatest_output: float) -> FloatArray:
-    """The smallest weight scale s_w at which a sum that overflows int32 is outside of the output's range in any case.
+    """The smallest weight scale s_w at which every sum that overflows int32 is outside of the output's range.
 
-    (2^31 - 2 - |b| / (s_in * s_w)) * s_in * s_w >= 2 * greatest_output: a sum that saturates in int32, with the bias
-    added, is at least twice the greatest real output, so it clamps to the same end as the sum in 64 bits. `bias` is
-    real, a scalar or one per channel; `greatest_output` is the greatest |real value| that the output's storage holds.
+    (2^31 - 2 - |b| / (s_in * s_w)) * s_in * s_w >= 2 * greatest_output: a sum that saturates in int32, including the
+    bias, is at least twice the largest real output. So it clamps to the same end as the sum in 64 bits. `bias` is real,
+    a scalar or one per channel. `greatest_output` is the largest |real value| that the output's storage can hold.
     """
-    # Twice the greatest output: the rounding of the requantization and of the zero point is far below the other half.
+    # Twice the largest output: the rounding of the requantization and of the zero point is far below the other half.
     least = (2.0 * greatest_output + np.abs(np.asarray(bias, dtype=np.float64))) / ((INT32_MAX - 1.0) * input_scale)
     return least * (1.0 + 2.0**-50)

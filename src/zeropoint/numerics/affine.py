@@ -19,7 +19,7 @@ from zeropoint.numerics.storage import dtype_range, smallest_dtype
 
 
 class QuantizeBehaviour(StrEnum):
-    """The rule for quantizing a real value. The behaviours differ on ties and outside of the storage range."""
+    """The rule for quantizing a real value. The behaviours differ in ties and outside of the storage range."""
 
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
     """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""
@@ -30,25 +30,25 @@ class QuantizeBehaviour(StrEnum):
     HALF_AWAY_BEFORE_ZERO_POINT = "half-away-before-zero-point"
     """clamp(rha(x / s) + zp): LiteRT."""
     TRUNCATE_NO_CLAMP = "truncate-no-clamp"
-    """trunc(x / s + zp), clamped only if storage bounds narrow the type: upstream's lower-quant-ops.
+    """trunc(x / s + zp), clamped only if the storage bounds are narrower than the type: upstream's lower-quant-ops.
 
-    Outside of a full range, upstream's result is poison; here it wraps modulo 2^width, as typical machine code does.
+    Beyond a full range, upstream's result is poison. Here it wraps modulo 2^width, as typical machine code does.
     """
     RNE_RECIPROCAL = "rne-reciprocal"
     """clamp(rne(x * (1 / s)) + zp): XNNPACK."""
     RNE_BY_RANGE = "rne-by-range"
     """clamp(rne(x * k - low * k) + min): OpenVINO. low = (min - zp) * s, k = (max - min) / ((max - zp) * s - low).
 
-    min and max are those of the dtype that holds the storage, which may be a part of it (`dtype_range`). The steps are
-    in f32 at least, because the ends of the range may overflow narrower types. The scale is rounded to the expressed
-    type first.
+    min and max are those of the dtype that holds the storage, which may use only a part of it (`dtype_range`). The
+    steps are in f32 at least, because the ends of the range may overflow narrower types. The scale is first rounded to
+    the expressed type.
     """
 
     @property
     def shifts_with_zero_point(self) -> bool:
-        """Whether shifting the zero point shifts all results alike, because it is added after rounding.
+        """Whether a change of the zero point shifts all results by the same amount, because it is added after rounding.
 
-        The other behaviours add it before rounding, so the result of the rounding depends on it.
+        The other behaviours add it before rounding, so it affects the rounding.
         """
         return not _RULES[self].zero_point_first
 
@@ -87,17 +87,18 @@ def quantize(
 ) -> AnyArray:
     """Quantize real values to storage integers in [storage_min, storage_max].
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up
-    to the rounding uses the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it.
-    NaN becomes the zero point unless the behaviour says otherwise; infinities are clamped under every behaviour. The
-    result is `dtype`, or the smallest integer type that holds the range. Raises ValueError if the range is empty.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step before
+    the rounding uses the arithmetic of `expressed` (f16, bf16, f32, f64), like a runtime that computes in this type.
+    NaN becomes the zero point unless the behaviour says otherwise. Infinities are clamped under every behaviour. The
+    result has `dtype`, or the smallest integer type that holds the range. Raises ValueError if the range is empty.
     """
     if storage_min > storage_max:
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
     rule = _RULES[QuantizeBehaviour(behaviour)]
     expressed = np.dtype(expressed)
     zeros = np.asarray(zero_point, dtype=np.int64)
-    # Overflow to infinity is intended: it is clamped. 0 / 0 (if `expressed` rounds the scale to 0) is NaN: zero_point.
+    # Overflow to infinity is intended, because infinity is clamped. 0 / 0, if `expressed` rounds the scale to 0, is
+    # NaN.
     with np.errstate(all="ignore"):
         reals = np.asarray(x)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
@@ -109,7 +110,8 @@ def quantize(
     with np.errstate(all="ignore"):
         for block in blocks(shape) if all(whole) else [(...,)]:
             offsets = part(zeros, block)
-            given = reals[block].astype(expressed, copy=False).astype(wide, copy=False)  # a copy of all may not fit
+            # Converted by blocks, because a wide copy of the whole array may not fit into memory.
+            given = reals[block].astype(expressed, copy=False).astype(wide, copy=False)
             if rule.by_range:
                 rounded = _rounded_in_range(given, part(scales, block), offsets, result.dtype)
             else:
@@ -131,8 +133,8 @@ def dequantize(
 ) -> AnyArray:
     """Dequantize storage integers: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. The result is rounded to `dtype`, by
-    default `expressed`. All runtimes agree on this formula.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. The result is rounded to `dtype`, which
+    defaults to `expressed`. All runtimes agree on this formula.
     """
     expressed, stored = np.dtype(expressed), np.asarray(q)
     with np.errstate(all="ignore"):
@@ -152,7 +154,7 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
 
 
 def range_factors(scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> tuple[AnyArray, AnyArray]:
-    """k and -low * k of `RNE_BY_RANGE`, each step in the type of the scales; `dtype` holds the stored integers."""
+    """k and -low * k of `RNE_BY_RANGE`, with each step in the type of the scales. `dtype` holds the stored integers."""
     first, last = dtype_range(dtype)
     low, high = ((end - zeros).astype(scales.dtype) * scales for end in (first, last))
     k = np.asarray(last - first, scales.dtype) / (high - low)
@@ -164,7 +166,7 @@ def _rounded_in_range(reals: AnyArray, scales: AnyArray, zeros: IntArray, dtype:
     k, shift = range_factors(scales, zeros, dtype)
     first, last = dtype_range(dtype)
     rounded = round_half_even(reals * k + shift)
-    # Integers of 32 bits less a zero point need more bits than f32 has.
+    # A 32-bit integer minus a zero point needs more bits than f32 has.
     exact = rounded.dtype if last - first < 1 << 24 else np.float64
     return np.asarray(rounded.astype(exact, copy=False) + (first - zeros).astype(exact))
 
@@ -174,7 +176,7 @@ def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: in
     offsets = np.zeros((), np.int64) if rule.zero_point_first else zeros
     low, high = storage_min - offsets, storage_max - offsets
     extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))
-    # The float type must represent the bounds: f32 does not represent 2^31 - 1, f16 does not represent 32767.
+    # The float type must represent the bounds: f32 does not represent 2^31 - 1, and f16 does not represent 32767.
     exact = np.float32 if rounded.dtype != np.float64 and extreme <= 1 << 24 else np.float64
     values = rounded.astype(exact, copy=False)
     unknown: BoolArray = np.isnan(values)

@@ -17,14 +17,14 @@ AnyArray = npt.NDArray[Any]
 Block = tuple[slice | EllipsisType, ...]
 
 BLOCK_ELEMENTS = 1 << 15
-"""Elements computed at a time: the int64 intermediates of a block fit into a second-level cache."""
+"""The number of elements computed at a time: the int64 intermediates of a block fit a second-level cache."""
 
 
 def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> AnyArray:
     """Reshape a per-channel parameter so that it broadcasts along `axis` of a tensor of rank `rank`.
 
-    A single parameter, or one that already has rank `rank` (one per block, for example), is returned as it is.
-    Raises ValueError if there are several parameters and no axis, or an axis that the tensor lacks.
+    A single parameter, or one that already has rank `rank` (one per block, for example), is returned unchanged. Raises
+    ValueError if there are several parameters and no axis, or if the tensor lacks the axis.
     """
     if parameter.size == 1:
         return parameter.reshape(())
@@ -43,7 +43,7 @@ def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> A
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
-    """Indices that split an array of that shape into blocks of about BLOCK_ELEMENTS elements, in memory order."""
+    """Indices that split an array of this shape into blocks of about BLOCK_ELEMENTS elements, in memory order."""
     size = math.prod(shape)
     if size <= BLOCK_ELEMENTS:
         yield (...,)
@@ -60,7 +60,7 @@ def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 
 
 def part(parameter: AnyArray, block: Block) -> AnyArray:
-    """The part of a parameter that applies to a block; scalars and broadcast dimensions of size 1 are kept whole."""
+    """The part of a parameter that applies to a block. Scalars and broadcast dimensions of size 1 are kept whole."""
     if parameter.ndim == 0:
         return parameter
     kept = (cut if cut is ... or size > 1 else slice(None) for cut, size in zip(block, parameter.shape, strict=False))
@@ -68,9 +68,9 @@ def part(parameter: AnyArray, block: Block) -> AnyArray:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy, or of an array of one element, as Python's; arrays and tuples as lists, also inside of lists.
+    """Convert a NumPy number, or an array of one element, to a Python number, and arrays and tuples to (nested) lists.
 
-    Anything else is returned as it is. PyTorch's tensors have `tolist`, too.
+    Anything else is returned unchanged. PyTorch's tensors are converted as well, because they have `tolist`.
     """
     if isinstance(value, list | tuple):
         return [plain(part) for part in cast("list[Any]", value)]

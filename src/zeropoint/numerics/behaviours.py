@@ -1,4 +1,4 @@
-"""The arithmetic of each requantize behaviour: round(acc * m) + zero_point, not clamped to the storage yet.
+"""The arithmetic of each requantize behaviour: round(acc * m) + zero_point, before the clamp to the storage.
 
 Every function takes accumulators, then the multiplier, shift and zero point, which broadcast against them.
 `requantize.py` has the table of behaviours, their sources, and the ranges of their multipliers and shifts.
@@ -19,7 +19,7 @@ from zeropoint.numerics.rounding import (
 
 INT64_MAX = (1 << 63) - 1
 EXACT_LIMIT = 1 << 44
-"""The greatest magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
+"""The maximum magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
 
 
 def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
@@ -37,7 +37,7 @@ def fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> Any
     About 0.8 % of unclamped outputs differ from exact rounding, by one step upwards: for values within 1/128 step below
     a tie, p is the tie.
     """
-    # In int32 where that is enough: half of the memory traffic, and this is the interpreter's most frequent step.
+    # In int32 where that suffices. This halves the memory traffic of the interpreter's most frequent step.
     word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
     # Compute 2a first, by a shift by s - 1: (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1, and 2 (acc << -s) is
     # acc << (1-s), which is even. Saturating 2a to -2^16 .. 2^16 - 2 before and after the left shift keeps every step
@@ -66,7 +66,8 @@ def _saturated(doubled: AnyArray) -> AnyArray:
 
 
 def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """(factor, rounding term, right shift). A negative shift becomes a left shift of the factor; N = 0: no rounding."""
+    """(factor, rounding term, right shift). A negative shift becomes a left shift of the factor; N = 0 means no
+    rounding."""
     right = np.maximum(shift, 0)
     return m << np.maximum(-shift, 0), (np.int64(1) << right) >> 1, right
 
@@ -74,47 +75,50 @@ def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, Int
 def fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """(acc * M0 + 2^(N-1)) >> N, exact for every accumulator of 32 or 64 bits."""
     factor, rounding, right = fixed32_parts(m, shift)
-    # |acc * M0| <= 2^62 and 2^(N-1) <= 2^61, or M0 < 2^30 and |acc * M0 * 4| < 2^63: every int32 fits. The accumulators
-    # themselves decide about int64.
+    # |acc * M0| <= 2^62 and 2^(N-1) <= 2^61, or M0 < 2^30 and |acc * M0 * 4| < 2^63. So every int32 accumulator fits.
+    # For int64 accumulators, the values decide.
     if acc.dtype.itemsize > 4 and _leaves_int64(acc, factor, rounding):
         return saturated(_fixed32_of_64_bits(acc, factor, rounding, right)) + zeros
     y = np.asarray(acc * factor)
     y += rounding
     y >>= right
-    # After the shift, unlike fixed16: adding zero_point << N first would be the same number but might overflow.
+    # After the shift, unlike fixed16: adding zero_point << N before it gives the same number, but might overflow.
     y += zeros
     return y
 
 
 def _leaves_int64(acc: AnyArray, factor: IntArray, rounding: IntArray) -> bool:
-    """Whether some acc * factor + rounding may leave int64."""
+    """Whether some acc * factor + rounding may overflow int64."""
     reach = max(int(acc.max(initial=0)), -int(acc.min(initial=0)))
     return reach * int(factor.max(initial=0)) + int(rounding.max(initial=0)) > INT64_MAX
 
 
 def saturated(y: IntArray) -> IntArray:
-    """Results that no zero point brings back into any storage of up to 32 bits, bounded so that its sum fits int64."""
+    """Clamp results that are far outside of any storage of up to 32 bits, so that their sum with a zero point fits
+    int64."""
     return np.clip(y, -(1 << 33), 1 << 33)
 
 
 def greatest_accumulator(factor: IntArray, rounding: IntArray) -> IntArray:
-    """The greatest |acc| for which acc * factor + rounding fits int64.
+    """The maximum |acc| for which acc * factor + rounding fits int64.
 
-    Greater ones saturate any storage after a shift by up to 30: (2^63 - factor - 2 * rounding) >> 30 is about 2^33.
+    Larger accumulators saturate any storage after a shift by up to 30: (2^63 - factor - 2 * rounding) >> 30 is about
+    2^33.
     """
     return (INT64_MAX - rounding) // np.maximum(factor, 1)
 
 
 def _fixed32_of_64_bits(acc: AnyArray, factor: IntArray, rounding: IntArray, right: IntArray) -> IntArray:
-    """The same, from acc = high * 2^31 + low if N >= 31: (high * M0 + (low * M0 >> 31) + 2^(N-32)) >> N - 31.
+    """`fixed32` for 64-bit accumulators. With acc = high * 2^31 + low and N >= 31, it is (high * M0 + (low * M0 >> 31)
+    + 2^(N-32)) >> N - 31.
 
-    The term for N = 31 is 2^30, added before the shift by 31. A shift N < 31 needs no halves: accumulators whose
-    product leaves int64 are out of any storage range, so they saturate first.
+    The rounding term for N = 31 is 2^30, added before the shift by 31. A shift N < 31 needs no halves: accumulators
+    whose product overflows int64 are outside of any storage range, so they saturate first.
     """
     acc = acc.astype(np.int64, copy=False)
     most = greatest_accumulator(factor, rounding)
     short = (np.clip(acc, -most, most) * factor + rounding) >> np.minimum(right, 30)
-    # Left shifts have N = 0, so that here the factor is below 2^31, high * factor within 2^63 - 2^32.
+    # Left shifts have N = 0. So here the factor is below 2^31, and high * factor is within 2^63 - 2^32.
     long_factor = np.where(right >= 31, factor, 0)
     low = ((acc & INT32_MAX) * long_factor + np.where(right == 31, 1 << 30, 0)) >> 31
     long = ((acc >> 31) * long_factor + low + (rounding >> 31)) >> np.maximum(right - 31, 0)
@@ -137,9 +141,9 @@ def float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) ->
     """float32(acc) * float32(m), rounded half to even. There is no shift."""
     del shift
     with np.errstate(over="ignore"):
-        # int32 to f32 rounds accumulators above 2^24. onnxruntime's kernels do so, too, so the results agree.
+        # int32 to f32 rounds accumulators above 2^24. onnxruntime's kernels do the same, so the results agree.
         product = np.rint(acc.astype(np.float32) * m)
-    # Beyond 2^62 (or at infinity), the sum with the zero point would overflow int64. The final clamp hides this bound.
+    # Beyond 2^62, or for infinity, the sum with the zero point would overflow int64. The final clamp hides this bound.
     bound = np.float32(2.0**62)
     return np.asarray(np.clip(product, -bound, bound).astype(np.int64) + zeros)
 
@@ -166,7 +170,7 @@ def exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> Int
     twice_rest = (high - (y << k)) << 1
     one = np.int64(1) << k
     above = (twice_rest > one) | ((twice_rest == one) & (~low_is_zero | ((y & 1) == 1)))
-    # Half to even is decided on the quotient, before the zero point: an odd zero point must not turn ties around.
+    # Half to even is decided on the quotient, before the zero point is added: an odd zero point must not change ties.
     return np.asarray(y + above + zeros)
 
 

@@ -1,23 +1,24 @@
 """Quotients and comparisons of quantized values in integers.
 
-**Quotient.** For A = a - z_a, B = b - z_b and m = s_a / (s_b * s_out) ~ M / 2^N, with the signs of A and B changed if
-B is negative:
+**Quotient.** For A = a - z_a, B = b - z_b and m = s_a / (s_b * s_out) ~ M / 2^N, where the signs of A and B are changed
+if B is negative:
 
     q = clamp(z_out + floor(A M / (B 2^N) + 1/2))
 
-This is the rational number A M / (B 2^N) to nearest, ties towards positive infinity. As floor(x / (B n)) is
-floor(floor(x / n) / B) for integers, it is computed as
+This rounds the rational number A M / (B 2^N) to nearest, with ties towards positive infinity. For integers, floor(x /
+(B n)) equals floor(floor(x / n) / B). So it is computed as
 
     T = (A M + B 2^(N-1)) >> N          q = clamp(z_out + floor(T / B))
 
-A / 0 is a bound of the storage, by the sign of A, and 0 / 0 is z_out, as the quantized infinities and NaN are.
+A / 0 is the bound of the storage on the side of A's sign, and 0 / 0 is z_out. These are the quantized infinities and
+NaN.
 
-*No overflow*: |A|, |B| < 2^17, M < 2^31 and N <= 44 give |A M| < 2^48 and B 2^(N-1) < 2^60. *By a float division*:
-|T| < 2^49, so T and B are f64 numbers. If T / B is not an integer n, it is at least 1/B away from one, and the error of
-the f64 quotient is at most 2^-53 |T| / B < 2^-4 / B: rounding does not reach n, so its floor is floor(T / B).
+*No overflow*: |A|, |B| < 2^17, M < 2^31 and N <= 44 give |A M| < 2^48 and B 2^(N-1) < 2^60. *By a float division*: |T|
+< 2^49, so T and B are f64 numbers. If T / B is not an integer n, it is at least 1/B away from one, and the error of the
+f64 quotient is at most 2^-53 |T| / B < 2^-4 / B: rounding does not reach n, so its floor is floor(T / B).
 
 **Comparison.** A s_a and B s_b have the order of A M_a and B M_b, integers of 63 bits with M_a / M_b = s_a / s_b.
-Scales that f32 can represent are compared exactly; others are first rounded to at least 24 significant bits.
+Scales that f32 can represent are compared exactly. Others are first rounded to at least 24 significant bits.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ LARGEST_RATIO = 2.0**30
 LARGEST_REACH = 1 << 17
 """Bound on |stored - zero_point| of an operand."""
 FACTOR_BITS = 45
-"""Bits of the factors of a comparison, with the difference of exponents."""
+"""The number of bits of a comparison's factors, including the difference of exponents."""
 LARGEST_DIFFERENCE = 21
-"""Beyond this difference of exponents, only the sign of the coarser operand decides."""
+"""Beyond this difference of exponents, the sign of the coarser operand alone decides."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Division:
     def of(inputs: Sequence[AffineParameters], output: AffineParameters) -> Division:
         """The quotient of two operands of up to 16 bits.
 
-        Raises ValueError for more bits, or for three of 16 bits with a ratio of scales s_a / (s_b s_out) above 2^30.
+        Raises ValueError for more bits, or if all three have 16 bits and the ratio of scales s_a / (s_b s_out) is above
+        2^30.
         """
         first, second = inputs
         ratio = float(first.scale.item()) / (float(second.scale.item()) * float(output.scale.item()))
@@ -72,7 +74,7 @@ class Division:
         if max(first.reach, second.reach) >= LARGEST_REACH:
             raise ValueError(f"found operands up to {max(first.reach, second.reach)}; expected 8 or 16 bits")
         multiplier, shift = (int(number) for number in fixed32_multiplier(ratio))
-        # A greater shift would overflow B 2^(N-1); the bits that are dropped are far below the result.
+        # A larger shift would overflow B 2^(N-1). The dropped bits are far below the result.
         dropped = max(shift - LARGEST_SHIFT, 0)
         return Division(
             (multiplier + (1 << dropped >> 1)) >> dropped,
@@ -84,21 +86,21 @@ class Division:
         )
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Storage integers of both operands in, int64 storage integers out; shapes broadcast."""
+        """Map storage integers of both operands to int64 storage integers. Shapes broadcast."""
         a, b = (np.asarray(q).astype(np.int64) - z for q, z in zip(operands, self.zero_points, strict=True))
         positive = np.abs(b)
-        # floor(T / B) rounds towards negative infinity for a positive divisor only.
+        # floor(T / B) rounds towards negative infinity only if the divisor is positive.
         signed = np.where(b < 0, -a, a)
         t = (signed * self.multiplier + (positive << self.shift >> 1)) >> self.shift
-        # A / 0 saturates at the bound of its sign, and 0 / 0 is 0, the zero point.
+        # A / 0 saturates at the bound on the side of A's sign, and 0 / 0 is 0, the zero point.
         quotient = np.where(b == 0, np.sign(a) << 40, t // np.maximum(positive, 1))
         return np.clip(quotient + self.zero_point, self.storage_min, self.storage_max)
 
 
 def comparison_factors(first: float, second: float) -> tuple[int, int]:
-    """(M_a, M_b) for scales s_a and s_b, without common factors, below 2^46."""
+    """(M_a, M_b) for the scales s_a and s_b, without common factors, below 2^46."""
     (p, e), (q, f) = math.frexp(first), math.frexp(second)
-    # Beyond 2^21, one step of the coarser scale exceeds all of the other's 17 bits.
+    # Beyond 2^21, one step of the coarser scale exceeds all 17 bits of the other operand.
     difference = max(-LARGEST_DIFFERENCE, min(LARGEST_DIFFERENCE, e - f))
     bits = FACTOR_BITS - abs(difference)
     a = round(math.ldexp(p, bits)) << max(difference, 0)
@@ -109,7 +111,7 @@ def comparison_factors(first: float, second: float) -> tuple[int, int]:
 
 
 def compared_terms(inputs: Sequence[AffineParameters], *operands: IntArray) -> list[IntArray]:
-    """(q - z) * M of both operands, int64, which have the order of the real values."""
+    """(q - z) * M of both operands as int64. They have the order of the real values."""
     factors = comparison_factors(*(float(each.scale.item()) for each in inputs))
     return [
         (np.asarray(q).astype(np.int64) - each.zero_point) * factor

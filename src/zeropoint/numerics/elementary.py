@@ -1,7 +1,7 @@
 """Elementary functions as steps of arithmetic: one definition for the interpreter and for native code.
 
-exp and log reduce their argument by powers of two and use a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
-is a polynomial in x^2 below 1, and 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x), from 1 on. Both polynomials are
+exp and log reduce their argument by powers of two. They use the Taylor series of e^r on |r| <= ln 2 / 2, and that of
+artanh. erf is a polynomial in x^2 below 1, and 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x), from 1 on. Both polynomials are
 least-squares fits at 200 Chebyshev nodes; their relative errors are below 2^-47.
 
 `IN_FLOAT` functions are computed in f32 for f32. Functions of other types, and all `IN_DOUBLE` functions, are computed
@@ -116,7 +116,7 @@ def exponential_minus_one(s: Steps[V], x: V) -> V:
     # All terms are divided by 2^half, so that no intermediate result overflows.
     sum_ = plus_product(s, _expm1_of_rest(s, r), second, s.minus(second, inverse))
     result = s.times(sum_, first)
-    # -0 is kept. Below -60 the result is -1.
+    # -0 is kept. Below -60, the result is -1.
     return keeping_nan(s, x, where(s, s.is_equal(x, 0.0), x, result))
 
 
@@ -192,11 +192,11 @@ def _erf(
     end: float,
     exp: Callable[[Steps[V], V], V],
 ) -> V:
-    """One polynomial below 1 and one above; the result is 1 from `end` on."""
+    """One polynomial below 1 and one above. The result is 1 from `end` on."""
     magnitude = s.magnitude(x)
     square = s.times(x, x)
     below = s.times(magnitude, polynomial(s, plus_product(s, square, 2.0, s.number(x, -1.0)), small))
-    # Both branches are computed, so the argument of the other one is kept in its range.
+    # Both branches are computed, so the argument of each is clamped to the branch's range.
     large = within(s, magnitude, 1.0, end)
     t = s.over(s.number(x, 2.0), s.plus(large, 2.0))
     u = s.times(s.minus(t, 11 / 24), 24 / 5)
@@ -280,7 +280,7 @@ def power(s: Steps[V], x: V, y: V) -> V:
     """
     magnitude = s.magnitude(x)
     high, low = _logarithm_in_two(s, magnitude)
-    # Outside of these bounds, the result is 0, 1 or infinite for any y. The clamp keeps the products finite.
+    # Beyond these bounds, the result is 0, 1 or infinite for any y. The clamp keeps the products finite.
     near = s.signed(within(s, s.magnitude(y), 2.0**-400, 2.0**70), y)
     product, rest = _product_of(s, near, high)
     rest = plus_product(s, near, low, rest)
@@ -308,9 +308,9 @@ def power(s: Steps[V], x: V, y: V) -> V:
 def exponential_f32(s: Steps[V], x: V) -> V:
     """e^x in f32: a polynomial on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
 
-    n = x / ln 2 is rounded by adding a number so large that the sum has no fraction bits; n is then in its last bits.
-    2^n is the product of two powers. For n <= -150 the first power is 0, which avoids subnormal results: they are slow
-    on many CPUs, and attention masks produce many of them.
+    n = x / ln 2 is rounded by adding a number so large that the sum has no fraction bits, which leaves n in its last
+    bits. 2^n is the product of two powers. For n <= -150, the first power is 0. This avoids subnormal results, which
+    are slow on many CPUs and frequent in attention masks.
     """
     # NaN compares false with both bounds and propagates through the following steps.
     bounded = s.select(s.is_greater(x, 89.0), s.number(x, 89.0), x)
@@ -330,11 +330,11 @@ def exponential_f32(s: Steps[V], x: V) -> V:
 
 
 def logistic_f32(s: Steps[V], x: V) -> V:
-    """As `logistic`."""
+    """Like `logistic`, in f32."""
     e = exponential_f32(s, s.negated(s.magnitude(x)))
     return s.over(where(s, s.is_less(x, 0.0), e, s.number(x, 1.0)), s.plus(e, 1.0))
 
 
 def erf_f32(s: Steps[V], x: V) -> V:
-    """As `erf`, with the number of terms that f32 precision needs; the result is 1 from 4 on."""
+    """Like `erf`, with as many terms as f32 precision needs. The result is 1 from 4 on."""
     return _erf(s, x, _ERF_BELOW[:9], _ERF_ABOVE[:12], 4.0, exponential_f32)

@@ -34,14 +34,17 @@ class AddBehaviour(StrEnum):
     COMMON_SCALE = "common-scale"
     """A common fixed-point scale and a single rounding, all in int32."""
     COMMON_SCALE_16 = "common-scale-16"
-    """The same with 16-bit factors, for VPMADDWD, if their error is at most 1/32 of an output step. Sums of 16-bit
-    operands are in int32, too, if the factors' error is at most 8 of the 65,536 steps: a change of scale by 2^-13."""
+    """The same with 16-bit factors, for VPMADDWD, if their error is at most 1/32 of an output step.
+
+    Sums of 16-bit operands are also in int32 if the error of the factors is at most 8 of the 65,536 steps. This
+    corresponds to a change of scale by 2^-13.
+    """
     LITERT = "litert"
     """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
     XNNPACK = "xnnpack"
-    """21-bit factors in int32, a single rounding; `litert` if XNNPACK does not support the scales."""
+    """21-bit factors in int32 and a single rounding. `litert` if XNNPACK does not support the scales."""
     TOSA = "tosa"
-    """LiteRT's scales by TOSA rescales with DOUBLE_ROUND."""
+    """LiteRT's scales, with TOSA rescales with DOUBLE_ROUND."""
     FLOAT32 = "float32"
     """Dequantize, add, quantize in f32."""
     FLOAT64 = "float64"
@@ -52,9 +55,9 @@ class AddBehaviour(StrEnum):
 class CommonScaleSum:
     """y = clamp(zp + ((sum_i (q_i - z_i) * A_i + 2^(N-1)) >> N)), A_i = round(sign_i * s_i / s_out * 2^N).
 
-    N is the greatest with sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so every partial sum, in any order, fits
-    int32. After the shift, zp + 2^31 / 2^N also fits (N >= 1). Only the sum is rounded. Before that, it differs from
-    the exact sum by at most `error_bound` output steps, because the A_i are rounded.
+    N is the largest number with sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1. So every partial sum fits int32, in
+    any order. After the shift, zp + 2^31 / 2^N also fits (N >= 1). Only the sum is rounded. Before that, it differs
+    from the exact sum by at most `error_bound` output steps, because the A_i are rounded.
     """
 
     multipliers: tuple[int, ...]
@@ -73,10 +76,10 @@ class CommonScaleSum:
         accumulator_width: int = 32,
         multiplier_width: int = 32,
     ) -> CommonScaleSum:
-        """`signs` has +1 or -1 per operand (default: all +1). 64-bit accumulators are for 16-bit storage.
+        """The sum of operands with the given `signs`, +1 or -1 each (default: all +1).
 
-        The factors A_i must also fit signed integers of `multiplier_width` bits.
-        Raises ValueError if no N >= 1 exists: an operand's scale is about 2^22 times the output's.
+        64-bit accumulators are for 16-bit storage. The factors A_i must also fit signed integers of `multiplier_width`
+        bits. Raises ValueError if no N >= 1 exists: an operand's scale is then about 2^22 times the output's.
         """
         scales, zeros = scalars(inputs)
         (out_scale,), (out_zero,) = scalars([output])
@@ -97,7 +100,7 @@ class CommonScaleSum:
         )
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Storage integers in, storage integers out; shapes broadcast."""
+        """Map storage integers to storage integers. Shapes broadcast."""
         word = np.int32 if self.accumulator_width == 32 else np.int64
         total = np.asarray(1 << (self.shift - 1), dtype=word)
         for operand, zero, factor in zip(operands, self.zero_points, self.multipliers, strict=True):
@@ -106,17 +109,17 @@ class CommonScaleSum:
         return y.astype(smallest_dtype(self.storage_min, self.storage_max))
 
     def constant_term(self, moved: int = 0) -> int:
-        """All terms without operands as one i32, modulo 2^32: 2^(N-1) - sum_i (z_i + moved) * A_i.
+        """The sum of all terms without operands as one i32, modulo 2^32: 2^(N-1) - sum_i (z_i + moved) * A_i.
 
-        `moved` is the number by which stored integers differ from q_i. The sum with this constant fits int32, so it is
-        exact although the constant may not fit.
+        `moved` is the difference between stored integers and q_i. The total sum fits int32, so it is exact even if this
+        constant wraps around.
         """
         zeros = zip(self.zero_points, self.multipliers, strict=True)
         exact = (1 << (self.shift - 1)) - sum((zero + moved) * factor for zero, factor in zeros)
         return (exact - INT32_MIN) % (1 << 32) + INT32_MIN
 
     def error_bound(self, reach: Sequence[int]) -> float:
-        """The greatest error of the sum before rounding, in output steps; reach_i = max|q_i - z_i|."""
+        """The maximum error of the sum before rounding, in output steps; reach_i = max|q_i - z_i|."""
         return sum(reach) * 0.5 / 2.0**self.shift
 
 
@@ -143,9 +146,10 @@ class LiteRTAdd:
     def of(
         inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
     ) -> LiteRTAdd:
-        """The addition of two operands; `signs` may negate the second.
+        """The addition of two operands. `signs` may negate the second one.
 
-        Raises ValueError if the runtime would reject the scales."""
+        Raises ValueError if the runtime would reject the scales.
+        """
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         if real[2] >= 1.0:  # `litert_adds`
             raise ValueError(
@@ -166,7 +170,7 @@ class LiteRTAdd:
         )
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        """Map two arrays of storage integers to storage integers. Shapes broadcast."""
         first, second = (
             multiply_by_quantized_multiplier((np.asarray(q).astype(np.int64) - zero) << self.left_shift, m, e)
             for q, zero, m, e in zip(operands, self.zero_points, self.multipliers[:2], self.exponents[:2], strict=True)
@@ -193,7 +197,7 @@ class TosaAdd:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None) -> TosaAdd:
-        """The addition of two operands; `signs` may negate the second."""
+        """The addition of two operands. `signs` may negate the second one."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         behaviour = RequantizeBehaviour.TOSA_DOUBLE
         first, second = (Multiplier.of(m * 2.0**left_shift, behaviour, 16) for m in real[:2])
@@ -208,7 +212,7 @@ class TosaAdd:
         )
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        """Map two arrays of storage integers to storage integers. Shapes broadcast."""
         first, second = (
             requantize(np.asarray(q).astype(np.int64) - zero, m, 0, -INT32_MAX, INT32_MAX, dtype=np.int64)
             for q, zero, m in zip(operands, self.zero_points, self.operand_multipliers, strict=True)
@@ -219,7 +223,7 @@ class TosaAdd:
 
 @dataclass(frozen=True, eq=False)
 class FloatAdd:
-    """Dequantize each operand, add from left to right, quantize, all in `expressed` (dequantize_op_quantize)."""
+    """Dequantize each operand, add from left to right, and quantize, all in `expressed` (dequantize_op_quantize)."""
 
     inputs: tuple[AffineParameters, ...]
     output: AffineParameters
@@ -235,11 +239,11 @@ class FloatAdd:
         quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
         expressed: str = "float32",
     ) -> FloatAdd:
-        """`expressed` is the name of a NumPy float dtype."""
+        """The addition in a float type. `expressed` is the name of a NumPy float dtype."""
         return FloatAdd(tuple(inputs), output, tuple(_signs(signs, len(inputs)).tolist()), quantize, expressed)
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Storage integers in, storage integers out; shapes broadcast."""
+        """Map storage integers to storage integers. Shapes broadcast."""
         dtype = np.dtype(self.expressed)
         total = np.zeros((), dtype)
         for operand, parameters, sign in zip(operands, self.inputs, self.signs, strict=True):
@@ -258,7 +262,7 @@ class FloatAdd:
 
 
 NARROW_ERROR = 1 / 32
-"""The greatest accepted error of common-scale-16's factors, in output steps before rounding."""
+"""The maximum accepted error of the factors of common-scale-16, in output steps before rounding."""
 NARROW_ERROR_OF_WORDS = 8
 """The same for sums with 16-bit storage."""
 
@@ -272,10 +276,10 @@ def addition(
     signs: Sequence[int] | None = None,
     quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
 ) -> Addition:
-    """The addition of `behaviour` for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
+    """The addition of `behaviour` for these operands and signs (+1 or -1 each). `.apply(*arrays)` computes it.
 
     common-scale uses 64-bit accumulators if storage is wider than 8 bits. common-scale-16 uses 32 bits, and becomes
-    common-scale if its factors would be too coarse. `quantize` is used by the float behaviours only.
+    common-scale if its factors would be too coarse. Only the float behaviours use `quantize`.
     """
     if behaviour is AddBehaviour.COMMON_SCALE_16:
         narrow = _narrow_sum(inputs, output, signs)
@@ -311,7 +315,7 @@ def _xnnpack_sum(
 def _narrow_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum in int32, of 8-bit operands with 16-bit factors, or None if their error is too large."""
+    """The sum in int32, with 16-bit factors for 8-bit operands; None if the error of the factors is too large."""
     scales, _ = scalars(inputs)
     (out_scale,), _ = scalars([output])
     if max(scales) >= 2**12 * out_scale:
@@ -327,8 +331,10 @@ def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> b
 
 
 def litert_adds(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:
-    """Whether LiteRT's add and sub kernels take these scales: none of an operand is 2^14 times that of the result (2^19
-    at 8 bits)."""
+    """Whether LiteRT's add and sub kernels accept these scales.
+
+    No operand's scale may be 2^14 times that of the result (2^19 at 8 bits).
+    """
     _, (_, _, multiplier), _, _ = _guarded(inputs, output, None)
     return multiplier < 1.0
 
@@ -336,7 +342,8 @@ def litert_adds(inputs: Sequence[AffineParameters], output: AffineParameters) ->
 def _guarded(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> tuple[int, list[float], tuple[int, int], int]:
-    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the second operand's sign."""
+    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the sign of the second
+    operand."""
     if len(inputs) != 2:
         raise ValueError(f"found {len(inputs)} operands; expected 2 (add them two by two)")
     sign_first, sign_second = (int(sign) for sign in _signs(signs, 2))

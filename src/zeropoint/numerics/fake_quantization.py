@@ -9,7 +9,8 @@ q_min..q_max, with q_min = 1 for a narrow range:
     zero = floor(-low inverse + 1/2)
     y = floor((clamp(x, low, high) - low) inverse - zero + 1/2) scale     ties towards positive infinity
 
-So a range without 0 is shifted until it has it, and [-1, 1] has the zero point 127, because 1 / scale is below 127.5.
+So a range without 0 is shifted until it contains 0. [-1, 1] has the zero point 127, because 1 / scale is below 127.5 in
+f32.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST_BITS = 16
 
 @dataclass(frozen=True, eq=False)
 class FakeQuantization:
-    """The parameters of one range, or of one per channel, for unsigned storage. Floats are f32 arrays."""
+    """The parameters of one range, or of one range per channel, for unsigned storage. Floats are f32 arrays."""
 
     least: int
     greatest: int
@@ -52,7 +53,7 @@ class FakeQuantization:
         return FakeQuantization(least, greatest, scale, inverse, zero_point)
 
     def apply(self, x: AnyArray) -> AnyArray:
-        """The simulated values of an f32 array, with which the parameters broadcast; 0 for an empty range."""
+        """The simulated values of an f32 array that broadcasts with the parameters; 0 for an empty range."""
         low, high = ((np.float32(end) - self.zero_point.astype(np.float32)) * self.scale for end in self._ends)
         half = np.float32(0.5)
         # TensorFlow rounds by floor(x + 1/2), in f32.

@@ -1,13 +1,13 @@
 """The float functions of elementwise ops, by StableHLO name. The interpreter and the 256-entry tables both call them.
 
-Each takes arrays and returns an array in the operands' dtype. By three rules, results depend on the values only, not on
-the machine:
+Each function takes arrays and returns an array in the operands' dtype. Results depend on the values only, not on the
+machine, by three rules:
 
 - Operations that IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) are one NumPy operation in
   the dtype.
 - Elementary functions are composed of such operations, in the same steps as native code (`approximations`). exp, erf
   and logistic of f32 are in f32, within 2.5 ulp of the exact value. All others are computed in f64, within 4 ulp of f64
-  (erf 7), and then rounded to the dtype, so that all but about one f32 in 2^26 are correctly rounded.
+  (erf: 7), and then rounded to the dtype. So all but about one f32 result in 2^26 are correctly rounded.
 - Functions without a native form (digamma, erf_inv, erfc, lgamma) and complex functions are NumPy's, or series
   (`special`), in f64, rounded once.
 
@@ -63,7 +63,7 @@ def _in_f64(function: UnaryFunction, of_complex: UnaryFunction | None = None) ->
 
 
 def _in_steps(name: str, of_complex: UnaryFunction) -> UnaryFunction:
-    """The elementary function of that name; `of_complex` computes it for complex numbers, in f64 parts."""
+    """The elementary function of this name. `of_complex` computes it for complex numbers, in f64 parts."""
     in_double, in_float = IN_DOUBLE[name], IN_FLOAT.get(name)
     complex_function = _in_f64(of_complex)
 
@@ -99,7 +99,7 @@ def _native(function: Callable[[AnyArray], AnyArray]) -> UnaryFunction:
 
 
 def _exact_but_for_complex(function: BinaryFunction) -> BinaryFunction:
-    """A function that IEEE 754 rounds correctly; for complex numbers, it is evaluated in f64 and rounded once."""
+    """A function that IEEE 754 rounds correctly. Complex numbers are evaluated in f64 and rounded once."""
 
     def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
@@ -157,7 +157,7 @@ def _power(x: AnyArray, y: AnyArray) -> AnyArray:
 
 
 def _extreme(function: np.ufunc) -> BinaryFunction:
-    """maximum or minimum of IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
+    """maximum or minimum of IEEE 754-2019: NaN in either operand gives NaN, and -0 is less than +0."""
 
     def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
@@ -169,7 +169,7 @@ def _extreme(function: np.ufunc) -> BinaryFunction:
             zeros = found == 0
             if not np.any(zeros):
                 return found
-            # The sum of two zeros is the greater one. NumPy may return either zero.
+            # For zeros, NumPy may return either operand. Their sum has the sign of the larger one.
             of_zeros = x + y if function is np.maximum else -(-x - y)
             zeros = zeros & (x == 0) & (y == 0)
             return np.where(zeros, of_zeros, found).astype(found.dtype, copy=False)
@@ -254,7 +254,7 @@ COMPARISONS: dict[str, Callable[[AnyArray, AnyArray], BoolArray]] = {
 
 
 def clamp(minimum: AnyArray, operand: AnyArray, maximum: AnyArray) -> AnyArray:
-    """min(max(operand, minimum), maximum), in this order of operands (StableHLO clamp); bounds broadcast."""
+    """min(max(operand, minimum), maximum), in this order of operands (StableHLO clamp). Bounds broadcast."""
     return _least(_greatest(operand, minimum), maximum)
 
 
@@ -264,19 +264,19 @@ def compare(lhs: AnyArray, rhs: AnyArray, direction: str) -> BoolArray:
 
 
 def select(predicate: BoolArray, on_true: AnyArray, on_false: AnyArray) -> AnyArray:
-    """on_true where the predicate holds, else on_false; a scalar predicate selects a whole array."""
+    """on_true where the predicate holds, else on_false. A scalar predicate selects a whole array."""
     return np.where(predicate, on_true, on_false)
 
 
 def is_known(name: str) -> bool:
-    """Whether `evaluate` computes the elementwise op of that name."""
+    """Whether `evaluate` computes the elementwise op of this name."""
     return name in UNARY or name in BINARY or name in ("clamp", "compare", "select")
 
 
 def evaluate(name: str, operands: Sequence[AnyArray], direction: str | None = None) -> AnyArray:
-    """Evaluate the elementwise op `name` (StableHLO's, without its prefix); `direction` is for `compare`.
+    """Evaluate the elementwise op `name` (of StableHLO, without prefix). `direction` is for `compare`.
 
-    Raises ValueError if there is no function of that name, or the number of operands is wrong.
+    Raises ValueError if there is no function of this name, or if the number of operands is wrong.
     """
     functions: dict[str, tuple[int, Callable[..., AnyArray]]] = {"clamp": (3, clamp), "select": (3, select)}
     if name in UNARY:

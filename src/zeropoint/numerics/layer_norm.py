@@ -1,6 +1,6 @@
-"""Layer normalization in integers: exact sums, one reciprocal square root a row, one multiplier a channel.
+"""Layer normalization in integers: exact sums, one reciprocal square root per row, one multiplier per channel.
 
-For a row of n stored integers q of scale s (16 bits at most; the zero point cancels), with epsilon, gamma, beta:
+For a row of n stored integers q of scale s (at most 16 bits; the zero point cancels), with epsilon, gamma, beta:
 
     S = sum(q), Q = sum(q q)                                        exact
     V = max(n Q - S S + round(epsilon n^2 / s^2), n)                n^2 times the variance, in steps squared
@@ -15,19 +15,19 @@ For a row of n stored integers q of scale s (16 bits at most; the zero point can
 
 Gamma = round(gamma / s_out 2^(N - F)), B = round((beta / s_out + zero_point) 2^N) + 2^(N - 1).
 
-**No overflow.** q, c, t and the result are i32, sums and what there is once a row i64, and c G is i64:
+**No overflow.** q, c, t and the result are i32. The sums, the values computed once per row, and c G are i64:
 
-- |q| <= 2^15 and n <= 2^14, so n Q <= 2^58; epsilon adds at most n^2 2^32, so V < 2^61 and z >= 2.
+- |q| <= 2^15 and n <= 2^14, so n Q <= 2^58. Epsilon adds at most n^2 2^32, so V < 2^61 and z >= 2.
 - m < 2^32 and y < 2^30.2 throughout, so y y, m (y y >> 30) < 2^62.5 and y (3 2^30 - ...) < 2^62 fit i64.
 - V >= n gives l <= 29; V < n^2 2^33 gives l >= 0.
 - |q - mean| <= 2^b sqrt(V) / n, and sqrt(V) < 2^(32 - z/2), so |c| < 2^30; (q - mu) 2^l < 2^30 + 2^28.
 - G <= 2^30, so |c G| < 2^60; |t| <= 2^17 + 1 as |(q - mean) / deviation| <= sqrt(n - 1).
 - |Gamma| < 2^13 and |B| <= 2^30 - 2^14 by the choice of N, so |t Gamma + B| < 2^31.
 
-**Error.** y has a relative error below 2^-23, t is rounded by 0.52, Gamma and B by half. So a result differs from the
-exact one by at most half a step of rounding, `ChannelMaps.error` steps for t and B, and 2^(F - N - 1) times the
-normalized value, which is at most sqrt(n - 1), for Gamma (`ChannelMaps.factor_error`). N is the greatest number up to
-15 with which Gamma has 13 bits and the bias 29.
+**Error.** y has a relative error below 2^-23. Rounding changes t by at most 0.52, and Gamma and B by at most 0.5. So
+the error of a result has three parts. The final rounding adds half a step. t and B add `ChannelMaps.error` steps. Gamma
+adds 2^(F - N - 1) times the normalized value, which is at most sqrt(n - 1) (`ChannelMaps.factor_error`). N is the
+largest number up to 15 for which Gamma fits 13 bits and the bias fits 29.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ import numpy as np
 from zeropoint.numerics.arrays import FloatArray, IntArray
 
 MOST_TERMS = 1 << 14
-"""Longest row."""
+"""The longest supported row."""
 LINE = (1144608784, 4981)
-"""First guess of 2^30 / sqrt(x), 1 <= x < 4: LINE[0] - LINE[1] x 2^15; its relative error is below 9 %."""
+"""The first guess of 2^30 / sqrt(x) for 1 <= x < 4 is LINE[0] - LINE[1] x 2^15. Its relative error is below 9 %."""
 NEWTON_STEPS = 3
 GREATEST_FACTOR = (1 << 13) - 1
 GREATEST_BIAS = (1 << 30) - (1 << 14)
 GREATEST_SHIFT = 15
 GREATEST_EPSILON = 1 << 32
-"""Epsilon in steps squared; it is then far beyond the variance of any 16-bit row."""
+"""The maximum epsilon in steps squared. It is far beyond the variance of any 16-bit row."""
 
 
 @dataclass(frozen=True)
 class LayerNorm:
-    """The constants of a row: n, and epsilon as n^2 epsilon / s^2."""
+    """The constants for all rows: n, and epsilon as n^2 epsilon / s^2."""
 
     terms: int
     epsilon: int
 
     @staticmethod
     def of(scale: float, terms: int, epsilon: float) -> LayerNorm:
-        """The constants for rows of `terms` integers of a scale; `epsilon` is in real units.
+        """The constants for rows of `terms` integers of a scale. `epsilon` is in real units.
 
-        Raises ValueError for rows of more than 16,384 values, or an epsilon above 2^32 steps squared.
+        Raises ValueError for rows of more than 16,384 values, or for an epsilon above 2^32 steps squared.
         """
         steps = epsilon / scale**2
         if not 1 <= terms <= MOST_TERMS:
@@ -89,41 +89,42 @@ class LayerNorm:
         """(q - mean) / sqrt(variance + epsilon) along an axis, with `fraction` fraction bits. `q` is i64."""
         n = self.terms
         total = q.sum(axis=axis, keepdims=True)
-        # At least n: a row of equal values would divide by 0.
-        # n Q - S S is exact in integers, where the float formula cancels. The zero point drops out of it.
+        # n Q - S S is exact in integers, where the float formula would cancel. The zero point cancels, too. V is at
+        # least n, because the variance of a row of equal values is 0.
         v = np.maximum(n * (q * q).sum(axis=axis, keepdims=True) - total * total + self.epsilon, n)
         # Even, so that the square root of 2^z is a power of two.
         z = _leading_zeros(v) & ~1
-        # Normalized to 2^30..2^32 for any row, so that the first guess and three Newton steps always have the same
-        # accuracy.
+        # Normalized to 2^30..2^32, so that the first guess and three Newton steps have the same accuracy for every row.
         m = (v << (z - 2)) >> 30
-        # n comes from dividing n^2 variance; shifting by floor(log2 n) + 1 keeps G within 30 bits for every n.
+        # The factor n turns the root of n^2 variance into that of the variance. The shift by floor(log2 n) + 1 keeps G
+        # within 30 bits for every n.
         factor = (n * reciprocal_root(m)) >> (self.log + 1)
-        # As many fraction bits as the row's spread leaves room for: rows of small variance get more of them.
+        # As many fraction bits as fit: rows of small variance get more of them.
         left = (z >> 1) + (self.log - self.reach - 2)
-        # The sum is made positive before the division, which then rounds half up in C as in Python.
+        # The numerator is made non-negative, so that the division rounds half up in C as in Python.
         mean = (total + (n * (1 << 15) + n // 2)) // n - (1 << 15)
         rest = total - n * mean
-        # Division of magnitudes: truncation, as C's.
+        # A division of magnitudes, which truncates like C's.
         rho = np.sign(rest) * ((np.abs(rest) << left) // n)
         c = (q - mean) * (np.int64(1) << left) - rho
-        # The high half of a product of two 32-bit numbers, which is one instruction.
+        # The high half of a product of two 32-bit numbers is one instruction.
         return (((c * factor) >> 32) + 256) >> 9
 
 
 def reciprocal_root(m: IntArray) -> IntArray:
-    """2^45 / sqrt(m) for m in 2^30..2^32, so 2^29 to 2^30; relative error below 2^-23."""
-    # Newton's method squares the relative error (times 3/2): 9 %, 1.2 %, 2.2e-4, 7e-8, which is below 2^-23.
+    """2^45 / sqrt(m) for m in 2^30..2^32: a number in 2^29..2^30 with a relative error below 2^-23."""
+    # Each Newton step squares the relative error and multiplies it by 3/2: 9 %, 1.2 %, 2.2e-4, 7e-8, which is below
+    # 2^-23.
     y = LINE[0] - ((m * LINE[1]) >> 15)
     for _ in range(NEWTON_STEPS):
-        # The shifts keep each product below 2^63; the order is fixed because each of them rounds down.
+        # The shifts keep each product below 2^63. Their order is fixed, because each of them rounds down.
         y = (y * ((3 << 30) - ((m * ((y * y) >> 30)) >> 30))) >> 31
     return y
 
 
 def _leading_zeros(v: IntArray) -> IntArray:
-    """Of positive i64."""
-    # In parts of 32 bits: an f64 would round a greater integer up to the next power of two.
+    """The number of leading zeros of a positive i64."""
+    # In halves of 32 bits, because an f64 would round a larger integer up to the next power of two.
     halves = np.where(v >> 32 > 0, v >> 32, v)
     bits = np.frexp(halves.astype(np.float64))[1].astype(np.int64)
     return 64 - bits - np.where(v >> 32 > 0, 32, 0)
@@ -145,16 +146,15 @@ class ChannelMaps:
     ) -> ChannelMaps:
         """The constants for results of a scale and a zero point, from normalized values with `fraction` fraction bits.
 
-        `gamma` and `beta` are real, one per channel; `low` and `high` bound the stored results.
-
-        Raises ValueError if gamma is so large that one fraction bit of a result does not fit.
+        `gamma` and `beta` are real, one per channel. `low` and `high` bound the stored results. Raises ValueError if
+        gamma is so large that not even one fraction bit of a result fits.
         """
         real = np.asarray(gamma, np.float64) / scale * 2.0**-fraction
         offset = np.asarray(beta, np.float64) / scale + zero_point
         shift = np.full(real.shape, GREATEST_SHIFT)
         for _ in range(GREATEST_SHIFT - 1):
-            # 13 bits of Gamma times 18 of t is 31. The bias gets 29 bits, so that half a step of rounding still fits
-            # beside it.
+            # 13 bits of Gamma and 18 bits of t make 31. The bias gets 29 bits, which leaves room for half a step of
+            # rounding.
             fits = (np.rint(np.abs(real) * 2.0**shift) <= GREATEST_FACTOR) & (np.abs(offset) * 2.0**shift < 1 << 29)
             shift = np.where(fits, shift, np.maximum(shift - 1, 1))
         factor = np.rint(real * 2.0**shift)
@@ -162,13 +162,13 @@ class ChannelMaps:
             raise ValueError(
                 f"found gamma up to {np.abs(gamma).max()}, expected at most {2.0 ** (fraction + 12) * scale:g}"
             )
-        # A beta beyond the bounds saturates every result of the channel anyway, and so does the clipped one.
+        # A beta beyond the bounds saturates every result of the channel, and so does the clipped beta.
         bias = np.clip(np.rint(offset * 2.0**shift), -GREATEST_BIAS, GREATEST_BIAS) + 2.0 ** (shift - 1)
         return ChannelMaps(factor.astype(np.int64), bias.astype(np.int64), shift.astype(np.int64), low, high)
 
     @property
     def error(self) -> FloatArray:
-        """The greatest error in steps of the result, per channel, from rounding normalized values and the bias."""
+        """The maximum error in steps of the result, per channel, from rounding normalized values and the bias."""
         return (np.abs(self.factor) * 0.52 + 0.5) / 2.0**self.shift
 
     def factor_error(self, fraction: int) -> FloatArray:

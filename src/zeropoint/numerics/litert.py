@@ -1,9 +1,9 @@
-"""The arithmetic of LiteRT's kernels that are neither a requantized sum nor a real function rounded once.
+"""The arithmetic of those LiteRT kernels that are neither a requantized sum nor a real function rounded once.
 
 A mean multiplies by one fixed-point number that includes the division by the count. A function of 8-bit values is a
-table of 256 entries. `abs`, `leaky_relu` and `rsqrt` compute in fixed point, `hard_swish` in 16 bits, and `sqrt`
-truncates. The others evaluate f32 and multiply by the reciprocal of the output scale. Quotients are in
-`numerics.litert_division`.
+table of 256 entries. `abs`, `leaky_relu` and `rsqrt` compute their entries in fixed point, `hard_swish` in 16 bits, and
+`sqrt` truncates. The others evaluate the function in f32 and multiply by the reciprocal of the output scale. Quotients
+are in `numerics.litert_division`.
 
 Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
 """
@@ -32,13 +32,14 @@ ROOT_BITS = 20
 """Fractional bits of the reciprocal square root before its last multiplication."""
 STORED = np.arange(-128, 128, dtype=np.int64)
 TANH_GELU_AT_2 = 1.95459769
-"""The tanh approximation of gelu at 2; the exact gelu is 1.95449974 there."""
+"""The tanh approximation of gelu at 2. The exact gelu is 1.95449974 there."""
 
 
 def mean_multiplier(real: float, count: int) -> Multiplier:
-    """The multiplier m ~ real / count: the mantissa of `real`, shifted left by about log2(count) bits, over `count`.
+    """The multiplier m ~ real / count: the mantissa of `real`, shifted left by about log2(count) bits, divided by
+    `count`.
 
-    `real` is s_in / s_out. The quotient is truncated, so m may have less than `quantize_multiplier(real / count)`.
+    `real` is s_in / s_out. The quotient is truncated, so m may be less exact than `quantize_multiplier(real / count)`.
     """
     mantissa, exponent = (int(part) for part in quantize_multiplier(real))
     shift = min(count.bit_length() - 1, 32, 31 + exponent)
@@ -56,7 +57,7 @@ def function_table(
 ) -> IntArray | None:
     """The 256 entries of a function of int8, from -128 up; None if LiteRT does not use a table for it.
 
-    `name` is the logical kernel, `at` the real function, from which `leaky_relu` derives its slope. Scales are f32.
+    `name` is the logical kernel. `at` is the real function, from which `leaky_relu` derives its slope. Scales are f32.
     """
     rule = TABLES.get(name)
     if rule is None:
@@ -77,7 +78,7 @@ def _times(values: IntArray, real: float) -> IntArray:
 def fixed_point_absolute(
     values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]
 ) -> IntArray:
-    """|v| times the quotient of scales, which is rounded to f32."""
+    """|v| times the quotient of the scales, which is rounded to f32."""
     return _times(np.abs(values), float(given / wanted))
 
 
@@ -91,7 +92,7 @@ def fixed_point_leaky_relu(
 
 
 def _high_product(a: IntArray, b: int) -> IntArray:
-    """16-bit SaturatingRoundingDoublingHighMul; b is positive, so it never saturates."""
+    """16-bit SaturatingRoundingDoublingHighMul. b is positive, so it never saturates."""
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return np.sign(nudged) * (np.abs(nudged) >> 15)
@@ -134,7 +135,7 @@ def _evaluated(function: Callable[[AnyArray], AnyArray]) -> TableRule:
 
 
 def _truncated_root(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> AnyArray:
-    """sqrt(x) / s_out in f32, truncated. The kernel has no result for negative values; here it is that of 0."""
+    """sqrt(x) / s_out in f32, truncated. The kernel has no result for negative values; here it is the result for 0."""
     real = np.sqrt(np.maximum(values, 0).astype(np.float32) * given)
     return np.floor(real / wanted).astype(np.int64)
 
@@ -145,9 +146,9 @@ ITERATIONS = 5
 
 
 def _inverse_root(values: IntArray) -> tuple[IntArray, IntArray]:
-    """1 / sqrt(v) for v >= 1 as a mantissa of 31 bits and an exponent: GetInvSqrtQuantizedMultiplierExp.
+    """1 / sqrt(v) for v >= 1, as a mantissa of 31 bits and an exponent: GetInvSqrtQuantizedMultiplierExp.
 
-    Five steps of Newton's method, x (3 - v x^2) / 2, on v shifted to 2^27..2^29, with 28 fractional bits.
+    Five Newton steps x (3 - v x^2) / 2 with 28 fractional bits, on v shifted to 2^27..2^29.
     """
     leading = 32 - np.frexp(values.astype(np.float64))[1].astype(np.int64)
     pairs = (leading - 1) // 2 - 1
@@ -174,7 +175,7 @@ def _saturated_shift(values: IntArray, bits: int) -> IntArray:
 
 
 def _reciprocal_root(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
-    """1 / sqrt(v) with 20 fractional bits, times 1 / (sqrt(s_in) * s_out); the greatest result for 0 and below."""
+    """1 / sqrt(v) with 20 fractional bits, times 1 / (sqrt(s_in) * s_out). The maximum result for 0 and below."""
     mantissa, exponent = quantize_multiplier(1.0 / float(np.sqrt(given) * wanted))
     root, power = _inverse_root(np.maximum(values, 1))
     fine = multiply_by_quantized_multiplier(np.ones_like(values), root, power + ROOT_BITS)

@@ -1,15 +1,15 @@
-"""Quotients of quantized values as LiteRT's DIV computes them.
+"""Quotients of quantized values, in the arithmetic of LiteRT's DIV.
 
-For A = a - z_a, B = b - z_b (with changed signs if B is negative) and m = s_a / (s_b * s_out) ~ M / 2^31 * 2^S:
+For A = a - z_a, B = b - z_b (both negated if B is negative) and m = s_a / (s_b * s_out) ~ M / 2^31 * 2^S:
 
     R = 2^31 / (B / 2^k), k = floor(log2(B)), by three Newton steps
     h = the number of bits by which A can be shifted left in 32 bits; 31 for A = 0
     q = clamp(z_out + rounding_divide_by_pot(((A << h) * R) * M, k + h - S))
 
-where both products are `saturating_rounding_doubling_high_mul`. The runtime does not check the last shift. Outside of
-0..31 bits it is undefined, and results are far off: quotients well below one step become the least or greatest number.
-A = 0 needs k <= S, so such scales are common. `divides` tells them apart. With a B of 0, the runtime ends with an
-error; here A / 0 is a bound of the storage, by the sign of A, and 0 / 0 is z_out.
+Both products are `saturating_rounding_doubling_high_mul`. The runtime does not check the last shift. Outside of 0..31
+bits it is undefined, and results are far off: quotients well below one step become the minimum or maximum. A = 0 needs
+k <= S, so scales with this problem are common. `divides` finds them. For B = 0, the runtime stops with an error. Here A
+/ 0 is the bound of the storage on the side of A's sign, and 0 / 0 is z_out.
 
 Sources: TFLite's div.h (DivElementwise) and common.h (GetReciprocal), gemmlowp's fixedpoint.h.
 """
@@ -39,8 +39,8 @@ NEWTON_STEPS = 3
 
 
 def _multiplier(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> tuple[int, int]:
-    """(M, S) of s_a / (s_b * s_out), which the runtime computes in f32."""
-    # LiteRT computes the ratio of scales in f32 and only then widens it.
+    """(M, S) of s_a / (s_b * s_out). The runtime computes this ratio in f32."""
+    # LiteRT computes the ratio of scales in f32, and converts it to f64 only then.
     given, divisor, result = (np.float32(each.scale) for each in (first, second, wanted))
     with np.errstate(all="ignore"):
         real = np.float64(given / (divisor * result))
@@ -51,7 +51,8 @@ def _multiplier(first: AffineParameters, second: AffineParameters, wanted: Affin
 
 
 def divides(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> bool:
-    """Whether LiteRT's DIV computes the quotients of all stored integers: no shift is outside of 0..31 bits."""
+    """Whether LiteRT's DIV computes the quotients of all stored integers, which is the case if every shift is in 0..31
+    bits."""
     _, exponent = _multiplier(first, second, wanted)
     return int(second.reach).bit_length() - 1 <= exponent <= BITS - int(first.reach).bit_length()
 
@@ -65,10 +66,10 @@ def quotient_table(first: AffineParameters, second: AffineParameters, wanted: Af
         return None
     mantissa, exponent = _multiplier(first, second, wanted)
     dividend, divisor = np.meshgrid(STORED - int(first.zero_point), STORED - int(second.zero_point), indexing="ij")
-    # LiteRT's reciprocal is of positive numbers.
+    # LiteRT's reciprocal takes positive numbers only.
     dividend, divisor = np.where(divisor < 0, -dividend, dividend), np.abs(divisor)
     reciprocal, bits = _reciprocal(np.maximum(divisor, 1))
-    # LiteRT's CountLeadingSignBits, one less than the leading bits equal to the sign.
+    # LiteRT's CountLeadingSignBits: one less than the number of leading bits equal to the sign.
     headroom = BITS - _bit_length(np.where(dividend < 0, ~dividend, dividend))
     quotient = saturating_rounding_doubling_high_mul(dividend << headroom, reciprocal)
     scaled = saturating_rounding_doubling_high_mul(quotient, mantissa)

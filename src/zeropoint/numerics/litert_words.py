@@ -1,9 +1,10 @@
 """LiteRT's functions of 16-bit values with zero point 0.
 
-- `exp`, `gelu`, `log` and `rsqrt` interpolate between 513 points (`numerics.interpolation` has the formula). A point is
-  moved by half of the error that interpolation makes in the middle of the segment after it. The difference of two
-  points is stored in 16 bits, and wraps around if it needs more, as after the points of a logarithm at 0.
-- `logistic` and `tanh` interpolate between 256 points of one table, the sigmoid at multiples of 1/24, moved alike.
+- `exp`, `gelu`, `log` and `rsqrt` interpolate between 513 points (`numerics.interpolation` has the formula). Each point
+  is moved by half of the interpolation error in the middle of the segment after it. The difference of two points is
+  stored in 16 bits. It wraps around if it needs more, such as near the pole of a logarithm at 0.
+- `logistic` and `tanh` interpolate between 256 points of one table: the sigmoid at multiples of 1/24, moved in the same
+  way.
 - `abs` and `leaky_relu` multiply in fixed point; `sqrt` truncates a quotient of f32.
 - `softmax` interpolates exponentials in -10..0 and reciprocals in 1..2 (`EXPONENTIALS`, `RECIPROCALS`), each with 15
   fractional bits. Its formula is in `materialize/litert_softmax.py`.
@@ -26,9 +27,9 @@ F32 = np.float32
 LEAST, GREATEST = -(1 << 15), (1 << 15) - 1
 SEGMENTS = 512
 PART_BITS = 7
-"""Bits of the place of a value in its segment."""
+"""The number of bits that locate a value in its segment."""
 LARGEST_DISTANCE = 10.0
-"""Of scores of a softmax: the exponentials of lower ones count as exp(-10)."""
+"""The largest distance from the maximum of a softmax's scores. The exponentials of lower scores count as exp(-10)."""
 STORED = np.arange(LEAST, GREATEST + 1, dtype=np.int64)
 
 Real = Callable[[float], float]
@@ -36,9 +37,10 @@ Real = Callable[[float], float]
 
 
 def interpolation_table(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
-    """The 513 entries of a function that LiteRT interpolates; None for others, and where a difference wraps around.
+    """The 513 entries of a function that LiteRT interpolates. None for other functions, or if a difference wraps
+    around.
 
-    Scales are those of input and result.
+    The scales are those of input and result.
     """
     points = _curve(name, given, wanted, at)
     return None if points is None or np.abs(np.diff(points)).max() > GREATEST else points
@@ -55,7 +57,7 @@ def _curve(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
 
 
 def whole_table(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
-    """The results for all 65,536 values, from the least; None for other functions."""
+    """The results for all 65,536 values in ascending order; None for other functions."""
     points, rule = _curve(name, given, wanted, at), WHOLE.get(name)
     if points is not None:
         return _between(points)
@@ -75,10 +77,10 @@ def _between(points: IntArray) -> IntArray:
 def _points(
     function: Callable[[AnyArray], AnyArray], low: np.floating, high: np.floating, factor: np.floating
 ) -> IntArray:
-    """The function at 513 points of low..high, times `factor`. All steps in the type of `low`, in LiteRT's order.
+    """The function at 513 points of low..high, times `factor`. All steps are in the type of `low`, in LiteRT's order.
 
-    Where the function is infinite at both ends of a segment, as exp beyond 88 is, the error in its middle is NaN.
-    LiteRT casts that to 16 bits, which C++ leaves open; x86 and Arm processors make 0 of it.
+    If the function is infinite at both ends of a segment, such as exp beyond 88, the error in its middle is NaN. LiteRT
+    casts this NaN to 16 bits. C++ leaves the result undefined; x86 and Arm processors give 0.
     """
     real = type(low)
     step, index = (high - low) / real(SEGMENTS), np.arange(SEGMENTS).astype(real)
@@ -94,7 +96,7 @@ def _points(
 
 
 def _in_f64(function: Callable[[AnyArray], AnyArray], x: AnyArray) -> AnyArray:
-    """The function in f64, rounded to f32: the f32 function of a good math library."""
+    """The function in f64, rounded to f32. This is the f32 function of a good math library."""
     return function(x.astype(np.float64)).astype(F32)
 
 
@@ -103,12 +105,12 @@ def _exp(wanted: np.float32, at: Real) -> Callable[[AnyArray], AnyArray]:
 
 
 def _log(wanted: np.float32, at: Real) -> Callable[[AnyArray], AnyArray]:
-    """The least result for 0 and below."""
+    """The minimum result for 0 and below."""
     return lambda x: np.where(x <= 0, wanted * F32(LEAST), _in_f64(np.log, np.where(x <= 0, F32(1), x)))
 
 
 def _reciprocal_root(wanted: np.float32, at: Real) -> Callable[[AnyArray], AnyArray]:
-    """The greatest result for 0 and below, which the kernel refuses."""
+    """The maximum result for 0 and below, which the kernel refuses."""
     return lambda x: np.where(x <= 0, wanted * F32(GREATEST), F32(1) / np.sqrt(np.where(x <= 0, F32(1), x)))
 
 
@@ -139,7 +141,7 @@ SIGMOID = _sigmoid_points()
 
 
 def _scaled(stored: IntArray, scale: np.float32, greatest_shift: int) -> IntArray:
-    """The real number with 12 fractional bits times 3, by a 15-bit factor; exact for powers of two that suffice."""
+    """The real number with 12 fractional bits times 3, by a 15-bit factor. Exact for large enough powers of two."""
     mantissa, exponent = math.frexp(float(scale))
     if mantissa == 0.5 and 0 <= exponent + 11 <= greatest_shift:
         return stored * (3 << (exponent + 11))
@@ -171,7 +173,7 @@ def _tanh(stored: IntArray, given: np.float32, wanted: np.float32, at: Real) -> 
 
 
 def _truncated_root(stored: IntArray, given: np.float32, wanted: np.float32, at: Real) -> AnyArray:
-    """The kernel refuses negative values; here their result is that of 0."""
+    """The kernel refuses negative values. Here their result is that of 0."""
     return np.floor(np.sqrt(np.maximum(stored, 0).astype(F32) * given) / wanted)
 
 
@@ -181,7 +183,7 @@ CURVES: Mapping[str, Callable[[np.float32, Real], Callable[[AnyArray], AnyArray]
     "log": _log,
     "rsqrt": _reciprocal_root,
 }
-"""The function of f32 that is interpolated, by logical kernel."""
+"""The f32 functions that are interpolated, by logical kernel."""
 WHOLE: Mapping[str, Callable[[IntArray, np.float32, np.float32, Real], AnyArray]] = {
     "abs": fixed_point_absolute,
     "leaky_relu": fixed_point_leaky_relu,
@@ -189,9 +191,9 @@ WHOLE: Mapping[str, Callable[[IntArray, np.float32, np.float32, Real], AnyArray]
     "sqrt": _truncated_root,
     "tanh": _tanh,
 }
-"""The integers of a function of all values, by logical kernel."""
+"""Functions that compute the integer results for all values, by logical kernel."""
 F64 = np.float64
 EXPONENTIALS = _points(np.exp, F64(-LARGEST_DISTANCE), F64(0), F64(1 << 15))
-"""Of softmax: exp(x) for x = -10 .. 0."""
+"""The exponential table of softmax: exp(x) for x = -10 .. 0."""
 RECIPROCALS = _points(lambda x: 1 / (1 + x), F64(0), F64(1), F64(1 << 15))
-"""Of softmax: 1 / (1 + x) for x = 0 .. 1."""
+"""The reciprocal table of softmax: 1 / (1 + x) for x = 0 .. 1."""

@@ -1,4 +1,4 @@
-"""Multiplication of two quantized operands: parameters built by `of(...)`; `apply` computes the result."""
+"""Multiplication of two quantized operands. `of(...)` builds the parameters, and `apply` computes the result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Multiplication:
         return Multiplication((zeros[0], zeros[1]), multiplier, out_zero, output.storage_min, output.storage_max, width)
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        """Map two arrays of storage integers to storage integers. Shapes broadcast."""
         word = np.int32 if self.accumulator_width == 32 else np.int64
         first, second = (
             np.asarray(q).astype(word) - word(zero) for q, zero in zip(operands, self.zero_points, strict=True)

@@ -1,4 +1,4 @@
-"""Noise: the energy of what differs from exact values, and its ratio to the signal in decibels."""
+"""Noise: the energy of the difference from exact values, and its ratio to the energy of the signal in decibels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def energy(values: AnyArray) -> float:
 
 
 def is_counted(values: AnyArray) -> bool:
-    """Whether the elements are positions, classes or masks: equal or not, however far apart."""
+    """Whether elements are positions, classes or masks, which are equal or not, whatever their distance."""
     return values.dtype.kind in "iub"
 
 
 def energies(exact: AnyArray, found: AnyArray) -> tuple[float, float]:
-    """The energy of exact values, and of the difference of others; numbers of elements, and of those that differ, for
-    integers and booleans (`is_counted`).
+    """The energy of exact values, and the energy of the difference of found values.
 
-    Infinities that are equal, as of masked scores, are neither signal nor noise.
+    For integers and booleans (`is_counted`), these are the number of elements and the number of elements that differ.
+    Equal infinities, such as those of masked scores, count as neither signal nor noise.
     """
     if is_counted(exact):
         return float(exact.size), float(np.count_nonzero(found != exact))
@@ -36,7 +36,7 @@ def energies(exact: AnyArray, found: AnyArray) -> tuple[float, float]:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """10 log10(signal / noise): inf without noise, else -inf without signal or if the noise is not finite."""
+    """10 log10(signal / noise). inf without noise; otherwise -inf without signal, or if the noise is not finite."""
     if noise == 0:
         return inf
     ratio = signal / noise if isfinite(noise) else 0.0
@@ -45,10 +45,10 @@ def decibels(signal: float, noise: float) -> float:
 
 @dataclass
 class NoiseSums:
-    """Energies at the result of a kernel, over all samples.
+    """Energies at the result of a kernel, summed over all samples.
 
-    For the float result y, the result q in the quantized network, and the result f(x) of the float kernel on the
-    quantized inputs: of y (signal), q - y (total), f(x) - y (inherited) and q - f(x) (added).
+    Let y be the float result, q the result in the quantized network, and f(x) the result of the float kernel on the
+    quantized inputs. The energies are those of y (signal), q - y (total), f(x) - y (inherited) and q - f(x) (added).
     """
 
     signal: float = 0.0

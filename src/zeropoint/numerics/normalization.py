@@ -1,4 +1,4 @@
-"""Batch normalisation with given means and variances.
+"""Batch normalization with given means and variances.
 
 Source: the StableHLO specification, "batch_norm_inference".
 """

@@ -1,13 +1,13 @@
 """The float constants of onnxruntime's 8-bit kernels for x64.
 
-Matrix products and convolutions multiply their sums by one f32 number (`float32-rne`). The other kernels:
+Matrix products and convolutions multiply their sums by one f32 number (`float32-rne`). The other kernels compute:
 
 - QLinearAdd: fma(a, s_a / s, fma(b, s_b / s, c)) on stored integers; `sum_factors` computes the constants.
 - QLinearMul: fl(fl((a - z_a) * (b - z_b)) * m) + z, both steps in f32, rounded after the zero point is added.
 - QLinearGlobalAveragePool: the sum times s_in / fl(s * count).
-- QLinearSoftmax: exponentials looked up by the distance from the greatest integer (`softmax_table`), added in order in
-  f32, each times `softmax_factor` divided by the sum in f64, rounded to even. Before version 1.32 in f32: seven in a
-  million values differ by a step.
+- QLinearSoftmax: exponentials from a table, by the distance from the largest integer (`softmax_table`), are added in
+  order in f32. Each is multiplied by `softmax_factor` and divided by the sum in f64, and rounded to even. Versions
+  before 1.32 do this in f32; seven in a million values then differ by a step.
 
 Sources: MLAS (qladd, qlmul, qlgavgpool) and onnxruntime's QLinearSoftmax.
 """
@@ -24,7 +24,7 @@ from zeropoint.numerics.ranges import AffineParameters
 F32 = np.float32
 F32Array = npt.NDArray[np.float32]
 RESERVED = 5.0
-"""The logarithm of the headroom that softmax leaves above its greatest sum."""
+"""The logarithm of the headroom that softmax leaves above its largest possible sum."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ def sum_factors(first: AffineParameters, second: AffineParameters, result: Affin
 def line_operands(
     given: AffineParameters, slope: np.float32, offset: np.float32
 ) -> tuple[AffineParameters, AffineParameters]:
-    """slope * x + offset, both positive, as the operands of a sum: the integers of x at another scale, and a constant.
+    """The operands of a sum that computes slope * x + offset, both positive: the integers of x at another scale, and a
+    constant.
 
-    The constant is the integer 1 at the scale `offset`. Scales are f32.
+    The constant is the integer 1 at scale `offset`. Scales are f32.
     """
     ends = given.storage_min, given.storage_max
     read, one = np.asarray(F32(np.float64(slope) * given.scale), np.float64), np.asarray(offset, np.float64)
@@ -67,9 +68,9 @@ def mean_factor(given: AffineParameters, wanted: AffineParameters, count: int) -
 
 
 def softmax_table(scale: float, terms: int) -> F32Array:
-    """exp((i - 255) * scale) for i = 0 .. 255, times the greatest factor that leaves headroom for the sum.
+    """exp((i - 255) * scale) for i = 0 .. 255, times the largest factor that leaves headroom for the sum.
 
-    The kernel computes the logarithm of the room in f32.
+    The kernel computes the logarithm of the headroom in f32.
     """
     room = F32(np.log(np.float64(np.finfo(F32).max / F32(terms))))
     step = np.float64(F32(scale))

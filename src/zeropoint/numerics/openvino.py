@@ -3,22 +3,22 @@
 A contraction computes in f32, with a sum acc in i32:
 
 - v = fl(fl(acc * fl(s_in * s_w)) + fl(bias * fl(s_in * s_w)));
-- q = rne(fma(v, scale, shift)), clamped; with shift 0, rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes scale
-  and shift from the ends of the result's range: `RangeFactors`.
+- q = rne(fma(v, scale, shift)), clamped. With shift 0, it is rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes
+  scale and shift from the ends of the result's range: `RangeFactors`.
 
-Without a bias, or with one of zeros, nothing is between the scales and the range, whose ends are then divided by them:
-q = rne(fma(acc, scale, shift)) with a scale and a shift for each channel.
+Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
+shift per channel. The ends of the range are then divided by the scales of the accumulator.
 
-A sum with one operand from a convolution that nothing else reads becomes part of that convolution. The convolution's
-result is clamped to the range of its type, but not rounded, and expressed in the stored integers of the other operand:
+If nothing but a sum reads a convolution, the sum becomes part of the convolution. The convolution's result is clamped
+to the range of its type, but not rounded. It is expressed in steps of the other operand:
 
 - t = clamp(fma(v, factor, offset), low, high): `SumTerm`;
 - q = rne(fma(fl(t + r), scale, shift)), with the ends of the result's range divided by the other operand's scale.
 
-A value that is stored with other parameters, such as an operand of a concatenation, is multiplied and shifted in two
-roundings: `rescaling`.
+A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
+with two roundings: `rescaling`.
 
-The plugin knows types, not the part of them that a storage uses: the parameters here have the whole range of i8 or u8.
+The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
 transformations of Add, Multiply and Subtract.
@@ -35,15 +35,15 @@ from zeropoint.numerics.ranges import AffineParameters
 
 F32 = np.float32
 PerChannel = np.float32 | NDArray[np.float32]
-"""One number, or one for each channel."""
+"""One number, or one number per channel."""
 STEPS = F32(255)
 NEGLIGIBLE = F32(0.00001)
-"""A shift below this part of the range is dropped."""
+"""A shift below this share of the range is dropped."""
 
 
 @dataclass(frozen=True)
 class RangeFactors:
-    """q = rne(fma(v, scale, shift)); `is_scale` if there is no shift: q = rne(fl(v * scale))."""
+    """q = rne(fma(v, scale, shift)). Without a shift (`is_scale`): q = rne(fl(v * scale))."""
 
     scale: PerChannel
     shift: PerChannel
@@ -55,7 +55,7 @@ class RangeFactors:
 
     @staticmethod
     def of(result: AffineParameters, unit: PerChannel | None = None) -> RangeFactors:
-        """From real numbers to a type of 8 bits and one scale; from multiples of `unit`, if it is given."""
+        """The factors from real numbers, or from multiples of `unit`, to an 8-bit type with one scale."""
         scale, shift = _linear(result, unit)
         shift = shift + F32(result.storage_min)
         if np.all(abs(shift) < STEPS * NEGLIGIBLE):
@@ -65,7 +65,7 @@ class RangeFactors:
 
 @dataclass(frozen=True)
 class SumTerm:
-    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in the stored integers of the other operand."""
+    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand."""
 
     factor: PerChannel
     offset: PerChannel
@@ -74,10 +74,8 @@ class SumTerm:
 
     @staticmethod
     def of(term: AffineParameters, other: AffineParameters, unit: PerChannel | None = None) -> SumTerm:
-        """From the real numbers of a term with the range of type `term`; t + r has the scale of `other`.
-
-        From multiples of `unit`, if it is given.
-        """
+        """The term with the range of type `term`, from real numbers or from multiples of `unit`. t + r has the scale of
+        `other`."""
         scale, shift = _linear(term, unit)
         steps, start = term_steps(term, other)
         low, high = F32(start), F32(F32(STEPS * steps) + start)
@@ -87,7 +85,7 @@ class SumTerm:
 
 
 def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
-    """A step of `term` in steps of `other`, and its least number, with the zero point of `other` subtracted."""
+    """One step of `term`, in steps of `other`, and the minimum of `term`, with the zero point of `other` subtracted."""
     mine, theirs = F32(term.scale.item()), F32(other.scale.item())
     moved = F32(F32(other.zero_point.item()) * theirs) / mine
     zero, ratio = F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
@@ -96,14 +94,14 @@ def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.floa
 
 
 def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
-    """The least and the greatest number of a type, in multiples of `unit` if it is given."""
+    """The minimum and maximum real number of a type, in multiples of `unit` if it is given."""
     scale, zero = F32(result.scale.item()), int(result.zero_point.item())
     low, high = (F32(F32(end - zero) * scale) for end in (result.storage_min, result.storage_max))
     return (low, high) if unit is None else (low / unit, high / unit)
 
 
 def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
-    """The steps per unit of a type's range, and the place of 0 in it, from its least number."""
+    """The steps per unit of a type's range, and the distance of 0 from its minimum in steps."""
     low, high = _ends(result, unit)
     return STEPS / (high - low), (-low * STEPS) / (high - low)
 

@@ -1,6 +1,6 @@
 """Sums of products of floats (`dot_general`, `convolution`), for the interpreter and for native code.
 
-The sum of a_0 b_0, a_1 b_1, ..., a_(n-1) b_(n-1) is one chain, from the first product to the last:
+The sum of a_0 b_0, a_1 b_1, ..., a_(n-1) b_(n-1) is computed in one chain, from the first product to the last:
 
 1. s = +0; then s = a_k b_k + s for k = 0, 1, ..., n - 1. In f32, every such step is rounded once, as in IEEE 754's
    fusedMultiplyAdd. In f64, the product is rounded, and then the sum.
@@ -23,20 +23,21 @@ import numpy as np
 from zeropoint.numerics.arrays import AnyArray
 
 BLOCK = 1 << 14
-"""Number of sums computed at a time, so that intermediate results stay in the cache."""
+"""The number of sums computed at a time, so that intermediate results stay in the cache."""
 LONGEST = 1 << 12
-"""Number of sums of one row computed at a time."""
+"""The number of sums of one row computed at a time."""
 
 _DROPPED = np.int64((1 << 29) - 1)
 """Mask of the significand bits that an f64 has in addition to those of an f32."""
 _MIDDLE = np.int64(1 << 28)
 _LEAST_NORMAL = 2.0**-126
 _WHOLE = 2.0**-102
-"""A product of two f32 has at most 48 bits. From this magnitude on, it is a multiple of 2^-149, as all f32 are."""
+"""A product of two f32 has at most 48 bits. From this magnitude on, it is a multiple of 2^-149, like every f32."""
 
 
 def sums_of_products(a: AnyArray, b: AnyArray) -> AnyArray:
-    """The matrix product of a[..., m, k] and b[..., k, n], in the order above; both f32 or both f64."""
+    """The matrix product of a[..., m, k] and b[..., k, n] in the order of the module's docstring. Both are f32 or both
+    f64."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     (m, terms), n = a.shape[-2:], b.shape[-1]
     count = math.prod(batch)
@@ -60,7 +61,8 @@ def _by_blocks(a: AnyArray, b: AnyArray, found: AnyArray) -> None:
     batches, rows, columns = found.shape
     across = min(columns, LONGEST)
     down = min(rows, BLOCK // across)
-    # Many small products (attention heads) share a block, so that the loop over k runs over long rows in NumPy.
+    # Many small products (attention heads) share a block, so that each step of the loop over k is a NumPy call on long
+    # rows.
     deep = BLOCK // (down * across)
     for z in range(0, batches, deep):
         for y in range(0, rows, down):
@@ -86,9 +88,10 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
     """The same for f32, with every step rounded once."""
     shape = (*a.shape[1:], b.shape[2])
     sums = np.zeros(shape)
-    # Subnormal sums need another test for midpoints. It costs a pass over all sums, so only data that may need it pays.
+    # Subnormal sums need another test for midpoints, which costs a pass over all sums. So it is used only if the data
+    # may need it.
     tiny = _least(a) * _least(b) < _WHOLE
-    # Few sums take less time than NumPy's calls: their products and tests are those of many steps at once.
+    # Few sums take less time than the overhead of NumPy's calls, so many steps are computed and tested at once.
     steps = max(1, BLOCK // max(sums.size, 1))
     totals, dropped = np.empty((steps, *shape)), np.empty((steps, *shape), np.int64)
     for start in range(0, len(a), steps):
@@ -102,7 +105,7 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
         if tiny:
             # The midpoints between subnormal numbers are at other bits.
             middle |= np.abs(total) < _LEAST_NORMAL
-        # Rare: about one sum in 2^29 for random data. All others are already the fused result.
+        # Rare: about one sum in 2^29 for random data. All other sums are already the fused result.
         if middle.any():
             sums = _one_by_one(left, right, before, tiny=tiny)
     # -0 + 0 is +0. Otherwise the sign of a zero sum would depend on whether padding was added to it.
@@ -110,17 +113,18 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _add_up(products: AnyArray, sums: AnyArray) -> None:
-    """Add products[k] to `sums` step by step, rounded to f64 and then to f32. products[k] becomes the f64 of step k."""
+    """Add products[k] to `sums` step by step, rounded to f64 and then to f32. products[k] is overwritten by the f64 of
+    step k."""
     rounded = np.empty(sums.shape, np.float32)
     for total in products:
         np.add(total, sums, out=total)
-        # The next step adds to the f32, not to the f64: every step of the chain is rounded.
+        # The next step adds to the f32, not to the f64, because every step of the chain is rounded.
         np.copyto(rounded, total, casting="same_kind")
         np.copyto(sums, rounded)
 
 
 def _one_by_one(a: AnyArray, b: AnyArray, sums: AnyArray, *, tiny: bool) -> AnyArray:
-    """`sums` and the products of a and b, step by step; an f64 midway between two f32 is rounded to odd first."""
+    """Add the products of a and b to `sums` step by step. An f64 midway between two f32 is first rounded to odd."""
     for left, right in zip(a, b, strict=True):
         product = left * right
         total = product + sums
@@ -140,13 +144,15 @@ def _least(x: AnyArray) -> float:
 
 
 def _round_to_odd(total: AnyArray, product: AnyArray, sums: AnyArray, where: AnyArray) -> None:
-    """Change `total`, product + sums rounded to nearest, to rounding to odd: if inexact, take the odd neighbour."""
+    """Change `total`, which is product + sums rounded to nearest, to rounding to odd: if inexact, take the odd
+    neighbour."""
     t, p, c = total[where], product[where], sums[where]
     # The error of a sum (Knuth, TwoSum).
     back = t - p
     error = (p - (t - back)) + (c - back)
     bits = t.view(np.int64)
-    # Bit patterns of floats are ordered by magnitude, so the neighbour in the direction of the error is one bit away.
+    # The bit patterns of floats are ordered by magnitude, so the neighbour in the direction of the error is one bit
+    # away.
     outwards = np.where((error > 0) == (t > 0), 1, -1)
     is_even = bits & 1 == 0
     bits += np.where(((error > 0) | (error < 0)) & is_even, outwards, 0)

@@ -1,6 +1,7 @@
 """Numerics profiles: one named behaviour for each rounding step that runtimes disagree on.
 
-A target names its profile, a program carries the name, and interpreter, lowering and native code follow it.
+A target names its profile, and a program carries the name. The interpreter, the lowering and native code follow the
+profile.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ class KernelBehaviour(StrEnum):
     """The arithmetic of means and of functions of 8-bit values."""
 
     REAL = "real"
-    """The exact result, rounded once: a requantized sum of centred integers, a table of a rounded function."""
+    """The exact result, rounded once: a requantized sum of centred integers, or a table of a rounded function."""
     INTEGER = "integer"
-    """The same, and integer arithmetic of our own for kernels without such a result (`numerics.softmax`)."""
+    """The same, with integer arithmetic of our own for kernels whose exact result is not integer
+    (`numerics.softmax`)."""
     LITERT = "litert"
-    """LiteRT's arithmetic (`numerics.litert`): means of stored integers, with multipliers divided by the count."""
+    """LiteRT's arithmetic (`numerics.litert`): means of stored integers, with multipliers that include the division by
+    the count."""
     XNNPACK = "xnnpack"
-    """XNNPACK's arithmetic (`numerics.xnnpack`), and LiteRT's for kernels that the delegate does not take."""
+    """XNNPACK's arithmetic (`numerics.xnnpack`), and LiteRT's for kernels that the delegate does not support."""
     ONNXRUNTIME = "onnxruntime"
-    """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`); several kernels compute in floats."""
+    """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`). Several kernels compute in floats."""
     OPENVINO = "openvino"
     """The arithmetic of OpenVINO on x64 (`numerics.openvino`), and onnxruntime's for other kernels."""
     TOSA = "tosa"
@@ -40,9 +43,9 @@ class KernelBehaviour(StrEnum):
 class Profile:
     """The behaviour of each step: quantize, requantize to 8 bits or to more, add operands of different scales.
 
-    `kernels` is for kernels with intermediate roundings. `divides_in_f32` is for runtimes that compute
-    s_in * s_w / s_out in f32. `wide_accumulator` is the accumulator width for requantization to 16-bit storage: 64
-    selects LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), even if the accumulator is known to fit 32 bits.
+    `kernels` is for kernels with intermediate roundings. `divides_in_f32` is for runtimes that compute s_in * s_w /
+    s_out in f32. `wide_accumulator` is the accumulator width for requantization to 16-bit storage. 64 selects LiteRT's
+    16x8 form (`numerics.multiplier.wide_multiplier`), even if the accumulator is known to fit 32 bits.
     """
 
     name: str
@@ -60,15 +63,15 @@ class Profile:
 
     @property
     def integer_kernels(self) -> bool:
-        """Whether quotients and comparisons (`numerics.division`), and functions of 16 bits, are integer kernels."""
+        """Whether quotients, comparisons (`numerics.division`) and functions of 16-bit values are integer kernels."""
         return self.kernels is KernelBehaviour.INTEGER
 
     @property
     def rescales_biases(self) -> bool:
-        """Whether a 32-bit bias at another scale than its sums is requantized to theirs before it is added.
+        """Whether a 32-bit bias with another scale than the sums is requantized to their scale before it is added.
 
-        Not in profiles that define a sum by the real values, as StableHLO's own. Runtimes have no such bias; what they
-        have is a bias at the scale of the sums, which this makes by their own requantization.
+        False in profiles that define a sum by real values, such as StableHLO's own. Runtimes only have biases at the
+        scale of the sums. This makes such a bias with the runtime's own requantization.
         """
         return self.kernels is not KernelBehaviour.REAL
 
@@ -77,9 +80,10 @@ class Profile:
         return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
 
     def accumulator_width(self, stored_width: int, storage_width: int) -> int:
-        """The accumulator width, 32 or 64, when values of `stored_width` bits are requantized to `storage_width`.
+        """The accumulator width, 32 or 64, for values of `stored_width` bits that are requantized to `storage_width`
+        bits.
 
-        `wide_accumulator` applies to accumulators, which are stored in 32 bits; for narrower values the width is 32.
+        `wide_accumulator` applies to accumulators, which are stored in 32 bits. For narrower values, the width is 32.
         """
         return self.wide_accumulator if stored_width == 32 and 8 < storage_width <= 16 else 32
 
@@ -107,7 +111,7 @@ _Q, _R, _A, _K = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour, KernelBeh
 
 PROFILES: dict[str, Profile] = dict(
     [
-        # Ours, integer-only: the default of target cpu, and its form without the 16-bit multiply.
+        # Ours, integer only: the default of target cpu, and the same without 16-bit multiplications.
         _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16, kernels=_K.INTEGER),
         _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE, kernels=_K.INTEGER),
         # LiteRT's reference kernels.
@@ -120,7 +124,8 @@ PROFILES: dict[str, Profile] = dict(
             64,
             _K.LITERT,
         ),
-        # LiteRT with XNNPACK, its default on CPUs: the delegate's 8-bit kernels; 16x8 kernels are LiteRT's.
+        # LiteRT with XNNPACK, which is its default on CPUs. The delegate has 8-bit kernels; the 16x8 kernels are
+        # LiteRT's.
         _profile(
             "xnnpack",
             _Q.RNE_RECIPROCAL,
@@ -131,10 +136,10 @@ PROFILES: dict[str, Profile] = dict(
             _K.XNNPACK,
             divides_in_f32=True,
         ),
-        # TOSA: rescale with DOUBLE_ROUND on both sides of an add; no float division.
+        # TOSA: rescale with DOUBLE_ROUND on both sides of an add. It has no float division.
         _profile("tosa-double", _Q.RNE_RECIPROCAL, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA, kernels=_K.TOSA),
         # StableHLO's semantics, for programs without a profile: NaN is stored as the integer 0. Under every other
-        # profile, NaN becomes the zero point, which is real 0.
+        # profile, NaN becomes the zero point, which is the real number 0.
         _profile("stablehlo", _Q.RNE_NAN_IS_STORED_ZERO, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
         # Dequantize, compute in f32, quantize.
         _profile("float32-rne", _Q.RNE_AFTER_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
@@ -169,11 +174,12 @@ PROFILES: dict[str, Profile] = dict(
 DEFAULT_PROFILE = "stablehlo"
 """The profile of a program that does not name one: StableHLO's semantics."""
 CAST_PROFILE = "float32-rne"
-"""The profile of `quant.qcast` in such a program: NaN becomes the zero point, because StableHLO does not define it."""
+"""The profile of `quant.qcast` in such a program. NaN becomes the zero point, because StableHLO does not define its
+result."""
 
 
 def profile(name: str) -> Profile:
-    """The profile of that name. Raises OptionError, listing the names, if there is none."""
+    """The profile of this name. Raises OptionError, listing the names, if there is none."""
     found = PROFILES.get(name)
     if found is None:
         raise OptionError(f"found the numerics profile '{name}'; expected one of {', '.join(PROFILES)}")

@@ -17,7 +17,7 @@ from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.rounding import rounding_divide_by_pot
 
 LARGEST_TERM = 1 << 30
-"""Bound on the magnitude of each operand after a left shift: a sum of two fits 32 bits."""
+"""Bound on the magnitude of each operand after a left shift. A sum of two such operands fits 32 bits."""
 LARGEST_DIVISION = 30
 
 
@@ -28,18 +28,19 @@ def power_of_two(ratio: float) -> int | None:
 
 
 def clamped(output: AffineParameters, low: int, high: int) -> AffineParameters:
-    """The parameters with their storage range narrowed to low..high, which may be outside of it."""
+    """The parameters with their storage range narrowed to low..high. These bounds may be outside of the storage
+    range."""
     least, greatest = output.storage_min, output.storage_max
     return replace(output, storage_min=min(max(least, low), greatest), storage_max=max(min(greatest, high), least))
 
 
 @dataclass(frozen=True)
 class ShiftedSum:
-    """clamp(sum_i sign_i * ((q_i - z_i) * 2^-shift_i) + zero_point), where at most one division has to round."""
+    """clamp(sum_i sign_i * ((q_i - z_i) * 2^-shift_i) + zero_point), where at most one division rounds."""
 
     zero_points: tuple[int, ...]
     shifts: tuple[int, ...]
-    """Positive: a rounding division, negative: an exact product."""
+    """Positive shifts are rounding divisions, negative ones are exact products."""
     signs: tuple[int, ...]
     zero_point: int
     storage_min: int
@@ -47,9 +48,10 @@ class ShiftedSum:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int]) -> ShiftedSum | None:
-        """The sum, or None if a ratio of scales is not a power of two, two operands are finer, or 32 bits are too few.
+        """The sum. None if a ratio of scales is not a power of two, if two operands are finer, or if 32 bits are too
+        few.
 
-        A second division would round twice. Results are then exactly rounded.
+        With two finer operands, there would be two roundings. So the results of a sum are exactly rounded.
         """
         shifts = [power_of_two(float(each.scale.item()) / float(output.scale.item())) for each in inputs]
         found = [shift for shift in shifts if shift is not None]
@@ -68,7 +70,7 @@ class ShiftedSum:
         )
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
-        """Storage integers of the operands in, int64 storage integers out; shapes broadcast."""
+        """Map storage integers of the operands to int64 storage integers. Shapes broadcast."""
         total: AnyArray = np.asarray(self.zero_point, np.int64)
         for q, zero, shift, sign in zip(operands, self.zero_points, self.shifts, self.signs, strict=True):
             centred = np.asarray(q, np.int64) - zero

@@ -52,14 +52,13 @@ from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range, smallest_dtype
 
 WIDE_STORAGE_LIMIT = 65536.0
-"""The greatest real multiplier for storage wider than 16 bits."""
+"""The maximum real multiplier for storage wider than 16 bits."""
 GUARD_BITS = 6
-"""Guard bits of fixed16: its product is 64 * acc * m. It shifts an accumulator left by at most this number of bits."""
+"""The guard bits of fixed16: its product is 64 * acc * m. This is also the maximum left shift of its accumulators."""
 
 
 class RequantizeBehaviour(StrEnum):
-    """The arithmetic of multiplying an accumulator by a real number and rounding it; see the table in the module's
-    docstring."""
+    """The arithmetic of multiplying an accumulator by a real number and rounding the product (see the table above)."""
 
     FIXED16 = "fixed16"
     FIXED32 = "fixed32"
@@ -72,11 +71,11 @@ class RequantizeBehaviour(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Multiplier:
-    """A real multiplier resolved for a behaviour: everything that `requantize` needs.
+    """A real multiplier resolved for a behaviour, as `requantize` takes it.
 
     `multiplier` and `shift` are scalars (0-d) or have one element per channel; see the module's table. `multiplier` is
-    int64, or float32/float64 for float32-rne/exact, which have no shift. `Multiplier(behaviour, multiplier, shift)`
-    rebuilds one from stored arrays, and raises ValueError if they are out of range for the behaviour.
+    int64. It is float32 for float32-rne and float64 for exact, which have no shift. `Multiplier(behaviour, multiplier,
+    shift)` rebuilds one from stored arrays. Raises ValueError if they are out of range for the behaviour.
     """
 
     behaviour: RequantizeBehaviour
@@ -115,11 +114,15 @@ class Multiplier:
     ) -> Multiplier:
         """Resolve m = s_in * s_w / s_out, one value or one per channel, for storage of `storage_width` bits.
 
-        fixed16 becomes fixed32 for the whole op in three cases. A channel has m >= 1 (it would need a left shift by
-        more than the guard bits), the storage is wider than 8 bits, or the accumulator is wider than 32. With 64-bit
-        accumulators, the 32-bit forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 with
-        15-bit multipliers. Raises ValueError if m is negative, not finite, not a power of two (pot), or too large for
-        wide storage.
+        fixed16 becomes fixed32 for the whole op in three cases:
+
+        - A channel has m >= 1, which needs a left shift by more than the guard bits.
+        - The storage is wider than 8 bits.
+        - The accumulator is wider than 32 bits.
+
+        With 64-bit accumulators, the 32-bit forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form,
+        which is fixed32 with 15-bit multipliers. Raises ValueError if m is negative, not finite, not a power of two
+        (pot), or too large for wide storage.
         """
         real = checked(real_multiplier)
         behaviour = RequantizeBehaviour(behaviour)
@@ -129,11 +132,11 @@ class Multiplier:
                 f"found the real multiplier {real.max()} for storage of {storage_width} bits; expected at most 2^16"
             )
         form = _FORMS[behaviour]
-        # A 31-bit multiplier times a 48-bit sum does not fit int64; LiteRT's 16x8 kernels have 15-bit ones for that
-        # reason.
+        # A 31-bit multiplier times a 48-bit sum does not fit int64. That is why LiteRT's 16x8 kernels have 15-bit
+        # multipliers.
         if form.integer_only and accumulator_width > 32:
             return Multiplier(RequantizeBehaviour.FIXED32, *wide_multiplier(real))
-        # One behaviour for the whole op, not per channel: a vector of channels runs one instruction sequence.
+        # One behaviour for the whole op, because a vector of channels runs one instruction sequence.
         if behaviour is RequantizeBehaviour.FIXED16 and (
             storage_width > 8 or (fixed16_multiplier(real)[1] < -GUARD_BITS).any()
         ):
@@ -142,7 +145,7 @@ class Multiplier:
 
     @property
     def real(self) -> FloatArray:
-        """The effective real multiplier, in f64, after rounding m to integers."""
+        """The effective real multiplier after rounding m to integers, in f64."""
         m = self.multiplier.astype(np.float64)
         if self.shift is None:
             return m
@@ -164,14 +167,14 @@ class Requantization:
     axis: int | None = None
 
     def apply(self, acc: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> AnyArray:
-        """Accumulators to storage integers, of `dtype`. Raises ValueError as `requantize` does."""
+        """Map accumulators to storage integers of `dtype`. Raises ValueError like `requantize`."""
         return requantize(
             acc, self.multiplier, self.zero_point, self.storage_min, self.storage_max, axis=self.axis, dtype=dtype
         )
 
 
 def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool = False) -> FloatArray:
-    """given / wanted, the real multiplier from one scale to another: in f64, or rounded to f32 at each step.
+    """given / wanted, the real multiplier from one scale to another, in f64 or rounded to f32 at each step.
 
     The product of two f32 scales is exact in f64, so it is rounded only once here.
     """
@@ -181,36 +184,37 @@ def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool
 
 
 def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
-    """The greatest |acc| that overflows no step; of the multiplier's shape.
+    """The maximum |acc| at which no step overflows, in the shape of the multiplier.
 
     fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), or it shifts left by -s.
-    `requantize` itself is defined for every acc (as if these steps had more bits). Machine code in int32 gives the same
+    `requantize` itself is defined for every acc, as if these steps had more bits. Machine code in int32 gives the same
     result up to this limit, and may then fold the rounding term into the bias. fixed32-double shifts left in int32 and
-    saturates (in the original runtime, overflow is undefined). tosa-double is specified for |acc| < 2^(shift-1); here
-    it computes in 64 bits for any int32.
+    saturates; in the original runtime, overflow is undefined. tosa-double is specified for |acc| < 2^(shift-1); here it
+    computes in 64 bits for any int32.
     """
     behaviour, shift = multiplier.behaviour, multiplier.shift
     own = signed_range(accumulator_width)[1]
     if shift is None:
         limit = np.full(multiplier.multiplier.shape, INT64_MAX)
-        # Forms without a shift are computed in floats, which do not overflow. Only `exact` multiplies limbs in 64 bits.
+        # Forms without a shift compute in floats, which do not overflow. `exact` is the exception: it multiplies limbs
+        # in 64 bits.
         if behaviour is RequantizeBehaviour.EXACT:
             limit = np.full(multiplier.multiplier.shape, EXACT_LIMIT)
     elif behaviour is RequantizeBehaviour.FIXED16:
         limit = np.where(
             shift > 0, INT32_MAX - (np.int64(1) << np.maximum(shift - 1, 0)), INT32_MAX >> -shift.clip(max=0)
         )
-    # The left shift comes before the multiplication, in int32: an accumulator beyond this saturates there.
+    # The left shift comes before the multiplication, in int32. A larger accumulator saturates there.
     elif behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
         limit = INT32_MAX >> np.maximum(shift, 0)
-    # TOSA's own precondition; beyond it, apply_scale_32 is an error for other implementations, though not here.
+    # TOSA's own precondition. Beyond it, apply_scale_32 is an error in other implementations, but not here.
     elif behaviour is RequantizeBehaviour.TOSA_DOUBLE:
         limit = np.minimum((np.int64(1) << (shift - 1)) - 1, INT32_MAX)
     elif behaviour is RequantizeBehaviour.POT:
         limit = INT64_MAX >> np.maximum(-shift, 0)
     else:
         # acc * factor + rounding must fit int64. For factors of more than 17 bits and wide accumulators, the product is
-        # formed in two halves whose upper one has 16 bits more of room.
+        # formed in two halves, and the upper half has room for 16 more bits.
         factor, rounding, right = fixed32_parts(multiplier.multiplier, shift)
         limit = (INT64_MAX - rounding) // np.maximum(factor, 1)
         if accumulator_width > 32:
@@ -231,11 +235,13 @@ def requantize(
 ) -> AnyArray:
     """Requantize accumulators (int32, or int64 for a multiplier of the 16x8 form) to storage integers.
 
-    A multiplier or zero point with one element per channel applies along `axis`. The result is `dtype`, or the smallest
-    integer type that holds storage_min..storage_max.
-    Every behaviour is defined for every accumulator and never wraps around: fixed32 and pot give the exact result for
-    int64, too; fixed32-double and tosa-double saturate accumulators to 32 bits first, `exact` to +-2^44.
-    Raises ValueError if fixed16 is used for storage wider than 8 bits, and if there are several multipliers but no
+    A multiplier or zero point with one element per channel applies along `axis`. The result has `dtype`, or the
+    smallest integer type that holds storage_min..storage_max.
+
+    Every behaviour is defined for every accumulator and never wraps around. fixed32 and pot give the exact result for
+    int64, too. fixed32-double and tosa-double first saturate accumulators to 32 bits, and `exact` to +-2^44.
+
+    Raises ValueError if fixed16 is used for storage wider than 8 bits. Also if there are several multipliers but no
     axis, or an axis of another size.
     """
     accumulator = np.asarray(acc)
@@ -255,7 +261,7 @@ def requantize(
     # Block by block, so that the intermediate int64 arrays stay in the cache.
     for block in blocks(shape):
         y = function(accumulator[block], part(m, block), part(shift, block), part(zeros, block))
-        # The bounds are applied in the wide type: converting to the storage type first would wrap around.
+        # The bounds are applied in the wide type, because a conversion to the storage type would wrap around first.
         np.maximum(y, storage_min, out=y)
         np.minimum(y, storage_max, out=y)
         result[block] = y
@@ -263,7 +269,7 @@ def requantize(
 
 
 def _check_storage(multiplier: Multiplier, storage_min: int, storage_max: int) -> None:
-    # Its proof that saturation is harmless (`behaviours.fixed16`) holds for 8-bit storage only.
+    # The proof that its saturation is harmless (`behaviours.fixed16`) holds for 8-bit storage only.
     past = storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255
     if multiplier.behaviour is RequantizeBehaviour.FIXED16 and past:
         raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
@@ -287,19 +293,20 @@ def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _fixed32_double_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
-    """TFLite shifts an int32 left by at most 30. Beyond that, saturate the multiplier, as its single-rounding build."""
+    """TFLite shifts an int32 left by at most 30. Beyond that, the multiplier saturates, as in its single-rounding
+    build."""
     mantissa, exponent = quantize_multiplier(real)
     huge = exponent > 30
     return np.where(huge, INT32_MAX, mantissa), np.where(huge, 30, exponent)
 
 
 def _float32_parts(real: FloatArray) -> tuple[AnyArray]:
-    """m in f32, capped at the greatest f32, so that 0 * m is 0 and not NaN."""
+    """m in f32, capped at the largest f32, so that 0 * m is 0 and not NaN."""
     return (np.minimum(real, float(np.finfo(np.float32).max)).astype(np.float32),)
 
 
 def _exact_parts(real: FloatArray) -> tuple[AnyArray]:
-    """m capped at 2^16: any non-zero accumulator is then out of any 16-bit storage range, as with a greater m."""
+    """m capped at 2^16. Any non-zero accumulator is then outside of any 16-bit storage range, as with a larger m."""
     return (np.minimum(real, WIDE_STORAGE_LIMIT),)
 
 
@@ -310,8 +317,7 @@ def _pot_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True)
 class _Form:
-    """The functions of a behaviour: resolve a real multiplier, and compute round(acc * m) + zero_point before the
-    clamp."""
+    """The functions of a behaviour: one resolves a real multiplier, the other computes round(acc * m) + zero_point."""
 
     of: Callable[[FloatArray], tuple[AnyArray] | tuple[AnyArray, IntArray]]
     function: Callable[[AnyArray, AnyArray, IntArray, IntArray], AnyArray]
@@ -337,6 +343,6 @@ _FORMS = {
 
 
 def behaviour_ranges(behaviour: RequantizeBehaviour) -> tuple[tuple[float, float], tuple[int, int] | None]:
-    """The least and greatest multiplier and shift of a behaviour; None instead of shifts if it has none."""
+    """The minimum and maximum multiplier and shift of a behaviour. None instead of shifts if it has none."""
     form = _FORMS[behaviour]
     return form.multipliers, form.shifts

@@ -1,7 +1,7 @@
 """The error function and related functions, the logarithm of the gamma function and its derivative, in f64.
 
-Source: the series named at each function. Relative errors are a few units of 2^-53; for `log_gamma` and `digamma` near
-their zeros, this holds for the absolute error.
+Source: the series named at each function. Relative errors are a few units of 2^-53. For `log_gamma` and `digamma` near
+their zeros, this applies to the absolute error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zeropoint.numerics.arrays import FloatArray
 _NODES = 48
 _TERMS = 30
 _CONTINUED = 2.0
-"""The coefficients of erfc are computed by a continued fraction from this argument on."""
+"""From this argument on, a continued fraction computes the coefficients of erfc."""
 
 
 def erf(x: FloatArray) -> FloatArray:
@@ -86,7 +86,7 @@ def erf_inverse(x: FloatArray) -> FloatArray:
     shift = 2.0 / (math.pi * 0.147) + logarithm / 2
     y = np.sqrt(np.sqrt(shift * shift - logarithm / 0.147) - shift)
     for _ in range(3):
-        # Compute from the nearer end: 1 - x is exact for x near 1.
+        # From the nearer end, because 1 - x is exact for x near 1.
         excess = np.where(inside < 0.5, erf(y) - inside, (1.0 - inside) - erfc(y))
         step = excess / (2.0 / math.sqrt(math.pi) * np.exp(-y * y))
         y = y - step / (1.0 + y * step)
@@ -116,11 +116,12 @@ def log_gamma(x: FloatArray) -> FloatArray:
         series = series + coefficient / (z + k)
     t = z + 7.5
     upper = 0.5 * math.log(2.0 * math.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x). The sine is taken of the distance to the nearest integer, for accuracy.
+    # gamma(x) gamma(1 - x) = pi / sin(pi x). The sine is computed of the distance to the nearest integer, for accuracy.
     sine = np.abs(np.sin(math.pi * (x - np.rint(x))))
     reflected = math.log(math.pi) - np.log(sine) - upper
     found = np.where(x < 0.5, np.where(sine == 0, np.inf, reflected), upper)
-    found = np.where((x == 1) | (x == 2), 0.0, found)  # the zeros, which the sum of large terms misses by about 2^-50
+    # The sum of large terms misses these zeros by about 2^-50.
+    found = np.where((x == 1) | (x == 2), 0.0, found)
     return np.where(np.isinf(x), np.inf, found)
 
 

@@ -1,9 +1,9 @@
 """The primitive steps of elementary functions, and their implementation on arrays.
 
 `zeropoint.numerics.elementary` and `zeropoint.numerics.trigonometry` are written in these steps. `ARRAYS` computes them
-with NumPy, for the interpreter and for tables; native code emits the same steps in LLVM (`zeropoint.codegen.kernels`).
-Each step is one operation that IEEE 754 or two's complement defines completely, so results are equal bit for bit.
-There is no fused multiply-add, because not every machine has one.
+with NumPy, for the interpreter and for tables. Native code emits the same steps in LLVM (`zeropoint.codegen.kernels`).
+Each step is one operation that IEEE 754 or two's complement arithmetic defines completely, so the results are
+bit-identical. There is no fused multiply-add, because not every machine has one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 class Steps(Protocol[V]):
     """Operations on floats (f32 or f64), on integers of the same width, and on masks.
 
-    If an operand is a Python number, it is rounded to the other operand's type.
+    An operand that is a Python number is rounded to the other operand's type.
     """
 
     def number(self, like: V, value: float, /) -> V:
@@ -29,7 +29,7 @@ class Steps(Protocol[V]):
         ...
 
     def plus(self, a: V, b: V | float, /) -> V:
-        """a + b, rounded to nearest, as are all following operations."""
+        """a + b, rounded to nearest. So are all following operations."""
         ...
 
     def minus(self, a: V, b: V | float, /) -> V:
@@ -69,7 +69,7 @@ class Steps(Protocol[V]):
         ...
 
     def is_less(self, a: V, b: V | float, /) -> V:
-        """a < b; false for NaN, as are the next two."""
+        """a < b. False for NaN, like the next two."""
         ...
 
     def is_greater(self, a: V, b: V | float, /) -> V:
@@ -109,15 +109,15 @@ class Steps(Protocol[V]):
         ...
 
     def to_integers(self, x: V, /) -> V:
-        """Floats with integer values of at most 31 bits as integers; unspecified for all other values."""
+        """Floats with integer values of at most 31 bits, as integers. Unspecified for all other values."""
         ...
 
     def to_floats(self, n: V, /) -> V:
-        """The nearest floats of the integers' width."""
+        """The floats of the same width that are nearest to the integers."""
         ...
 
     def of_short(self, n: V, /) -> V:
-        """Integers with values of at most 31 bits as floats of their width."""
+        """Integers with values of at most 31 bits, as floats of their width."""
         ...
 
     def integer(self, like: V, value: int, /) -> V:
@@ -125,7 +125,7 @@ class Steps(Protocol[V]):
         ...
 
     def added(self, a: V, b: V | int, /) -> V:
-        """a + b for integers, modulo 2^width, as are the next two."""
+        """a + b for integers, modulo 2^width. So are the next two."""
         ...
 
     def subtracted(self, a: V, b: V, /) -> V:

@@ -16,29 +16,30 @@ _SPELLING = re.compile(r"([iu])([1-9][0-9]*)")
 
 
 def half_range(width: int) -> int:
-    """2^(width - 1): signed integers are -half..half - 1, and unsigned ones minus half are signed."""
+    """2^(width - 1). Signed integers are in -half..half - 1, and so are unsigned ones minus half."""
     return 1 << (width - 1)
 
 
 def signed_range(width: int) -> tuple[int, int]:
-    """The least and the greatest signed integer of a width."""
+    """The minimum and maximum signed integer of a width."""
     half = half_range(width)
     return -half, half - 1
 
 
 def integer_range(width: int, *, signed: bool) -> tuple[int, int]:
-    """The least and the greatest integer of a width."""
+    """The minimum and maximum integer of a width."""
     return signed_range(width) if signed else (0, (1 << width) - 1)
 
 
 def as_signed(number: int, width: int) -> int:
-    """The signed integer with the bits of an unsigned one."""
+    """The signed integer with the same bits as an unsigned one."""
     return number - (1 << width) if number >= half_range(width) else number
 
 
 @dataclass(frozen=True)
 class StorageType:
-    """A signed or unsigned integer of `width` bits, 1 to 32, or 64 for accumulators. Raises ValueError otherwise."""
+    """A signed or unsigned integer type of `width` bits, 1 to 32, or 64 for accumulators. Raises ValueError for other
+    widths."""
 
     signed: bool
     width: int
@@ -49,7 +50,7 @@ class StorageType:
 
     @staticmethod
     def parse(text: str) -> StorageType:
-        """`i8` is signed, `u8` unsigned. Raises ValueError if `text` is neither."""
+        """Parse `i8` as signed and `u8` as unsigned. Raises ValueError if `text` is neither form."""
         match = _SPELLING.fullmatch(text)
         if match is None:
             raise ValueError(f"found storage type '{text}'; expected i or u and a width, such as i8 or u8")
@@ -60,41 +61,42 @@ class StorageType:
 
     @property
     def min(self) -> int:
-        """The least value."""
+        """The minimum."""
         return integer_range(self.width, signed=self.signed)[0]
 
     @property
     def max(self) -> int:
-        """The greatest value."""
+        """The maximum."""
         return integer_range(self.width, signed=self.signed)[1]
 
     @property
     def narrow_min(self) -> int:
-        """The least value of the narrow range: one above `min`, so that a signed range is symmetric."""
+        """The minimum of the narrow range: one above `min`, so that a signed range is symmetric."""
         return self.min + 1
 
     @property
     def middle(self) -> int:
-        """The zero point of symmetric parameters: 0, or half the range of unsigned storage."""
+        """The zero point of symmetric parameters: 0, or half of the range of unsigned storage."""
         return 0 if self.signed else half_range(self.width)
 
     @property
     def dtype(self) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
-        """The smallest NumPy integer that holds every value: int8 for i4."""
+        """The smallest NumPy integer type that holds every value: int8 for i4."""
         bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.width)
         return np.dtype(f"{'int' if self.signed else 'uint'}{bits}")
 
 
 def dtype_range(dtype: npt.DTypeLike) -> tuple[int, int]:
-    """The least and the greatest integer of a NumPy dtype; for storage, those of its container: int8 holds i4."""
+    """The minimum and maximum of a NumPy integer dtype. For storage, these are those of its container: int8 holds
+    i4."""
     limits = np.iinfo(np.dtype(dtype).name)
     return int(limits.min), int(limits.max)
 
 
 def smallest_dtype(minimum: int, maximum: int) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
-    """The smallest NumPy integer that holds minimum..maximum; signed if both signs fit.
+    """The smallest NumPy integer type that holds minimum..maximum. It is signed if both signs fit.
 
-    So 0..127 gives int8: pass a dtype if a part of u8's range is meant. Raises ValueError beyond 64 bits.
+    So 0..127 gives int8. Pass a dtype if part of the range of u8 is meant. Raises ValueError beyond 64 bits.
     """
     for bits in (8, 16, 32, 64):
         for signed in (True, False):

@@ -6,9 +6,9 @@ width up to 16 can implement them:
 1. Part p combines the numbers x_p, x_(p+16), x_(p+32), ..., from the first to the last.
 2. The parts are combined by halves: part p with part p + 8 for p < 8, then p with p + 4, p + 2, p + 1.
 
-A part without numbers is skipped. This equals filling it with -0.0 (for a product, 1.0), which changes no
-number, no sign of a zero and no NaN. The result does not depend on the instruction set, the number of threads, or the
-memory layout.
+A part without numbers is skipped. This equals filling it with -0.0 (for a product: 1.0), which changes no number, no
+sign of a zero and no NaN. The result does not depend on the instruction set, the number of threads, or the memory
+layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tabulates a function of one quantized value: 2^width results, exact under the profile for any function."""
+"""Tables of functions of one quantized value, with 2^width entries. They are exact under the profile for any
+function."""
 
 from __future__ import annotations
 
@@ -23,12 +24,11 @@ def table(
     expressed: npt.DTypeLike = np.float32,
     dtype: npt.DTypeLike | None = None,
 ) -> AnyArray:
-    """quantize(function(dequantize(q))) for every q of the input's storage type, from its minimum up; shape (2^width,).
+    """quantize(function(dequantize(q))) for every q of the input's storage type, in ascending order; shape (2^width,).
 
-    Input and output are per tensor. `storage` is the input's storage type, by default i8 if the storage range goes
-    below 0, else u8. `function` maps arrays of `expressed` to arrays of `expressed`. `dtype` is the dtype of the
-    entries (see `quantize`).
-    Raises ValueError for storage wider than 16 bits.
+    Input and output have per-tensor parameters. `storage` is the input's storage type; it defaults to i8 if the storage
+    range goes below 0, else to u8. `function` maps arrays of `expressed` to arrays of `expressed`. `dtype` is the dtype
+    of the entries (see `quantize`). Raises ValueError for storage wider than 16 bits.
     """
     storage = StorageType(input.storage_min < 0, 8) if storage is None else storage
     if storage.width > 16:
@@ -48,7 +48,8 @@ def table(
 
 
 def apply_table(entries: AnyArray, q: npt.ArrayLike, storage: StorageType | None = None) -> AnyArray:
-    """entries[q - minimum of q's storage type]; by default, the storage type is the array's dtype, e.g. int8 or uint8.
+    """Look up q: entries[q - minimum of q's storage type]. The storage type defaults to the array's dtype, int8 or
+    uint8.
 
     Raises ValueError if the table does not have one entry per value of the storage type.
     """

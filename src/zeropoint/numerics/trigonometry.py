@@ -1,8 +1,8 @@
 """Sine, cosine, tangent, their inverses and the hyperbolic functions in f64, as steps of arithmetic.
 
 An angle is reduced with as many bits of 2 / pi as its exponent needs. For x = m 2^e, only the bits of 2^e 2 / pi below
-4 matter, and 192 of them are multiplied by m. The rest is at most pi / 4 and has full relative precision, even for the
-greatest f64. Source: Payne and Hanek, "Radian reduction for trigonometric functions".
+4 matter. 192 of them are multiplied by m. The remainder is at most pi / 4 and has full relative precision, even for the
+largest f64. Source: Payne and Hanek, "Radian reduction for trigonometric functions".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zeropoint.numerics.elementary import (
 from zeropoint.numerics.steps import Steps, V
 
 COUNT = 21
-"""Number of words of 2 / pi, after a leading zero word that small exponents read."""
+"""The number of words of 2 / pi after a leading zero word, which small exponents read."""
 
 
 def _two_over_pi(bits: int) -> int:
@@ -147,7 +147,7 @@ def _arctangent_of_ratio(s: Steps[V], small: V, large: V) -> V:
 
 
 def atan2(s: Steps[V], y: V, x: V) -> V:
-    """The angle of the point (x, y), as C's atan2: the signs of zeros matter, two infinities give a diagonal."""
+    """The angle of the point (x, y), like C's atan2: the signs of zeros count, and two infinities give a diagonal."""
     rise, run = s.magnitude(y), s.magnitude(x)
     steep = s.is_greater(rise, run)
     small, large = s.select(steep, run, rise), s.select(steep, rise, run)
@@ -158,7 +158,7 @@ def atan2(s: Steps[V], y: V, x: V) -> V:
     small = s.select(same, s.select(none, s.number(x, 0.0), one), small)
     large = s.select(same, one, large)
     angle = _arctangent_of_ratio(s, small, large)
-    # pi / 2 as a sum of two numbers; the second one is far below an ulp of the first.
+    # pi / 2 as a sum of two numbers. The second one is far below an ulp of the first.
     across = s.minus(s.minus(s.number(x, math.pi / 2), angle), -6.123233995736766e-17)
     angle = s.select(steep, across, angle)
     backwards = _is_negative(s, x)

@@ -1,10 +1,10 @@
-"""Scales and zero points of weights that are stored in few bits and dequantized: those of least squared error.
+"""Scales and zero points with the least squared error, for weights stored in few bits and dequantized at run time.
 
-The range of a block, widened to include 0, is shrunk by each factor of `FACTORS`; the one with the least sum of squared
-errors is taken. Weights of 8 bits keep the whole range. Scales are f32, as the runtime's are.
+The range of a block, widened to include 0, is shrunk by each factor of `FACTORS`. The factor with the smallest sum of
+squared errors is used. 8-bit weights keep the whole range. Scales are f32, like the runtime's.
 
-Source: the search for clipped ranges of "AWQ" (Lin et al., 2023), here by the error of the weights instead of the
-layer's output.
+Source: the search for clipped ranges of "AWQ" (Lin et al., 2023). Here it minimizes the error of the weights instead of
+the error of the layer's output.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from zeropoint.numerics.ranges import SCALE_FLOOR
 from zeropoint.numerics.storage import StorageType
 
 FACTORS = tuple(1 - n / 50 for n in range(21))
-"""Shares of a range, from all of it to 60 %."""
+"""Shares of a range, from 100 % to 60 %."""
 PART = 1 << 15
-"""Weights that are searched at a time."""
+"""The number of weights that are searched at a time."""
 SEARCHED_BITS = 4
-"""The greatest width for which shares are tried."""
+"""The largest width for which shares are tried."""
 
 
 def least_error(blocks: FloatArray, storage: StorageType, *, zero_points: bool = False) -> tuple[FloatArray, IntArray]:
-    """Scales and zero points, each of shape [...], for finite weights of shape [..., terms of a block].
+    """Scales and zero points of shape [...], for finite weights of shape [..., terms of a block].
 
-    `storage` is signed. Without `zero_points`, they are 0.
+    `storage` is signed. With `zero_points` False, they are 0.
     """
     rows = blocks.reshape(-1, blocks.shape[-1])
     scales, points = np.empty(len(rows)), np.zeros(len(rows), np.int64)
-    # Parts that stay in a cache: a layer is tried with all factors several times as fast.
+    # In parts that stay in the cache, which makes the search several times as fast.
     each = max(1, PART // rows.shape[1])
     for first in range(0, len(rows), each):
         part = slice(first, first + each)
@@ -62,5 +62,5 @@ def _searched(rows: FloatArray, storage: StorageType, *, zero_points: bool) -> t
 
 
 def _held(scales: FloatArray) -> FloatArray:
-    """Scales as f32 holds them, not too small for normal numbers."""
+    """Scales rounded to f32, and not below the smallest normal number."""
     return np.maximum(scales, SCALE_FLOOR).astype(np.float32).astype(np.float64)

@@ -18,7 +18,7 @@ LEAST_CONVERSION, GREATEST_CONVERSION = 2.0**-8, 2.0**7
 LEAST_SUM, GREATEST_SUM = 2.0**-10, 2.0**8
 """The range of ratios of an operand's scale to the result's that XNNPACK supports in an addition."""
 SUM_BITS = 20
-"""The greatest factor of a sum is in 2^20 .. 2^21."""
+"""The largest factor of a sum is in 2^20 .. 2^21."""
 
 
 def conversion_factor(given: float, wanted: float) -> int | None:

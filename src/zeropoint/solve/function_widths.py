@@ -227,15 +227,15 @@ class _Functions:
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
         # Storages come narrowest first, so this is the cheapest sufficient one.
         enough = None if kept else next(fits, None)
-        readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
+        earlier = " and of the kernels before it" if alone[0] is None else ""
         why = (
-            f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
-            f"expected {self.before.least(reader):g}"
+            f"{storages[0]} is too coarse for the operand of {_name(region)}{earlier}: its result would keep "
+            f"{left[0]:.1f} dB, expected {self.before.least(reader):g}"
         )
         if zeros[0]:
             why = f"{storages[0]} rounds some of '{value_name(value)}' to 0, which {_name(region)} refuses"
         if enough is None:
-            why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
+            why = f"{why}; target {self.target.name} has no wider storage that suffices"
             if not kept:
                 self.before.leave(region, region.outputs[0], why)
         else:

@@ -170,7 +170,7 @@ class Unrounded:
             wide = self.noise.widened(maker, index, reader.bits)
             if wide is not None and not self._bears(reader, made, each * wide + weights):
                 lost = "the weights" if weights > each * wide else "the operand"
-                short = f"target {self.target.name} has no storage for {lost} of {name} before it that is enough"
+                short = f"target {self.target.name} has no sufficient storage for {lost} of {name} before it"
                 reader = replace(reader, bits=None, why=f"{reader.why}; {short}")
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
