@@ -202,7 +202,7 @@ def test_workers_give_the_same_search() -> None:
     made = quantize(program, data, Options("litert", least_sqnr=25.0))
     expected = made.widths
     assert made.findings[0] == str(expected)
-    assert ": least output " in str(expected)
+    assert ": worst output " in str(expected)
     assert quantize(program, data, Options("litert", least_sqnr=25.0), work=Work(2)).widths == expected
 
 

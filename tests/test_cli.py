@@ -220,7 +220,7 @@ def test_data_of_a_negative_size_is_refused(tmp_path: Path) -> None:
 
 def test_inputs_with_different_numbers_of_samples_are_refused() -> None:
     line = refused("quantize sum.onnx --data uneven.npz -o out.mlir")
-    assert "found 5 for 'a', 3 for 'b'; expected as many samples for each input" in line
+    assert "found 5 for 'a', 3 for 'b'; expected the same number of samples for each input" in line
 
 
 BAD_OPTIONS = {

@@ -432,7 +432,7 @@ def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
 
 
 def test_one_sample_as_data_is_told_to_be_one() -> None:
-    with pytest.raises(zp.Error, match=r"expected .* for n samples; it is one sample: give several, or a list of it"):
+    with pytest.raises(zp.Error, match=r"expected .* for n samples; this is one sample: pass several"):
         zp.quantize(SMALL, IMAGES[0].reshape(1, 28, 28), effort="none")
 
 

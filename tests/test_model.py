@@ -155,7 +155,7 @@ def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_ba
     assert given is not None
     assert "analytic_bias" in held.corrections.summary()
     assert "1 sample held back" in held.corrections.summary()
-    assert held.corrections.summary().startswith("least output ")
+    assert held.corrections.summary().startswith("worst output ")
     assert str(made).splitlines()[-1] == held.corrections.summary()
     assert "4 samples of the validation data" in given.corrections.summary()
     plain = zp.quantize(network, data, effort="none").quantization
@@ -195,7 +195,7 @@ def test_every_figure_of_a_summary_is_the_least_output_that_compare_shows() -> N
     assert after.held == pytest.approx(least(held), abs=1e-6)
     assert after.calibration == pytest.approx(least(fitted), abs=1e-6)
     assert made.widths.verified == pytest.approx(least(list(rows)), abs=1e-6)
-    shown = f"least output {after.held:.1f} dB on 6 samples held back ("
+    shown = f"worst output {after.held:.1f} dB on 6 samples held back ("
     assert made.corrections.summary().startswith(shown)
     assert f"), {after.calibration:.1f} dB on the 18 that were fitted (" in made.corrections.summary()
 

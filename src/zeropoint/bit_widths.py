@@ -87,7 +87,7 @@ class Widths:
         sure = self.verified - self.margin
         margin = f" ({sure:.1f} less {STANDARD_ERRORS} standard errors)" if self.margin else ""
         short = f"; other data may have less than the {self.least:g} dB asked for" if sure < self.least else ""
-        return f"{shown}: least output {self.verified:.1f} dB on {self.judges}{margin}, {few}{short}"
+        return f"{shown}: worst output {self.verified:.1f} dB on {self.judges}{margin}, {few}{short}"
 
 
 Energies = dict[str, tuple[float, float]]

@@ -140,7 +140,7 @@ def test_a_degenerate_range_is_stated_as_it_is_and_reported(regions, value):
     verify(calibrated.module)
     expected = float(np.float32(value))
     assert layer_stats(calibrated)[0] == (expected, expected)
-    kind = "found only zeros" if value == 0 else "found the one value"
+    kind = "found only zeros" if value == 0 else "found only the number"
     assert report.warnings[0].startswith(f"'x': {kind}")
 
 
@@ -150,7 +150,7 @@ def test_a_program_that_asks_nothing_is_not_run_and_the_report_says_so(regions):
         yield
 
     report = collect(regions, never())
-    assert report.warnings == ["found no quant.stats_ref, so that nothing was observed; instrument the program first"]
+    assert report.warnings == ["found no quant.stats_ref, so nothing was observed; instrument the program first"]
 
 
 def test_points_that_share_a_key_share_an_observer():

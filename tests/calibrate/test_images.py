@@ -140,7 +140,7 @@ def test_16_bits_a_channel_are_scaled_to_8_and_other_wide_images_are_refused(tmp
 
 
 def test_folders_and_files_that_are_no_images_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found images, expected steps that turn them into inputs, too: --preprocess"):
+    with pytest.raises(DataError, match="found images, expected preprocessing steps as well: --preprocess"):
         samples(folder, [port(1, 3, 8, 8)])
     with pytest.raises(DataError, match=r"found no images, expected files of: \.bmp"):
         samples(zp.Images(tmp_path), [port(1, 3, 8, 8)])

@@ -155,7 +155,7 @@ def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
     resume = Work(1, path, resume=True)
     with pytest.raises(JournalError, match="found the journal of another model or another observer"):
         collect(asked, SAMPLES, observer="mse", work=resume)
-    with pytest.raises(JournalError, match="found other samples than those that the journal is of, in chunk 1"):
+    with pytest.raises(JournalError, match="found other samples in chunk 1 than the journal"):
         collect(asked, [*SAMPLES[:8], *SAMPLES[:8], *SAMPLES], work=resume)
     with pytest.raises(JournalError, match="found 8 samples, expected more"):
         collect(asked, SAMPLES[:8], work=resume)
@@ -163,7 +163,7 @@ def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(JournalError, match="or a damaged one, expected that of this calibration"):
             collect(asked, SAMPLES, work=resume)
-    collect(asked, SAMPLES, work=Work(1, path))  # begins anew
+    collect(asked, SAMPLES, work=Work(1, path))  # starts over
     collect(asked, SAMPLES, work=resume)
 
 

@@ -129,7 +129,7 @@ def test_outputs_far_from_float_are_a_warning_that_says_what_to_do() -> None:
     made = quantize(net.finish([value]), data, Options(effort="fast"), engine=ENGINE)
     assert made.corrections.after is not None
     assert made.corrections.after.held < 20
-    (warning,) = [line for line in made.warnings if "at the least output" in line]
+    (warning,) = [line for line in made.warnings if "at the worst output" in line]
     assert "expected 20 dB or more" in warning
     assert "--budget quality=20" in warning
 

@@ -317,7 +317,7 @@ def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
 
     assert of(1.0, 0.1).sqnr == 0.0
     assert of(1.0, 0.05).is_less(of(1.0, 0.1))
-    assert not of(1.1, 0.001).is_less(of(1.0, 0.9))  # the least output is worse
+    assert not of(1.1, 0.001).is_less(of(1.0, 0.9))  # the worst output is worse
     assert of(0.5, 0.05, signal=0.0).sqnr == float("-inf")
     assert of(0.5, 0.05, signal=0.0).is_less(of(0.5, 0.1, signal=0.0))
 

@@ -29,7 +29,7 @@ def test_a_network_of_positions_is_not_warned_about_in_decibels() -> None:
     found = model.quantization.corrections
     assert found.counted
     assert found.warnings() == []
-    assert " % of the least output equal on " in found.summary()
+    assert " % of the worst output equal on " in found.summary()
     (output,) = zp.compare(network(), model, data).outputs
     assert output.equal is not None
     assert 0.9 < output.equal < 1

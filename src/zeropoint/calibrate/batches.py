@@ -1,8 +1,8 @@
-"""Rows regrouped to the batch of a program.
+"""Regroup rows to the batch size of a program.
 
 A program whose inputs all have a leading axis of N > 1 takes N rows at a time. Rows arrive one by one or in batches of
-any size; each group of N is a sample of the program. A last group of fewer than N rows is
-either filled up with copies of its last row, whose outputs are dropped, or left out.
+any size, and each group of N rows is a sample of the program. A last group of fewer than N rows is either left out, or
+filled up with copies of its last row, whose outputs are dropped.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 
 SampleRows = Mapping[str, Array]
-"""An array for each input by name, with the same number of rows along the leading axis."""
+"""An array per input, by name. All arrays have the same number of rows along the leading axis."""
 
 
 def batch_of(ports: Sequence[Port]) -> int:
-    """The leading size that all inputs have in common, if it is more than 1; else 1."""
+    """The leading size that all inputs have in common if it is more than 1, else 1."""
     sizes = {tuple(port.type.get_shape())[:1] for port in ports}
     (size,) = sizes.pop() if len(sizes) == 1 and sizes != {()} else (1,)
     return 1 if size == DYNAMIC_INDEX else max(size, 1)
 
 
 def rows_of(arrays: SampleRows, ports: Sequence[Port]) -> dict[str, Array] | None:
-    """The arrays as rows, if each is a row of its input or has several along the leading axis; else None.
+    """The arrays as rows, if each is one row of its input or has several along the leading axis; else None.
 
-    All have the same number of rows, one or more. The dtype is not checked.
+    All arrays have the same number of rows, one or more. The dtype is not checked.
     """
     found: dict[str, Array] = {}
     for port in ports:
@@ -46,21 +46,21 @@ def rows_of(arrays: SampleRows, ports: Sequence[Port]) -> dict[str, Array] | Non
 
 @dataclass
 class Batches:
-    """Rows that wait until there are `size` of them."""
+    """Collects rows until there are `size` of them."""
 
     size: int
     waiting: list[SampleRows] = field(default_factory=list[SampleRows])
     rows: int = 0
 
     def add(self, rows: SampleRows) -> Iterator[dict[str, Array]]:
-        """The groups that are full with these rows."""
+        """Add rows. Returns the groups that are now full."""
         self.waiting.append(rows)
         self.rows += _count(rows)
         while self.rows >= self.size:
             yield self._take()
 
     def rest(self) -> dict[str, Array] | None:
-        """The last group, filled up with its last row; None if no row waits."""
+        """The last group, filled up with copies of its last row; None if no rows are left."""
         if not self.rows:
             return None
         last = {name: np.repeat(array[-1:], self.size - self.rows, axis=0) for name, array in self.waiting[-1].items()}
@@ -78,7 +78,7 @@ def _count(rows: SampleRows) -> int:
 
 
 def regrouped(groups: Iterable[SampleRows], size: int) -> Iterator[dict[str, Array]]:
-    """The rows of all groups, `size` at a time; the last ones are filled up."""
+    """The rows of all groups, `size` at a time. The last group is filled up."""
     batches = Batches(size)
     for rows in groups:
         yield from batches.add(rows)

@@ -1,4 +1,4 @@
-"""Counts of the filled bins of a histogram: a network of thousands of ops has thousands of histograms."""
+"""Counts of the nonempty bins of a histogram, because a network of thousands of ops has thousands of histograms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from zeropoint.ir.tensors import Array
 
 BINS = 1 << 16
-"""The greatest number of bins."""
+"""The maximum number of bins."""
 
 
 def _none(dtype: type[np.generic]) -> Array:
@@ -18,25 +18,26 @@ def _none(dtype: type[np.generic]) -> Array:
 
 @dataclass(eq=False)
 class Bins:
-    """A histogram of up to 2^16 bins. `filled` u16 are the indices of bins with a count above 0, ascending.
+    """A histogram of up to 2^16 bins.
 
-    `counts` i64 are their counts.
+    `filled` (u16) has the indices of the nonempty bins in ascending order, `counts` (i64) their counts.
     """
 
     filled: Array = field(default_factory=lambda: _none(np.uint16))
     counts: Array = field(default_factory=lambda: _none(np.int64))
 
     def add(self, filled: Array, counts: Array) -> None:
-        """Add counts above 0 to bins, given by their indices, ascending, each once."""
+        """Add counts above 0 to bins. Indices are ascending and unique."""
         filled = filled.astype(np.uint16)
-        # A table of all bins, of which only the entries of these two are set: faster than a search for each bin.
+        # A table of all bins, of which only the entries of both sets are initialized. This is faster than a search per
+        # bin.
         place = np.empty(BINS, np.int32)
         place[filled] = -1
         place[self.filled] = np.arange(len(self.filled), dtype=np.int32)
         positions = place[filled]
         known = positions >= 0
         if not known.all():
-            # A sort of u16 is a radix sort, which is quicker than a union by hashes.
+            # NumPy sorts u16 by a radix sort, which is faster than a union by hashes.
             bins = np.sort(np.concatenate([self.filled, filled[~known]]), kind="stable")
             widened = np.zeros(len(bins), np.int64)
             widened[np.searchsorted(bins, self.filled)] = self.counts
@@ -45,17 +46,17 @@ class Bins:
         self.counts[positions] += counts
 
     def merge(self, other: Bins) -> Bins:
-        """The counts of both."""
+        """A histogram with the counts of both."""
         merged = Bins(self.filled, self.counts.copy())
         merged.add(other.filled, other.counts)
         return merged
 
     def clear(self) -> None:
-        """Forget all counts."""
+        """Reset all counts."""
         self.filled, self.counts = _none(np.uint16), _none(np.int64)
 
     def dense(self, size: int) -> Array:
-        """The counts of all bins, i64."""
+        """The counts of all bins, as i64."""
         found = np.zeros(size, np.int64)
         found[self.filled] = self.counts
         return found

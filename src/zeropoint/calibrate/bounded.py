@@ -1,16 +1,16 @@
-"""Observe values whose ranges are bounds: parts of values that a pass computes alone.
+"""Observe values whose ranges are only bounds: parts of values that a pass computes separately.
 
 ```mlir
 %1 = "quant.stats"(%0) {layerStats = dense<[-16.0, 16.0]>, zeropoint.bounded} ...       loc("mean/conv1")
 ```
-becomes, and then as after `collect`,
+becomes the first of the following lines, and the second one after calibration:
 ```mlir
 %1 = "quant.stats_ref"(%0) {statsKey = "bounded mean/conv1"} ...                        loc("mean/conv1")
 %1 = "quant.stats"(%0) {layerStats = dense<[-0.75, 0.5]>} ...                           loc("mean/conv1")
 ```
-Calibration observes a program before such passes have its ranges. Their parts are bounded by computation, which is
-exact for an elementwise function, but far too wide for a mean or a sum of many terms. So the float program of the
-parts is calibrated once more, spread and recorded as the first calibration is, in a journal of its own.
+Passes create such parts after calibration, from the observed ranges. They compute bounds for the parts, which are exact
+for an elementwise function, but far too wide for a mean or a sum of many terms. So the float program of the parts is
+calibrated again. This second calibration may use workers like the first one, and has its own journal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS = "parts"
 
 
 def has_bounded(program: Program) -> bool:
-    """Whether a range of a program is a bound."""
+    """Whether a range of the program is only a bound."""
     return any(BOUNDED in op.attributes for op in program.entry.ops)
 
 
@@ -50,10 +50,10 @@ def observe_bounded(
     progress: Progress | None = None,
     work: Work | None = None,
 ) -> tuple[Program, Report]:
-    """The program with observed ranges instead of bounds, and the report with them; both as they are without bounds.
+    """The program with observed ranges instead of bounds, and the report with these ranges. Unchanged without bounds.
 
     `work` is that of the first calibration. Raises CalibrationError if there are no samples, or if all values are NaN
-    or infinite; with `work`, also JournalError and WorkerError.
+    or infinite. With `work`, also raises JournalError and WorkerError.
     """
     if not has_bounded(program):
         return program, report
@@ -66,14 +66,17 @@ def observe_bounded(
 
 
 def state_bounded(program: Program, report: Report) -> Program:
-    """The program with the ranges that `observe_bounded` found for it, or for it in another shape, if it did."""
+    """The program with the ranges that `observe_bounded` found, for this program or for its form in another shape.
+
+    Unchanged if `observe_bounded` was not used.
+    """
     asked = _asked(program)
     keys = stats_keys(asked)
     return state_ranges(asked, report) if keys and report.observations.keys() >= {*keys} else program
 
 
 def _asked(program: Program) -> Program:
-    """A copy that requests statistics where it has bounds. The same program always gets the same keys."""
+    """A copy that requests statistics instead of bounds. The same program always gets the same keys."""
     program, names = program.clone(), Names()
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and BOUNDED in op.attributes]:
         reference = StatisticsRefOp(op.arg, names.free(f"bounded {value_name(op.arg)}"))

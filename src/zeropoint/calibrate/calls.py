@@ -1,4 +1,4 @@
-"""The arguments of a call of a model: arrays by position or name, or data as `quantize` takes it."""
+"""The arguments of a model's call: arrays by position or name, or data in the forms that `quantize` takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 
 def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> Any:
-    """The only argument of a call if it is a source of samples (`data.py`): a path, `Images`, a dict, an iterable.
+    """The only argument of a call if it is a source of samples (`data.py`): a path, `Images`, a dict or an iterable.
 
     None for arrays, numbers, and nested lists of numbers.
     """
@@ -25,7 +25,8 @@ def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Por
         return None
     given: Any = arrays[0]
     if isinstance(given, Mapping):
-        # One item: a sample or a batch. A table needs an axis that counts samples; it also takes NAME_0, NAME_1, ...
+        # One item is a sample or a batch. A table has an axis that counts samples, and may also have arrays NAME_0,
+        # NAME_1, ...
         found = cast("Mapping[str, Any]", given)
         return [found] if all(port.name in found for port in ports) else found
     if is_array(given) or is_numbers(given):
@@ -35,10 +36,11 @@ def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Por
 
 
 class ExactCalls:
-    """Recognizes calls whose arrays are exactly one run: every input by name, in its shape and dtype.
+    """Recognizes calls whose arrays are exactly one run: every input by name, with its shape and dtype.
 
-    They need no conversion and no split into samples, and the types of the program are read once: a loop over one
-    shape pays less than a microsecond for an input. Indices, whose values are checked, are never such a call.
+    Such calls need no conversion and no split into samples. The types of the program are read once, so a call in a loop
+    pays less than a microsecond per input. A program with indices never takes this path, because the values of indices
+    are checked.
     """
 
     def __init__(self, ports: Sequence[Port]):
@@ -50,7 +52,7 @@ class ExactCalls:
         }
 
     def sample(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Array] | None:
-        """The arrays by name if a call is one run as it stands, also of a dict, otherwise None."""
+        """The arrays by name if a call is one run without conversion, also if it is given as a dict; otherwise None."""
         if len(arrays) == 1 and not named and isinstance(arrays[0], Mapping):
             arrays, named = (), cast("Mapping[str, Any]", arrays[0])
         given = {**dict(zip(self._forms, arrays, strict=False)), **named} if arrays else named
@@ -63,10 +65,10 @@ class ExactCalls:
 
 
 def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:
-    """The arrays by input name.
+    """The arrays of a call by input name.
 
-    Raises InputError for too many arrays, an input given twice, a value that is not an array of numbers, and an array
-    whose shape or dtype does not fit its input.
+    Raises InputError for too many arrays, for an input given twice, for a value that is not an array of numbers, and
+    for an array whose shape or dtype does not fit its input.
     """
     if len(arrays) > len(ports):
         raise InputError(f"found {len(arrays)} arrays, expected {len(ports)}: {signature(ports)}")
@@ -84,7 +86,7 @@ def arrays_of_call(arrays: Sequence[Any], named: Mapping[str, Any], ports: Seque
     counts = {port.name: _count(given[port.name], port) for port in ports if port.name in given}
     if len(set(counts.values())) > 1 and None not in counts.values():
         found = ", ".join(f"{count} of '{name}'" for name, count in counts.items())
-        raise InputError(f"found samples: {found}; expected as many for each input")
+        raise InputError(f"found samples: {found}; expected the same number for each input")
     return given
 
 
@@ -96,12 +98,12 @@ def _count(array: Array, port: Port) -> int | None:
 
 
 def _array(name: str, value: Any) -> Array:
-    """The array that a call is given for an input. Raises InputError for a dict, text, and lists that make no array."""
+    """The array given for an input. Raises InputError for a dict, for text, and for lists that form no array."""
     if isinstance(value, Mapping):
         raise InputError(f"input {name}: found a dict, expected an array; give arrays by name: model(**arrays)")
     try:
         array = as_array(value)
-    except ValueError as error:  # NumPy's, for nested lists that form no box
+    except ValueError as error:  # from NumPy, for nested lists that are not rectangular
         raise InputError(f"input {name}: found lists of different lengths, expected an array of numbers") from error
     if array.dtype.kind in "OSU":
         found = array.dtype if is_array(value) else type(value).__name__
@@ -110,10 +112,10 @@ def _array(name: str, value: Any) -> Array:
 
 
 def _of_numbers(value: Any, array: Array, port: Port) -> Array:
-    """The array in the dtype of its input, if that holds it: floats of any width as floats, integers as integers.
+    """The array in the dtype of its input, if that can hold it: floats of any width as floats, integers as integers.
 
-    Python's numbers have no dtype: integers are taken as floats, too. For arrays that may be a mistake, such as pixels
-    that were not scaled; they are returned as they are.
+    Python numbers have no dtype, so Python integers are accepted as floats, too. An integer array for a float input may
+    be a mistake, such as pixels that were not scaled. It is returned unchanged.
     """
     wanted = element_dtype(element_of(port.type))
     if array.dtype == wanted:
@@ -129,7 +131,7 @@ def _of_numbers(value: Any, array: Array, port: Port) -> Array:
 
 
 def _emptiness(array: Array, port: Port) -> str | None:
-    """The reason if an array is a batch or rows of no samples; None for others."""
+    """The reason if an array is an empty batch or has no rows; None otherwise."""
     expected = tuple(port.type.get_shape())
     is_batch = is_one_sample(array.shape[1:], port) or array.shape[1:] == expected[1:]
     if array.shape[:1] == (0,) and is_batch and (not expected or expected[0] > 0):

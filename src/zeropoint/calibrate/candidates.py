@@ -1,4 +1,5 @@
-"""Candidate ranges, chosen by their cost to the kernels that read the value, and the samples to judge them with."""
+"""Candidate ranges, chosen by the noise they cause in the kernels that read the value, and the samples to judge them
+with."""
 
 from __future__ import annotations
 
@@ -16,21 +17,22 @@ from zeropoint.interp import has_padding
 from zeropoint.ir.tensors import Array
 
 JUDGED = 8
-"""The maximum number of samples for judging ranges. About a quarter of all are used, so that judging takes as long as
-observing."""
+"""The maximum number of samples for judging ranges.
+
+About a quarter of all samples are used, so that judging takes about as long as observing.
+"""
 LEAST_JUDGED = 4
 MOST_BYTES = 128 << 20
-"""The maximum number of bytes of kept samples; but at least `JUDGED` samples may be kept."""
+"""The maximum number of bytes of kept samples. At least `JUDGED` samples may be kept in any case."""
 CLOSE = 0.01
-"""Two ranges are the same if their ends differ by at most this share of the width of both together."""
+"""Two ranges count as equal if their ends differ by at most this share of the width of both together."""
 BETTER = 0.8
-"""Another range replaces the one with the least squared error if its noise is at most this factor of the other's: 1
-dB."""
+"""A range replaces the one with the least squared error if its noise is at most this factor of the other's (1 dB)."""
 
 
 @dataclass(eq=False)
 class OutputObserver(MeanSquareObserver):
-    """An observer with several candidate ranges; the one with the least noise at the value's readers is chosen.
+    """An observer with several candidate ranges. The range with the least noise at the value's readers is chosen.
 
     `range` alone gives the range with the least squared error of the value. `collect` judges the candidates.
     """
@@ -38,22 +40,22 @@ class OutputObserver(MeanSquareObserver):
     def candidates(self) -> list[RealRange]:
         """The range of least squared error, and the observed range if that is clearly wider."""
         narrow, (low, high) = self.range(), self.seen.range()
-        # A stored range contains 0 in any case, so this is the range without clipping.
+        # A stored range always contains 0, so this is the range without clipping.
         wide = min(low, 0.0), max(high, 0.0)
         return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
     def choice(self, ranges: Sequence[RealRange], noise: RangeNoise) -> RealRange:
         """The range with the least noise at the readers.
 
-        A few samples rarely contain the outliers that a narrow range clips. So the samples only tell how much of the
-        value's noise reaches its readers; the amount clipped comes from the histogram of all samples.
+        A few samples rarely contain the outliers that a narrow range clips. So the samples only determine which share
+        of the value's noise reaches its readers. The amount of clipping comes from the histogram of all samples.
         """
         own, lacking = noise.own.sum(axis=1), [self.cut_off(limits) * noise.size for limits in ranges]
         lacking -= noise.cut.sum(axis=1)
         # A range without any error on these samples gives no ratio to extrapolate from.
         if not own.all():
             return ranges[0]
-        # The readers' noise is scaled by how much more error the histogram has than these samples.
+        # The readers' noise is scaled by the ratio of the error in the histogram to that on these samples.
         return ranges[best(noise.readers * (1 + lacking / own)[:, None])]
 
 
@@ -65,12 +67,12 @@ def _is_close(first: RealRange, second: RealRange) -> bool:
 def best(costs: Array) -> int:
     """The index of the range to choose, from costs (ranges, samples).
 
-    It is 0 unless another range is clearly cheaper: by the factor `BETTER` in total, and by more than the standard
-    error on average over the samples.
+    0, unless another range is clearly cheaper: by the factor `BETTER` in total, and by more than the standard error of
+    the mean over the samples.
     """
     totals, gains = costs.sum(axis=1), costs[0] - costs
     count = costs.shape[1]
-    # The standard error of the mean gain: with eight samples, one of them must not decide.
+    # The standard error of the mean gain prevents that one of eight samples decides.
     errors = gains.std(axis=1, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(len(costs))
     clear = (totals <= BETTER * totals[0]) & (gains.mean(axis=1) > errors)
     return int(np.where(clear, totals, np.inf).argmin()) if clear.any() else 0
@@ -78,9 +80,9 @@ def best(costs: Array) -> int:
 
 @dataclass
 class Kept:
-    """Keeps the samples with the least digests, so that the choice does not depend on their order.
+    """Keeps the samples with the smallest digests, so that the choice does not depend on the order of the samples.
 
-    `padded` says whether the input `mask` was 0 somewhere in the samples seen.
+    `padded` says whether the input `mask` was 0 anywhere in the samples seen.
     """
 
     most: int = JUDGED
@@ -92,7 +94,7 @@ class Kept:
     padded: bool = False
 
     def see(self, sample: Mapping[str, Array]) -> None:
-        """Keep a sample if its digest is among the least seen so far."""
+        """Keep a sample if its digest is among the smallest seen so far."""
         self.padded = self.padded or has_padding(sample, self.mask)
         if not self.most:
             return
@@ -100,8 +102,8 @@ class Kept:
         for name in sorted(sample):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(sample[name]).tobytes())
-        # Negative, because heapq keeps the least entry first and the greatest digest has to go first. Counts break
-        # ties, so that two equal samples are never compared by their arrays.
+        # Negated, because heapq removes the smallest entry first, and the largest digest has to be removed. Counts
+        # break ties, so that two equal samples are never compared by their arrays.
         entry = (-int.from_bytes(digest.digest(), "big"), self.count, sample)
         self.count += 1
         size = sum(array.nbytes for array in sample.values())
@@ -111,7 +113,7 @@ class Kept:
             heapq.heappushpop(self.entries, entry)
 
     def watch(self, samples: Iterable[Mapping[str, Array]]) -> Iterable[Mapping[str, Array]]:
-        """The same samples; each is seen as it passes."""
+        """Pass the samples on, and see each of them."""
         return _Watched(self, samples)
 
     @property
@@ -132,7 +134,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class _Watched:
-    """An iterable that passes samples on, with the length hint of its source."""
+    """An iterable that passes samples on. It has the length hint of its source."""
 
     kept: Kept
     samples: Iterable[Mapping[str, Array]]

@@ -13,8 +13,11 @@ from zeropoint.calibrate.observers import ObserverFactory
 from zeropoint.errors import OptionError
 
 DEFAULT_OBSERVER = "output"
-"""The default observer: the range of `mse`, or the range of `minmax` if that gives clearly less noise at the kernels
-that read the value (docs/accuracy.md)."""
+"""The default observer.
+
+It takes the range of `mse`, or that of `minmax` if it gives clearly less noise at the kernels that read the value
+(docs/accuracy.md).
+"""
 
 
 def _percentile(argument: str) -> ObserverFactory:
@@ -22,12 +25,12 @@ def _percentile(argument: str) -> ObserverFactory:
         percentile = float(argument) if argument else PercentileObserver.percentile
     except ValueError:
         raise OptionError(f"found observer 'percentile:{argument}'; expected a number: 'percentile:99.9'") from None
-    PercentileObserver(percentile)  # raises for a percentile that makes no sense
+    PercentileObserver(percentile)  # raises for an impossible percentile
     return lambda: PercentileObserver(percentile)
 
 
 def _plain(name: str, factory: ObserverFactory) -> Callable[[str], ObserverFactory]:
-    """An observer without an argument."""
+    """The factory of an observer that takes no argument."""
 
     def made(argument: str) -> ObserverFactory:
         if argument:
@@ -39,20 +42,20 @@ def _plain(name: str, factory: ObserverFactory) -> Callable[[str], ObserverFacto
 
 OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {
     "entropy": _plain("entropy", EntropyObserver),
-    # minmax keeps the distribution too: its quantiles are a part of the statistics.
+    # minmax keeps the distribution, too, because its quantiles are part of the statistics.
     "minmax": _plain("minmax", lambda: PercentileObserver(100.0)),
     "moving_average": _plain("moving_average", MovingAverageObserver),
     "mse": _plain("mse", MeanSquareObserver),
     "output": _plain("output", OutputObserver),
     "percentile": _percentile,
 }
-"""Name -> function from the argument after the colon ("99.9" in "percentile:99.9") to an observer factory."""
+"""The observers by name. Each function maps the argument after the colon ("99.9" in "percentile:99.9") to a factory."""
 
 
 def observer_factory(text: str) -> ObserverFactory:
     """The observer factory for a name such as "minmax", "percentile" or "percentile:99.9".
 
-    Raises OptionError, naming the choices, for an unknown name or a bad argument.
+    Raises OptionError, listing the names, for an unknown name or an invalid argument.
     """
     name, _, argument = text.partition(":")
     if name not in OBSERVERS:

@@ -38,11 +38,11 @@ from zeropoint.ir.tensors import Array
 from zeropoint.progress import Progress, silent
 
 INSIDE_OBSERVER = "mse"
-"""The observer of values inside of regions."""
+"""The observer of values inside regions."""
 
 
 class CalibrationError(Error, ValueError):
-    """The samples do not determine a range: there are none, or a value is never finite. `op` is the request for it."""
+    """The samples do not determine a range: there are none, or a value is never finite. `op` is the value's request."""
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)
@@ -56,7 +56,8 @@ def stats_keys(program: Program) -> list[str]:
 
 
 def _keys_inside(program: Program) -> list[str]:
-    """The keys of values inside of regions: no kernel stores them, so their quantiles count, not their range."""
+    """The keys of values inside regions. No kernel stores these values, so their quantiles are used and not their
+    range."""
     return [
         op.stats_key.data
         for op in program.module.walk()
@@ -74,16 +75,17 @@ def collect(
     progress: Progress | None = None,
     work: Work | None = None,
 ) -> Report:
-    """Run the program once per sample and observe the value at each `quant.stats_ref`.
+    """Run the program once per sample, and observe the value at each `quant.stats_ref`.
 
-    A sample maps each input's name to an array of its shape and dtype; samples are consumed one at a time and not kept.
-    `observers` overrides the observer, by name, for some of the keys. `engine` runs the program (default: the reference
-    interpreter); `progress` reports progress. `work` distributes the samples over processes and keeps a journal; the
-    report is bit-identical. It requires observers to be given by name.
+    A sample maps each input's name to an array of its shape and dtype. Samples are consumed one at a time and not kept.
+    `observers` overrides `observer` for some of the keys, by name. `engine` runs the program (default: the reference
+    interpreter), and `progress` reports progress. `work` distributes the samples over processes and keeps a journal.
+    The report is bit-identical with and without it, but observers must be given by name.
 
     A program without `quant.stats_ref` is not run. Raises CalibrationError if there are no samples, or if all values at
-    a point are NaN or infinite; ValueError for an unknown observer, or an observer factory together with `work`; what
-    the engine raises for inputs that do not fit; with `work`, also JournalError and WorkerError.
+    a point are NaN or infinite. Raises ValueError for an unknown observer, or for an observer factory together with
+    `work`. Passes on the errors of the engine for inputs that do not fit. With `work`, also raises JournalError and
+    WorkerError.
     """
     factory = observer_factory(observer) if isinstance(observer, str) else observer
     observers = {**dict.fromkeys(_keys_inside(program), INSIDE_OBSERVER), **(observers or {})}
@@ -98,7 +100,7 @@ def collect(
         count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see)
     else:
         if not isinstance(observer, str):
-            raise ValueError("found a maker of observers with work to be spread, expected the name of an observer")
+            raise ValueError("found an observer factory together with work, expected the name of an observer")
         names = {key: observers.get(key, observer) for key in states}
         spread = Spread(program, names, engine or ReferenceEngine(), work, see)
         states = spread(samples, progress or silent)
@@ -142,7 +144,7 @@ def _observe(
 def _judged(
     program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
 ) -> dict[str, tuple[float, float]]:
-    """The chosen ranges of values whose candidates are judged by the noise at their readers."""
+    """The chosen ranges of the values whose candidates are judged by the noise at their readers."""
     judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
     tried = ((key, state.candidates()) for key, state in progress(list(judged.items()), "candidate ranges"))
     ranges = {key: candidates for key, candidates in tried if len(candidates) > 1}
@@ -173,8 +175,8 @@ def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:
 def state_ranges(program: Program, report: Report) -> Program:
     """A copy in which each `quant.stats_ref` is replaced by a `quant.stats` with the report's range for its key.
 
-    A range of a single value, even 0, is recorded unchanged; `zeropoint.numerics` decides its scale.
-    Raises CalibrationError if the report lacks a key.
+    A range of a single value, even 0, is recorded unchanged, and `zeropoint.numerics` decides its scale. Raises
+    CalibrationError if the report lacks a key.
     """
     program = program.clone()
     for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
@@ -202,6 +204,6 @@ def calibrate(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Program:
-    """`collect`, then `state_ranges`: the program with a `quant.stats` in place of each `quant.stats_ref`."""
+    """`collect` and `state_ranges`: the program with a `quant.stats` in place of each `quant.stats_ref`."""
     report = collect(program, samples, observer=observer, engine=engine, progress=progress)
     return state_ranges(program, report)

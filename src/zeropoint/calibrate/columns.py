@@ -1,8 +1,7 @@
-"""Named arrays of a file or folder, read row by row; `zeropoint.calibrate.data` splits them into samples.
+"""Named arrays of a file or folder, read row by row. `zeropoint.calibrate.data` splits them into samples.
 
 The shape and dtype of a column come from its header. Its rows (slices along the first axis) are read one at a time, so
-that memory use does not grow with the file. Members of an .npz, compressed or not, are streamed; a .npy is
-memory-mapped.
+memory use does not grow with the file. Members of an .npz, compressed or not, are streamed. A .npy is memory-mapped.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from zeropoint.limits import bytes_text
 
 
 class DataError(Error, ValueError):
-    """The data cannot be used. The message is one line with what was found, what was expected, and the fix."""
+    """The data cannot be used. The message is one line that says what was found, what was expected, and the fix."""
 
 
 class Column(Protocol):
-    """One named array."""
+    """A named array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,13 +53,13 @@ class Column(Protocol):
         ...
 
     def whole(self) -> Array:
-        """The array itself."""
+        """The whole array."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayColumn:
-    """An array in memory, or a memory-mapped one."""
+    """An array in memory or memory-mapped."""
 
     array: Array
 
@@ -79,24 +78,25 @@ class ArrayColumn:
         return iter(self.array)
 
     def whole(self) -> Array:
-        """The array itself."""
+        """The whole array."""
         return self.array
 
 
 MOST_EMPTY = 1_000_000
-"""The largest size in a shape without elements, which a file of any size can state."""
+"""The maximum size in a shape without elements. A file of any size could state a larger one."""
 
 
 MOST_HEADER = 10_000
-"""Bytes of the header of a .npy. NumPy parses no longer ones."""
+"""The maximum size of a .npy header in bytes, which is NumPy's limit."""
 
 
 class _BadHeader(Exception):
-    """The header of a .npy is not one that NumPy writes for numbers; the text says why."""
+    """A .npy header that NumPy does not write for numbers. The text says why."""
 
 
 def _bounded(stream: IO[bytes], size: int) -> IO[bytes]:
-    """A header and its length of `size` bytes. NumPy would first read all of it, up to 4 GiB of a compressed member."""
+    """A header and its length of `size` bytes. NumPy itself reads all of it first, up to 4 GiB of a compressed
+    member."""
     length = stream.read(size)
     if (found := int.from_bytes(length, "little")) > MOST_HEADER:
         raise _BadHeader(f"a header of {found} bytes, expected up to {MOST_HEADER}")
@@ -144,15 +144,15 @@ class ArrayHeader:
 
 
 _MOST_OPEN = 64
-"""The number of archives that are open at once: data may be thousands of files."""
+"""The number of archives that are open at the same time. Data may be thousands of files."""
 _OPEN: deque[ReferenceType[Archive]] = deque()
 
 
 class Archive:
-    """An .npz that is opened once for all reads of its members, not once for each.
+    """An .npz that is opened once for all reads of its members.
 
-    It is closed when nothing refers to it any more, or when many others were opened since, and then opened again to
-    read. Members that are being read stay readable.
+    It is closed when nothing refers to it any more. It is also closed after many others were opened, and then reopened
+    for the next read. Members that are being read stay readable.
     """
 
     def __init__(self, path: Path):
@@ -160,7 +160,8 @@ class Archive:
         self._opened: tuple[int, zipfile.ZipFile] | None = None
 
     def open(self) -> zipfile.ZipFile:
-        """The open file. A fork opens its own: it would share the position in its parent's."""
+        """The open file. A forked process opens its own, because it would otherwise share the file position with its
+        parent."""
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = os.getpid(), zipfile.ZipFile(self.path)
             _OPEN.append(ref(self))
@@ -180,7 +181,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class NpzColumn:
-    """A member of an .npz, read as a stream."""
+    """A member of an .npz that is read as a stream."""
 
     archive: Archive
     member: str
@@ -197,7 +198,7 @@ class NpzColumn:
         return self.header.dtype
 
     def rows(self) -> Iterator[Array]:
-        """The slices along the first axis, read lazily; a Fortran-ordered array is read whole."""
+        """The slices along the first axis, read lazily. A Fortran-ordered array is read as a whole."""
         if self.header.fortran_order:
             yield from self.whole()
             return
@@ -206,7 +207,7 @@ class NpzColumn:
             yield data.reshape(rest)
 
     def whole(self) -> Array:
-        """The array itself."""
+        """The whole array."""
         (data,) = self._read(1, math.prod(self.shape))
         return data.reshape(self.shape, order="F" if self.header.fortran_order else "C")
 
@@ -221,16 +222,16 @@ class NpzColumn:
                     raise _Damage(f"{self.member} ends early")
                 yield np.frombuffer(data, self.dtype)
             if stream.read(1):
-                raise _Damage(f"{self.member} goes on after its last element")
+                raise _Damage(f"{self.member} continues after its last element")
 
 
 class _Damage(Exception):
-    """A member that is not as long as its header says; the text says how long it is."""
+    """A member that does not have the length that its header states. The text says which length it has."""
 
 
 @contextmanager
 def _reading(path: Path) -> Generator[None]:
-    """Convert the exceptions of `zipfile` for damaged or foreign files into DataError."""
+    """Convert the exceptions that `zipfile` raises for damaged or foreign files into DataError."""
     try:
         yield
     except DataError:
@@ -241,7 +242,7 @@ def _reading(path: Path) -> Generator[None]:
 
 
 def _what(error: Exception) -> str:
-    """The fault of an archive, by the exception that `zipfile` raised for it."""
+    """The fault of an archive, from the exception that `zipfile` raised."""
     said = str(error)
     if isinstance(error, _Damage):
         return said
@@ -260,22 +261,23 @@ def _what(error: Exception) -> str:
 
 
 _LOCAL = struct.Struct("<26x2H")
-"""The header of a member: its last fields are the lengths of the name and of the extra field that follow it."""
+"""The header of a member. Its last fields are the lengths of the name and of the extra field, which follow it."""
 _LZMA = struct.Struct("<5xL")
-"""The start of its data by LZMA: version, size of the properties, first property, size of the dictionary."""
+"""The start of LZMA data in a zip member: version, size of the properties, first property, size of the dictionary."""
 _DICTIONARY = 64 << 20
-"""The largest dictionary that common tools make. It is allocated at once: a few bytes of a file can request 4 GiB."""
+"""The largest dictionary that common tools use. It is allocated at once, so a few bytes of a file could request 4
+GiB."""
 
 
 def _check_dictionaries(archive: zipfile.ZipFile) -> None:
-    """Raise DataError for an LZMA member that needs more memory than common tools do."""
+    """Raise DataError for an LZMA member that needs more memory than common tools use."""
     for member in archive.infolist():
         if member.compress_type != zipfile.ZIP_LZMA or archive.fp is None:
             continue
         archive.fp.seek(member.header_offset)
         local = archive.fp.read(_LOCAL.size)
         if len(local) < _LOCAL.size:
-            continue  # zipfile refuses it
+            continue  # zipfile refuses this member itself
         archive.fp.seek(sum(_LOCAL.unpack(local)), os.SEEK_CUR)
         start = archive.fp.read(_LZMA.size)
         (size,) = _LZMA.unpack(start) if len(start) == _LZMA.size else (0,)
@@ -287,13 +289,13 @@ def _check_dictionaries(archive: zipfile.ZipFile) -> None:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise DataError for a pipe or a device: reading it could block forever."""
+    """Raise DataError for a pipe or a device, because reading it could block forever."""
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: found no regular file; expected .npz or .npy data")
 
 
 def npz_columns(path: Path) -> dict[str, Column]:
-    """The arrays of an .npz by name; only their headers are read.
+    """The arrays of an .npz by name. Only their headers are read.
 
     Raises DataError if the file is not an .npz.
     """
@@ -346,9 +348,9 @@ def folder_columns(path: Path) -> dict[str, Column]:
 
 
 def as_array(value: Any) -> Array:
-    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached.
+    """Convert an array, a tensor or nested lists to a NumPy array. A tensor that requires gradients is detached.
 
-    Raises DataError for lists that are not an array, and for tensors without data, such as those of PyTorch's device
+    Raises DataError for lists that form no array, and for tensors without data, such as those on PyTorch's device
     "meta".
     """
     if hasattr(value, "detach"):
@@ -358,7 +360,7 @@ def as_array(value: Any) -> Array:
             raise DataError(
                 f"data: found a tensor that cannot be copied to the CPU ({error}), expected numbers"
             ) from error
-        if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16. f32 represents it exactly.
             value = value.float()
     try:
         array = np.asarray(value)
@@ -369,13 +371,15 @@ def as_array(value: Any) -> Array:
 
 
 def _nested(value: Any) -> Any:
-    """Nested lists for arrays whose elements are arrays, as data frames hold rows of several dimensions."""
+    """Convert arrays whose elements are arrays, such as data frames with rows of several dimensions, to nested
+    lists."""
     listed = cast("Array", value).tolist() if isinstance(value, np.ndarray) else value
     return [_nested(part) for part in cast("list[Any]", listed)] if isinstance(listed, list) else listed
 
 
 def array_columns(arrays: Mapping[Any, Any], inputs: Collection[str]) -> dict[str, Column]:
-    """Columns of in-memory arrays, tensors or lists, by name; without those that are not arrays and no `inputs`.
+    """Columns of in-memory arrays, tensors or lists, by name. Entries that are neither arrays nor `inputs` are left
+    out.
 
     Raises DataError for a key that is not a string, and for an input that is not an array.
     """

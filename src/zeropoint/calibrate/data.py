@@ -1,15 +1,15 @@
 """Read and check samples for a program, one at a time.
 
-Sources are an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, a
-data frame, and an array for the only input. A source may also yield samples or batches (`zeropoint.calibrate.items`):
-an iterable, a function that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset. A whole training set
-`(x_train, y_train)` is read without its labels (`zeropoint.calibrate.pairs`).
+Sources are one or several .npz files, a folder of .npy (or .npz) files, `Images` of a folder, a dict of arrays, a data
+frame, and an array for the only input. A source may also yield samples or batches (`zeropoint.calibrate.items`).
+Examples are an iterable, a function that returns one, a PyTorch DataLoader or Dataset, and a Hugging Face dataset. A
+whole training set `(x_train, y_train)` is read without its labels (`zeropoint.calibrate.pairs`).
 
-In a file, folder or dict, an input NAME of shape S has one array NAME whose leading axis counts the samples. Its shape
-is (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis. Or it has one array per sample: NAME_0, NAME_1, ... of
-shape S (or S without a leading 1). The only input of a model needs no name if one array fits it. Other arrays are
-ignored, with a warning unless they are labels: one integer or text a sample. A model with a batch axis of N > 1 takes
-N samples at a time; the last ones that do not fill a batch are left out, with a warning.
+In a file, folder or dict, an input NAME of shape S may have one array NAME whose leading axis counts the samples. Its
+shape is (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis. Or the input has one array per sample: NAME_0,
+NAME_1, ... of shape S (or S without a leading 1). The only input of a model needs no name if one array fits it. Other
+arrays are ignored, with a warning unless they are labels (one integer or text per sample). A model with a batch axis of
+N > 1 takes N samples at a time. The last samples are left out with a warning if they do not fill a batch.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[
 def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterable[Sample]:
     """The samples of a `Source` for a program with these inputs, as an iterable that restarts on each iteration.
 
-    Every sample has an array of each input's shape and dtype; floats of other widths are converted. `len` of the result
-    is the number of samples if the source has it. Files, folders and dicts of arrays are read and checked completely
-    up front. An iterable is checked item by item and never held in memory. An iterator can be consumed only once; a
-    function is called for each iteration.
+    Every sample has an array of each input's shape and dtype. Floats of other widths are converted. `len` of the result
+    is the number of samples if the source has a length. Files, folders and dicts of arrays are read and checked
+    completely up front. An iterable is checked item by item and never held in memory. An iterator can be consumed only
+    once. A function is called for each iteration.
 
-    A model with a batch axis of N > 1 takes N rows at a time. The last rows, fewer than N, are left out with a warning;
-    with `fill`, they are filled up with the last row, and `filled` of the result is the number of rows added.
+    A model with a batch axis of N > 1 takes N rows at a time. The last rows, if fewer than N, are left out with a
+    warning. With `fill`, they are filled up with the last row instead, and `filled` of the result is the number of rows
+    added.
 
     Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
     dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
@@ -102,7 +103,8 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
 
 
 def holds_items(source: Any) -> bool:
-    """Whether a source yields samples or batches one by one; a file, a folder, images, a dict and an array do not."""
+    """Whether a source yields samples or batches one by one. False for a file, a folder, images, a dict and an
+    array."""
     is_listed = isinstance(source, tuple | list) and bool(cast("Sequence[Any]", source))
     if is_listed and all(map(_is_path, cast("Sequence[Any]", source))):
         return False
@@ -135,7 +137,7 @@ def _of_folder(path: Path, ports: Sequence[Port], *, fill: bool) -> Table | Chai
     archives = sorted(path.glob("*.npz"))
     if not archives and image_files(path):
         raise DataError(
-            f"{path}: found images, expected steps that turn them into inputs, too: --preprocess 'resize=256 crop=224 "
+            f"{path}: found images, expected preprocessing steps as well: --preprocess 'resize=256 crop=224 "
             f"mean=0.5 std=0.5', in Python zp.Images(folder, resize=256, ...)"
         )
     if not archives:
@@ -145,7 +147,7 @@ def _of_folder(path: Path, ports: Sequence[Port], *, fill: bool) -> Table | Chai
 
 
 class Table:
-    """Samples taken from named arrays."""
+    """Samples from named arrays."""
 
     def __init__(self, columns: Mapping[str, Column], ports: Sequence[Port], name: str, *, fill: bool = False):
         self._name = name
@@ -157,7 +159,7 @@ class Table:
         counts = {port: fit.count for port, fit in self._fits.items()}
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{count} for '{port}'" for port, count in counts.items())
-            raise DataError(f"{name}: found {found}; expected as many samples for each input")
+            raise DataError(f"{name}: found {found}; expected the same number of samples for each input")
         self._count = next(iter(counts.values()), 0)
         self.rows_a_sample = max((fit.rows_per_sample or 1 for fit in self._fits.values()), default=1)
         rest = max((fit.rest for fit in self._fits.values()), default=0)
@@ -177,7 +179,7 @@ class Table:
 
 
 class Chain:
-    """The samples of several tables, one after the other."""
+    """The samples of several tables in sequence."""
 
     def __init__(self, parts: Sequence[Table | Chain]):
         self._parts = parts
@@ -193,7 +195,7 @@ class Chain:
 
 
 class Pictures:
-    """The images of a folder, decoded each time they are taken."""
+    """The images of a folder, decoded on each iteration."""
 
     def __init__(self, images: Images, ports: Sequence[Port], *, fill: bool = False):
         self._images, self._ports = images, ports
@@ -213,7 +215,7 @@ class Pictures:
     def __iter__(self) -> Iterator[Sample]:
         images = self._images.samples(self._ports)
         grouped = images if self.rows_a_sample == 1 else regrouped(images, self.rows_a_sample)
-        return islice(grouped, self._count or None)  # of an empty folder, `images` raises
+        return islice(grouped, self._count or None)  # for an empty folder, `images` raises
 
 
 class Stream:
@@ -226,19 +228,21 @@ class Stream:
         is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         if not (callable(source) or hasattr(source, "__iter__") or is_indexed):
             found = type(source).__name__
-            raise DataError(f"data: found {found}; expected a path, a dict of arrays, an array, or samples one by one")
+            raise DataError(
+                f"data: found {found}; expected a path, a dict of arrays, an array, or an iterable of samples"
+            )
         self._source, self._ports, self._fill = source, ports, fill
         self._names = tuple(port.name for port in ports)
         self.rows_a_sample = batch_of(ports)
         self.filled = 0
-        """The number of rows added to fill up the last sample; known after an iteration."""
+        """The number of rows added to fill up the last sample. Known after an iteration."""
 
     def __length_hint__(self) -> int:
         hint = length_hint(self._source, -1)
         return hint if hint >= 0 else NotImplemented
 
     def items(self) -> Iterable[Any]:
-        """The items as the source gives them."""
+        """The items that the source yields."""
         source: Any = self._source
         if hasattr(source, "__iter__") and not _is_class(source):
             return source
@@ -260,7 +264,7 @@ class Stream:
                     taken += 1
                     yield sample
         if index < 0:
-            once = "; an iterator gives them once: pass a list, or a function that returns one"
+            once = "; an iterator can be read only once: pass a list, or a function that returns an iterator"
             raise DataError(f"{NO_SAMPLES}{once if isinstance(self._source, Iterator) else ''}")
         self.filled = batches.size - batches.rows if self._fill and batches.rows else 0
         if self.filled and (last := batches.rest()) is not None:
@@ -272,22 +276,23 @@ class Stream:
 
 
 def _is_class(source: object) -> bool:
-    """Whether a source is a class: `__iter__` is that of its objects, and calling it makes one."""
+    """Whether a source is a class. Its `__iter__` is that of its objects, and calling it creates one."""
     return isinstance(source, type)
 
 
 def _returned(source: Callable[..., Any]) -> Iterable[Any]:
-    """The result of a function without arguments. Raises DataError for other functions and if that has no items."""
+    """The result of a function without arguments. Raises DataError for functions with arguments or a result without
+    items."""
     try:
         signature(source).bind()
     except TypeError as error:
         raise DataError(f"data: found a function of arguments ({error}), expected one without") from error
-    except ValueError:  # some functions in C do not say what they take
+    except ValueError:  # some C functions have no signature
         pass
     found = source()
     if not hasattr(found, "__iter__"):
         name = type(found).__name__
-        raise DataError(f"data: found a function that returns {name}, expected one that returns samples one by one")
+        raise DataError(f"data: found a function that returns {name}, expected one that returns an iterable of samples")
     return found
 
 
@@ -301,21 +306,21 @@ def _warn(name: str, rest: int, batch: int) -> None:
         _LOG.warning("%s: left out the last %d samples, because the model takes %d at a time", name, rest, batch)
 
 
-@cache  # once: a model may be called with such data many times
+@cache  # once, because a model may be called with such data many times
 def _warn_unread(name: str, found: tuple[str, ...], inputs: tuple[str, ...]) -> None:
-    """Log that arrays are not used: their names may be misspelled."""
+    """Log that arrays are not used, because their names may be misspelled."""
     if found:
         _LOG.warning("%s: found %s, which no input reads; the inputs are %s", name, listed(found), listed(inputs))
 
 
 def shapes_in(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the arrays for these inputs in a `Source`; without those that cannot be told.
+    """The shapes of the arrays for these inputs in a `Source`. Inputs whose shapes cannot be determined are left out.
 
-    They may have a first axis that counts samples. An iterable's first item is taken.
+    The shapes may have a first axis that counts samples. The first item of an iterable is consumed.
     """
     try:
         return {name: shape for name, shape in _shapes(source, names).items() if shape}
-    except (Error, OSError, ValueError, TypeError, AttributeError):  # the data is checked when the model is known
+    except (Error, OSError, ValueError, TypeError, AttributeError):  # the data is checked once the model is known
         return {}
 
 
@@ -339,7 +344,7 @@ def _shapes(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def _match(
     columns: Mapping[str, Column], ports: Sequence[Port], name: str
 ) -> Iterator[tuple[Port, Column | list[Column]]]:
-    """For each input, its single array or the list of its arrays, one per sample."""
+    """For each input, its single array, or the list of its arrays, one per sample."""
     matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
     if len(ports) == 1 and not matched[0][1] and (only := _only_fitting(columns, ports[0])) is not None:
         matched = [(ports[0], only)]
@@ -352,7 +357,7 @@ def _match(
 
 
 def _only_fitting(columns: Mapping[str, Column], port: Port) -> Column | None:
-    """The only array that may hold the samples of an input; None if there are none or several."""
+    """The only array that may hold the samples of an input; None if there is none or several."""
     found: list[Column] = []
     for column in columns.values():
         with suppress(DataError):
@@ -361,7 +366,8 @@ def _only_fitting(columns: Mapping[str, Column], port: Port) -> Column | None:
 
 
 def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], name: str) -> list[Column] | None:
-    """The arrays NAME_0, NAME_1, ... of an input, or None. Arrays named like other inputs do not count."""
+    """The arrays NAME_0, NAME_1, ... of an input; None if there are none. Arrays named like another input do not
+    count."""
     others = {other.name for other in ports}
     pattern = re.compile(re.escape(port.name) + r"_(\d+)")
     found = {

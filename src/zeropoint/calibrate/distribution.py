@@ -1,4 +1,4 @@
-"""The distribution of the values at one point in compact form, for reports: the filled bins of an observer."""
+"""The distribution of the values at one point in compact form, for reports: the nonempty bins of an observer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zeropoint.calibrate.observers import MinMaxObserver, Observer
 from zeropoint.ir.tensors import Array
 
 PERCENTILES = (99.9, 99.99)
-"""Percentiles whose ranges are shown beside those of the other observers."""
+"""Percentiles whose ranges are shown next to those of the other observers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """The distribution of the finite values at one point.
 
-    `bins` are the indices of the filled bins of `PercentileObserver`'s histogram, `counts` their counts.
+    `bins` has the indices of the nonempty bins of `PercentileObserver`'s histogram, and `counts` their counts.
     """
 
     extremes: MinMaxObserver
@@ -37,16 +37,17 @@ class Distribution:
         return Distribution(observer.extremes, observer.histogram.filled.astype(np.int64), observer.histogram.counts)
 
     def _ends(self) -> tuple[Array, Array, Array]:
-        """The lower and the upper end of each filled bin of finite values, within the extremes, and its count."""
+        """The lower and upper end of each nonempty bin of finite values, within the extremes, and its count."""
         low, high = bin_edges(self.bins)
         order = np.argsort(low, kind="stable")
-        # The bin of the largest floats ends at infinity; that of infinities has no finite end.
+        # The bin of the largest floats ends at infinity, and the bin of infinities has no finite end.
         keep = order[np.isfinite(high[order]) | np.isfinite(low[order])]
         least, most = self.extremes.minimum, self.extremes.maximum
         return low[keep].clip(least, most), high[keep].clip(least, most), self.counts[keep]
 
     def histogram(self, low: float, high: float, bins: int) -> Array:
-        """Counts in `bins` bins of equal width from `low` to `high`, spread evenly inside each bin of the observer."""
+        """Counts in `bins` bins of equal width from `low` to `high`. The values of each observer bin count as evenly
+        spread in it."""
         starts, stops, counts = self._ends()
         reached = np.cumsum(counts, dtype=np.float64)
         bounds = np.stack([starts, np.maximum(stops, np.nextafter(starts, np.inf))], axis=1).reshape(-1)
@@ -56,7 +57,7 @@ class Distribution:
         return np.diff(np.rint(np.interp(edges, bounds, below))).astype(np.int64)
 
     def outside(self, low: float, high: float) -> float:
-        """The share of values below `low` or above `high`, to the width of a bin (0.8 % of the value)."""
+        """The share of values below `low` or above `high`, accurate to the width of a bin (0.8 % of the value)."""
         starts, stops, counts = self._ends()
         return float(counts[(starts > high) | (stops < low)].sum() / counts.sum())
 

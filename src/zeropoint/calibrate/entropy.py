@@ -1,9 +1,9 @@
 """The range that keeps the distribution closest to the observed one, by relative entropy (Kullback-Leibler).
 
-For a threshold t, P is the distribution of the values inside [-t, t], with those outside added to its ends, over fine
-bins; Q is the distribution that is left of the values inside after rounding to 255 steps: within a step, all bins that
-were not empty share its mass equally. The threshold with the least sum of P log(P / Q) is chosen, and the range is the
-observed one, cut at -t and t. Zeros are left out: zero is exact in every range, and after a relu most values are zero.
+For a threshold t, P is the distribution of the values inside [-t, t] over fine bins, with the values outside added to
+its ends. Q is the distribution of the values inside after rounding to 255 steps: within a step, all nonempty bins share
+its mass equally. The observer chooses the threshold with the smallest sum of P log(P / Q). The range is the observed
+one, cut at -t and t. Zeros are left out, because zero is exact in every range, and after a relu most values are zero.
 
 Source: Migacz, "8-bit Inference with TensorRT", GTC 2017, slides 20 to 31.
 """
@@ -19,18 +19,18 @@ from zeropoint.calibrate.histogram import DistributionObserver, bin_edges
 from zeropoint.ir.tensors import Array
 
 STEPS = 255
-"""Steps of 8-bit storage."""
+"""The number of steps of 8-bit storage."""
 BINS = 2048
-"""Fine bins of the observed range."""
+"""The number of fine bins of the observed range."""
 CANDIDATES = 112
-"""Thresholds are multiples of 1/128 of the greatest magnitude, from an eighth of it."""
+"""The number of thresholds: multiples of 1/128 of the largest magnitude, down to an eighth of it."""
 LEAST_MASS = 1e-9
-"""The least share of a bin in Q, so that P / Q is finite in bins whose values were all cut."""
+"""The minimum share of a bin in Q, so that P / Q is finite in bins whose values were all clipped."""
 
 
 @dataclass(eq=False)
 class EntropyObserver(DistributionObserver):
-    """The range, inside the observed one, with the least relative entropy of the values in 8-bit storage."""
+    """The range, within the observed one, with the smallest relative entropy of the values in 8-bit storage."""
 
     def range(self) -> tuple[float, float]:
         """The two ends, each an f32. Raises ValueError if no finite value was seen."""
@@ -41,7 +41,7 @@ class EntropyObserver(DistributionObserver):
             return minimum, maximum
         edges = np.linspace(low, high, BINS + 1)
         greatest = max(-low, high)
-        thresholds = greatest * (1 - np.arange(CANDIDATES) / 128)  # the widest first: it wins if they are equal
+        thresholds = greatest * (1 - np.arange(CANDIDATES) / 128)  # the widest first, so that it wins ties
         costs = [_divergence(masses, max(low, -t), min(high, t), edges) for t in thresholds]
         best = thresholds[int(np.argmin(costs))]
         return float(np.float32(max(minimum, -best))) + 0.0, float(np.float32(min(maximum, best))) + 0.0
@@ -58,18 +58,18 @@ class EntropyObserver(DistributionObserver):
 
 
 def _divergence(masses: Array, low: float, high: float, edges: Array) -> float:
-    """The relative entropy of P to Q for the range [low, high]."""
+    """The relative entropy of P with respect to Q for the range [low, high]."""
     first, last = np.searchsorted(edges, [low, high], side="right") - 1
-    # At least one bin, however narrow the range is.
+    # at least one bin, however narrow the range is
     last = min(max(int(last), int(first) + 1), BINS)
     inside = masses[first:last]
     wanted = inside.copy()
-    # What is clipped adds to the ends of P but not of Q: this is how clipping costs.
+    # Clipped values count at the ends of P but not of Q. This is the cost of clipping.
     wanted[0] += masses[:first].sum()
     wanted[-1] += masses[last:].sum()
     steps = np.arange(len(inside)) * min(STEPS, len(inside)) // len(inside)
     filled = inside > 0
-    # Over the filled bins only: an empty bin holds no value that could be rounded into the step.
+    # Over the nonempty bins only, because no value of an empty bin is rounded into the step.
     shared = np.bincount(steps, inside) / np.maximum(np.bincount(steps, filled), 1)
     kept = np.where(filled, shared[steps], 0.0)
     if not kept.any():

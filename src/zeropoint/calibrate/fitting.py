@@ -16,7 +16,7 @@ from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 
 CHANNELS = (1, 3, 4)
-"""Numbers of channels of images: gray, RGB, RGB with alpha."""
+"""The numbers of channels of images: gray, RGB, RGB with alpha."""
 _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -24,8 +24,8 @@ _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
 class Fit:
     """An input together with the arrays that hold its samples.
 
-    `rows_per_sample` is None if each column is a sample; otherwise there is one column, and each sample has that many
-    of its rows.
+    If `rows_per_sample` is None, each column is a sample. Otherwise there is one column, and each sample has this
+    number of its rows.
     """
 
     port: Port
@@ -33,13 +33,13 @@ class Fit:
     rows_per_sample: int | None
     where: str
     fill: bool = False
-    """Whether rows that do not fill a sample are filled up with the last row; otherwise they are left out."""
+    """Whether rows that do not fill a sample are filled up with copies of the last row. They are left out otherwise."""
 
     @staticmethod
     def of(port: Port, found: Column | list[Column], where: str, *, fill: bool = False) -> Fit:
         """Determine how the arrays hold the samples of an input.
 
-        Raises DataError if shape or dtype do not fit.
+        Raises DataError if a shape or dtype does not fit.
         """
         if isinstance(found, list):
             for index, column in enumerate(found):
@@ -63,7 +63,7 @@ class Fit:
         return 0 if self.rows_per_sample is None else self.columns[0].shape[0] % self.rows_per_sample
 
     def samples(self) -> Iterator[Array]:
-        """The samples, of the input's shape and dtype. Raises DataError for values that are not finite."""
+        """The samples in the input's shape and dtype. Raises DataError for values that are not finite."""
         for index, array in enumerate(self._raw()):
             yield fit_array(array, self.port, f"{self.where}: sample {index}")
 
@@ -80,9 +80,9 @@ class Fit:
 
 
 def fit_array(array: Array, port: Port, where: str) -> Array:
-    """One sample in the shape and dtype of an input; float types are converted.
+    """One sample in the shape and dtype of an input. Float types are converted.
 
-    In a mask, the least number stands for -inf.
+    In a mask, the lowest finite number of the dtype replaces -inf.
 
     Raises DataError for a shape or dtype that does not fit, for values that are not finite in the input's dtype, and
     for integers that its dtype cannot hold.
@@ -100,7 +100,7 @@ def fit_array(array: Array, port: Port, where: str) -> Array:
             raise DataError(f"{where}: input '{port.name}': {reason}")
         return converted
     if port.is_mask:
-        least = np.nextafter(np.array(-np.inf, dtype), np.array(0, dtype))  # hides a score as -inf does
+        least = np.nextafter(np.array(-np.inf, dtype), np.array(0, dtype))  # hides a score like -inf
         converted = np.where(converted == -np.inf, least, converted)
     if not np.isfinite(converted).all():
         nan_count = int(np.count_nonzero(np.isnan(converted)))
@@ -116,7 +116,8 @@ def fit_array(array: Array, port: Port, where: str) -> Array:
 
 
 def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
-    """Raise DataError if the dtype cannot be converted to the input's: floats to floats, integers to integers."""
+    """Raise DataError if the dtype cannot be converted to the input's. Floats convert to floats, and integers to
+    integers."""
     expected = element_dtype(port.type.element_type)
     if expected.kind in "biu":
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
@@ -180,7 +181,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
     if expected:
         batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
         forms.insert(0, shape_text([batch, *expected[1:]]))
-    alone = "it is one sample: give several, or a list of it" if is_one_sample(shape, port) else None
+    alone = "this is one sample: pass several, or a list that contains it" if is_one_sample(shape, port) else None
     raise DataError(
         f"{where}: input '{port.name}': found shape {shape_text(shape)}, expected {' or '.join(forms)} "
         f"for n samples; {alone or _fix(shape, expected, of_many=True)}"
@@ -188,7 +189,8 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
 
 
 def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
-    """The message for a sample or batch whose channels are on the other side, or of another number; else None."""
+    """The message for a sample or batch whose channels are on the wrong side or of the wrong number; None for
+    others."""
     expected = port.type.get_shape()
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None
@@ -208,16 +210,17 @@ def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
 
 
 def _fix(shape: Sequence[int], expected: Sequence[int], *, of_many: bool = False) -> str:
-    """The fix for the shape of a sample, or of many samples: a transpose, a reshape or other data."""
+    """The fix for the shape of one sample, or of many: a transpose, a reshape or other data."""
     if found := _transpose(shape, expected) or _other_channels(shape, expected):
         return found
-    if of_many:  # the leading dimension counts the samples: only what it counts is reshaped
+    if of_many:  # the leading dimension counts the samples, so the fix applies to one sample
         shape, expected = shape[1:], expected[1:]
     return shape_fix(shape, expected)
 
 
 def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
-    """The transpose that moves the channels to the other side, if the shape is then the expected one."""
+    """The transpose that moves the channels to the other side, if the shape is then the expected one; None
+    otherwise."""
     if len(shape) == len(expected) - 1 and _has_batch_of_one(expected):
         expected = expected[1:]
     for first in (0, 1):
@@ -233,7 +236,8 @@ def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
 
 
 def _other_channels(shape: Sequence[int], expected: Sequence[int]) -> str | None:
-    """The fix for images of the expected size with another number of channels, such as gray ones for RGB."""
+    """The fix for images of the expected size with another number of channels, such as gray images for RGB; None
+    otherwise."""
     if len(expected) != 4 or len(shape) < 2:
         return None
     for axis, sides in ((1, expected[2:]), (3, expected[1:3])):

@@ -1,4 +1,4 @@
-"""Percentiles of the observed values, from a histogram with fixed bins over the f32 number line."""
+"""Percentiles of the observed values, from a histogram with fixed bins over all f32 numbers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
 
 MANTISSA_BITS = 7
-"""Mantissa bits that select a histogram bin, besides the sign and the exponent."""
+"""Mantissa bits that select a histogram bin, in addition to the sign and the exponent."""
 RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
 """Half the width of a bin, relative to any value in it."""
 ABSOLUTE_ERROR = 2.0 ** (-126 - MANTISSA_BITS)
-"""The width of a bin of subnormals; values in the two bins next to zero count as zero."""
+"""The width of a bin of subnormals. Values in the two bins next to zero count as zero."""
 
 _EXPONENT_BITS, _F32_MANTISSA_BITS = 8, 23
 _SHIFT = _F32_MANTISSA_BITS - MANTISSA_BITS
@@ -30,18 +30,18 @@ _FIRST_NON_FINITE = (2**_EXPONENT_BITS - 1) << MANTISSA_BITS
 class PercentileObserver(Counted):
     """The range between the (100 - percentile)th and the percentile-th percentile of the finite values.
 
-    Values are counted in a histogram over the f32 number line with fixed bins: sign, exponent and the top
-    `MANTISSA_BITS` bits of the mantissa (2^16 bins; only filled bins are kept). Percentiles are defined as in
-    `numpy.percentile` (linear interpolation between two order statistics), but each order statistic is known only up to
-    its bin. An order statistic x has an error of at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile at
-    most the greater error of its two. The result stays within the observed minimum and maximum, which are exact;
+    Values are counted in a histogram over all f32 numbers with fixed bins: the sign, the exponent and the top
+    `MANTISSA_BITS` bits of the mantissa (2^16 bins, of which only nonempty ones are stored). Percentiles are defined as
+    in `numpy.percentile`, by linear interpolation between two order statistics. Each order statistic is known only up
+    to its bin. An order statistic x has an error of at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile at
+    most the larger error of its two. The result stays within the observed minimum and maximum, which are exact.
     `percentile` 100 gives exactly these.
     """
 
     percentile: float = 99.99
     extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
     histogram: Bins = field(default_factory=Bins, repr=False)
-    """Counts indexed by the top bits of the f32: positive values first, then negative ones by increasing magnitude."""
+    """Counts, indexed by the top bits of the f32: positive values first, then negative ones by increasing magnitude."""
 
     def __post_init__(self) -> None:
         if not 50 < self.percentile <= 100:
@@ -56,9 +56,9 @@ class PercentileObserver(Counted):
         """Count the values of a float array. Raises TypeError for other dtypes."""
         values = np.ascontiguousarray(as_f32(array)).reshape(-1)
         self.extremes.update(values)
-        # The upper bits of the f32 are the bin: no search, and the same bin for a value on every machine.
+        # The upper bits of the f32 are the bin. This needs no search, and a value has the same bin on every machine.
         counts = np.bincount(values.view(np.uint32) >> _SHIFT)
-        filled = np.flatnonzero(counts != 0)  # of bools, which are searched five times as fast as counts
+        filled = np.flatnonzero(counts != 0)  # on bools, which NumPy searches five times as fast as counts
         self.histogram.add(filled, counts[filled])
 
     def merge(self, other: PercentileObserver) -> PercentileObserver:
@@ -73,7 +73,8 @@ class PercentileObserver(Counted):
         counts, middles = bin_middles(self)
         ranks = (np.arange(parts) + 0.5) / parts * self.count
         found = middles[np.searchsorted(counts.cumsum(), ranks, side="right")]
-        # A bin's middle may lie beyond the values in it, but no quantile lies beyond the extremes, which are exact.
+        # The middle of a bin may lie beyond the values in it, but no quantile lies beyond the extremes, which are
+        # exact.
         kept = np.clip(found, self.extremes.minimum, self.extremes.maximum).astype(np.float32)
         return tuple(map(float, kept))
 
@@ -95,7 +96,7 @@ class PercentileObserver(Counted):
 
     def _order_statistic(self, cumulative: Array, bins: Array, rank: int) -> float:
         """The middle of the bin with the rank-th smallest value (from 0), clamped to the observed extremes."""
-        # The first and the last order statistic are known exactly, not only up to a bin.
+        # The first and the last order statistic are known exactly.
         if rank == 0:
             return self.extremes.minimum
         if rank == self.count - 1:
@@ -105,11 +106,11 @@ class PercentileObserver(Counted):
 
 
 def _finite_bins(observer: PercentileObserver) -> tuple[Array, Array]:
-    """The counts of the filled bins of finite values, and the bins, in ascending order of the values.
+    """The counts of the nonempty bins of finite values, and the bins, in ascending order of the values.
 
-    Bins are counted from zero: 0, 1, ... upwards and -1, -2, ... downwards, i64.
+    Bins are numbered from zero: 0, 1, ... upwards and -1, -2, ... downwards, as i64.
     """
-    # Only the filled ones: small networks have a hundred histograms of a hundred values.
+    # Only the nonempty ones, because small networks have a hundred histograms of a hundred values.
     filled, counts = observer.histogram.filled.astype(np.int64), observer.histogram.counts
     magnitudes, is_negative = filled % _HALF_LINE, filled >= _HALF_LINE
     is_finite = magnitudes < _FIRST_NON_FINITE
@@ -119,22 +120,22 @@ def _finite_bins(observer: PercentileObserver) -> tuple[Array, Array]:
 
 
 def _middles(bins: Array) -> Array:
-    """The middles of bins counted from zero, f64; zero for the two next to zero, which contain it."""
+    """The middles, as f64, of bins numbered from zero. They are 0 for the two bins next to zero."""
     magnitudes = np.where(bins < 0, -1 - bins, bins)
-    # The bin's bits followed by a one and zeros. This is the middle for subnormals too.
+    # The bin's bits followed by a one and zeros. This is the middle for subnormals, too.
     middles = ((2 * magnitudes + 1) << (_SHIFT - 1)).astype(np.uint32).view(np.float32).astype(np.float64)
     # Values in the two bins next to zero count as zeros, which are exact in every range.
     return np.where(magnitudes == 0, 0.0, np.where(bins < 0, -middles, middles))
 
 
 def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
-    """The counts of the filled bins of finite values, and their middles in f64, in ascending order."""
+    """The counts of the nonempty bins of finite values, and their middles in f64, in ascending order."""
     counts, bins = _finite_bins(observer)
     return counts, _middles(bins)
 
 
 def bin_edges(bins: Array) -> tuple[Array, Array]:
-    """The lower and the upper end, f64, of bins by their index in the histogram. The bins next to zero hold only 0."""
+    """The lower and upper end, as f64, of bins by their index in the histogram. The bins next to zero hold only 0."""
     magnitude = bins % _HALF_LINE
     with np.errstate(invalid="ignore"):  # bins of NaN
         near = (magnitude.astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
@@ -150,10 +151,10 @@ def _everything() -> PercentileObserver:
 
 @dataclass(eq=False)
 class DistributionObserver(Counted):
-    """The base of observers that choose a range by the whole distribution of the values.
+    """The base of observers that choose a range from the whole distribution of the values.
 
-    The state is the histogram of `PercentileObserver`: its size is bounded, it merges exactly, and does not depend on
-    the order of the samples.
+    The state is the histogram of `PercentileObserver`. Its size is bounded, it merges exactly, and it does not depend
+    on the order of the samples.
     """
 
     seen: PercentileObserver = field(default_factory=_everything)
@@ -168,7 +169,7 @@ class DistributionObserver(Counted):
         self.seen.update(array)
 
     def merge(self, other: Self) -> Self:
-        """An observer that has seen what both have."""
+        """An observer that has seen the values of both."""
         return type(self)(self.seen.merge(other.seen))
 
     def quantiles(self, parts: int) -> tuple[float, ...]:

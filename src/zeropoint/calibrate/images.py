@@ -1,4 +1,5 @@
-"""Samples from a folder of images: decoded by Pillow, resized, cropped, normalized, in the layout of the input.
+"""Samples from a folder of images: decoded by Pillow, resized, cropped, normalized, and put into the layout of the
+input.
 
 ```
 resize=256 crop=224 mean=0.485,0.456,0.406 std=0.229,0.224,0.225
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 WHITE = 255.0
 _CHANNELS = 4
-"""The most channels of an image that is read."""
+"""The maximum number of channels of an image."""
 RGB = 3
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's mode by number of channels."""
@@ -43,10 +44,10 @@ ORDERS = ("rgb", "bgr")
 class Preprocessing:
     """The steps that convert an image to an input array.
 
-    `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) of the center crop,
-    by default that of the input. `mean` and `std` have one number per channel, in the order of
-    `channels`, or one for all. `layout` is `nchw` or `nhwc`, inferred from the input's shape by default; `channels` is
-    `rgb` or `bgr`.
+    `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) of the center crop and
+    defaults to that of the input. `mean` and `std` have one number per channel in the order of `channels`, or one
+    number for all. `layout` is `nchw` or `nhwc`; by default it is inferred from the input's shape. `channels` is `rgb`
+    or `bgr`.
     """
 
     resize: tuple[int, ...] | None = None
@@ -58,7 +59,7 @@ class Preprocessing:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of an RGB image, if `crop` or `resize` say both sides; else ()."""
+        """The shape of an RGB image if `crop` or `resize` state both sides; else ()."""
         size = self.crop or (self.resize if self.resize is not None and len(self.resize) == 2 else None)
         if size is None:
             return ()
@@ -87,7 +88,8 @@ class Preprocessing:
 
 
 def _listed(value: Any) -> Any:
-    """A step of Python as the text of the command line is read: a tuple, also for one number; names in lower case."""
+    """A Python value of a step in the form that text is parsed to: a tuple, also for one number, and names in lower
+    case."""
     value = _plain(value)
     if isinstance(value, str):
         return value.lower()
@@ -97,7 +99,7 @@ def _listed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Python's numbers or lists for NumPy's numbers and arrays, and for tensors."""
+    """Python numbers or lists for NumPy numbers, arrays and tensors."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -129,14 +131,14 @@ def _parts(value: object) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step of preprocessing: what is expected of it, how its text is read, and whether a value is valid."""
+    """A preprocessing step: what is expected of its value, how its text is parsed, and whether a value is valid."""
 
     expected: str
     read: Callable[[str], Any]
     is_valid: Callable[[object], bool]
 
     def checked(self, value: Any) -> Any:
-        """The value. Raises ValueError if it is not valid."""
+        """The value, in the parsed form. Raises ValueError if it is not valid."""
         if not self.is_valid(value):
             raise ValueError
         return value
@@ -163,19 +165,22 @@ def image_files(folder: Path) -> list[Path]:
 
 
 class Images:
-    """The images of a folder, each a sample for a program with a single input.
+    """The images of a folder. Each image is a sample for a program with a single input.
 
-    `steps` say how an image becomes an input, e.g. `Images(folder, resize=256, crop=224, mean=(0.5, 0.5, 0.5))`:
+    `steps` define how an image becomes an input, for example `Images(folder, resize=256, crop=224, mean=(0.5, 0.5,
+    0.5))`:
 
     - `resize`: the length of the shorter side, or (height, width)
     - `crop`: the side of the center crop, or (height, width); by default the size of the input
-    - `mean`, `std`: subtracted from and divided by, after pixels are divided by 255; one number per channel, or one
-    - `layout`: `nchw` or `nhwc`; by default as the input's shape says
+    - `mean`, `std`: subtracted from pixels and divided by, after pixels are divided by 255; one number per channel, or
+      one
+    - `layout`: `nchw` or `nhwc`; by default inferred from the input's shape
     - `channels`: `rgb` or `bgr`
 
-    They may be given as a text, as on the command line: `Images(folder, "resize=256 crop=224 mean=0.5 std=0.25")`.
+    The steps may also be given as text, as on the command line: `Images(folder, "resize=256 crop=224 mean=0.5
+    std=0.25")`.
 
-    Raises DataError for a step or a value that is not one of these, and for a folder that is not a path.
+    Raises DataError for an unknown step, for an invalid value, and for a folder that is not a path.
     """
 
     def __init__(self, folder: str | os.PathLike[str], preprocessing: Preprocessing | str | None = None, **steps: Any):
@@ -205,10 +210,10 @@ class Images:
         return f"Images({', '.join([repr(str(self.folder)), *changed])})"
 
     def samples(self, ports: Sequence[Port]) -> Iterator[dict[str, Array]]:
-        """The images as arrays, decoded lazily; each is a row of an input with a batch axis.
+        """The images as arrays, decoded lazily. Each image is a row of an input with a batch axis.
 
-        Raises DataError for a folder without images, a file that is not an image, and an input whose shape is not that
-        of an image with 1, 3 or 4 channels.
+        Raises DataError for a folder without images, for a file that is not an image, and for an input whose shape is
+        not that of an image with 1, 3 or 4 channels.
         """
         if len(ports) != 1:
             names = ", ".join(f"'{port.name}'" for port in ports)
@@ -221,7 +226,7 @@ class Images:
             yield {ports[0].name: form.of_file(path, self.preprocessing)}
 
     def files(self) -> list[Path]:
-        """The files, in order."""
+        """The files, in the order of the samples."""
         return image_files(Path(self.folder))
 
 
@@ -279,13 +284,13 @@ def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], w
 
 
 def _bytes(image: Image.Image, path: Path) -> Array:
-    """A grayscale image of 16 bits in 8, because Pillow's own conversion clips at 255.
+    """Convert a 16-bit grayscale image to 8 bits, because Pillow's own conversion clips at 255.
 
     Raises DataError for other wide images.
     """
     if not image.mode.startswith("I;16"):
         raise DataError(f"{path}: found an image of mode {image.mode}, expected 8 or 16 bits a channel; convert it")
-    return np.rint(np.asarray(image).astype(np.float64) / 257).astype(np.uint8)  # 65535 is 255
+    return np.rint(np.asarray(image).astype(np.float64) / 257).astype(np.uint8)  # scaled so that 65535 becomes 255
 
 
 def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[int, ...]) -> Array:
@@ -308,7 +313,7 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
         afford((*size, _CHANNELS), 1, f"an image {path} after resize")
         image = image.resize(size, Image.Resampling.BILINEAR)
     height, width = (crop[0], crop[-1])
-    left, top = round((image.width - width) / 2), round((image.height - height) / 2)  # half to even, as torchvision
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)  # half to even, like torchvision
     if left < 0 or top < 0:
         raise DataError(
             f"{path}: found {image.height}x{image.width} pixels, expected {height}x{width} or more; resize first"
@@ -318,7 +323,7 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
 
 
 def _resized(size: tuple[int, int], resize: tuple[int, ...]) -> tuple[int, int]:
-    """Width and height after resizing. A single length is the length of the shorter side; the other side is rounded
+    """Width and height after resizing. A single length is that of the shorter side, and the other side is rounded
     down."""
     if len(resize) == 2:
         return resize[1], resize[0]

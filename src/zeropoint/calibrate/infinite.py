@@ -1,8 +1,8 @@
-"""Say where infinite values of a request come from: why all are infinite, and whether the model means them.
+"""Find where the infinite values of a request come from: why all are infinite, and whether the model intends them.
 
 ```mlir
 %i = stablehlo.constant dense<0x7F800000> : tensor<f32>
-%y = quant.region "add"(%0 = %i, %1 = %x) {...}     the least of no elements, folded to its definition, and a number
+%y = quant.region "add"(%0 = %i, %1 = %x) {...}     the minimum of no elements (infinity) plus a number
 %2 = "quant.stats_ref"(%y) {statsKey = "y"}
 ```
 """
@@ -35,22 +35,22 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
 LARGE = 1e30
-"""A constant as large as this is one for infinity: two of them, as masks of f32 have them, may add up to it."""
+"""A constant as large as this stands for infinity. Two such constants, such as masks in f32, may add up to infinity."""
 MIXES = ConvolutionOp | DotGeneralOp
-"""Ops whose infinite results say nothing of one element of an operand."""
+"""Ops whose infinite results do not come from single elements of an operand."""
 BOUNDS = ClampOp | CompareOp | MaximumOp | MinimumOp | PadOp
-"""Ops that take infinite constants and whose results are finite numbers or comparisons."""
+"""Ops that take infinite constants, but whose results are finite numbers or comparisons."""
 
 
 def advice(request: StatisticsRefOp, program: Program) -> str:
-    """What to do about a value that is nowhere finite.
+    """What to do about a value that is never finite.
 
-    The least or greatest of no elements is infinite by definition, and so may be a constant. Then the kernels that
-    compute with it have no range, and nothing is wrong with the samples.
+    The minimum or maximum of no elements is infinite by definition, and a constant may be infinite. Kernels that
+    compute with such a number have no range. Then the samples are not at fault.
     """
     if not any(_is_infinite(op, program.weights) for op in _makers(request.arg)):
         return "check the model's weights and that the inputs are scaled as it expects"
-    why = "it is computed with an infinite constant, as the least or greatest of no elements is"
+    why = "it is computed from an infinite constant, such as the minimum or maximum of no elements"
     kernels = _kernels_with(request, program)
     if not kernels:
         return f"{why}, and no kernel reads it; remove its quant.stats_ref"
@@ -58,7 +58,7 @@ def advice(request: StatisticsRefOp, program: Program) -> str:
 
 
 def is_meant(request: StatisticsRefOp, program: Program) -> bool:
-    """Whether infinities of a value come from a mask, which is an input, or from a constant that stands for them."""
+    """Whether infinities of a value come from a mask that is an input, or from a constant that stands for infinity."""
     masks = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.is_mask}
     seen: set[SSAValue] = set()
     pending: list[SSAValue] = [request.arg]
@@ -82,25 +82,25 @@ def is_meant(request: StatisticsRefOp, program: Program) -> bool:
 
 
 def _is_large(op: ConstantOp, weights: Weights) -> bool:
-    """Whether a float constant has a number that is infinite, or stands for it."""
+    """Whether a float constant has a number that is infinite or stands for infinity."""
     return isinstance(element_of(op.output), AnyFloat) and bool((np.abs(elements(op, weights)) >= LARGE).any())
 
 
 def _kernels_with(request: StatisticsRefOp, program: Program) -> list[str]:
-    """The names, as recipes have them, of the kernel that makes the value and of those that read it."""
+    """The names, in the form that recipes use, of the kernel that produces the value and of those that read it."""
     names, around = result_names(program), request.parent_op()
     found = [request.arg, *(use.operation.results[0] for use in request.res.uses if use.operation.results)]
     kernels = [value.owner for value in found if isinstance(value.owner, QuantizeRegionOp)]
-    if isinstance(around, QuantizeRegionOp):  # a value inside of a kernel
+    if isinstance(around, QuantizeRegionOp):  # a value inside a kernel
         kernels = [around]
     return list(dict.fromkeys(f"'{names[kernel.outputs[0]].partition('#')[0]}'" for kernel in kernels))
 
 
 def _is_infinite(op: Operation, weights: Weights) -> bool:
-    """Whether an op is an infinite constant that is computed with, or a reduction of no elements.
+    """Whether an op is an infinite constant in a computation, or a reduction of no elements.
 
-    The start of a maximum or minimum over elements is infinite as well, as are the bounds of a clamp that has one, and
-    paddings; their results are not.
+    Initial values of a maximum or minimum, bounds of a clamp and paddings may be infinite as well. They do not count,
+    because the results are finite.
     """
     if isinstance(op, ReduceOp | ReduceWindowOp):
         return any(0 in shape_of(operand) for operand in op.inputs)
@@ -115,7 +115,7 @@ def _starts(op: Operation, index: int) -> bool:
 
 
 def _makers(value: SSAValue) -> Iterator[Operation]:
-    """The ops that a value is computed with, those inside of regions included."""
+    """The ops that a value is computed with, including those inside regions."""
     seen: set[Operation] = set()
     pending = [value.owner]
     while pending:

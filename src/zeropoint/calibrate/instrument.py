@@ -43,7 +43,7 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.ir.value_names import Names
 
 Asks = Callable[[Program], Callable[[SSAValue], bool]]
-"""From a program to a predicate: whether calibration has to observe a value of it."""
+"""Maps a program to a predicate, which says whether calibration has to observe a value of it."""
 
 _STATISTICS = (StatisticsOp, StatisticsRefOp)
 # The parameters of the results of these ops are known.
@@ -65,7 +65,7 @@ def _is_open_float(value: SSAValue) -> bool:
 
 
 def _is_asked(value: SSAValue, asks: Callable[[SSAValue], bool]) -> bool:
-    """Whether to observe a value: an undecided region output, or a region input that no region produces."""
+    """Whether to observe a value: an undecided result of a region, or an input of a region that no region produces."""
     if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
         spec = value.op.output_specs.data[value.index]
         return not isinstance(spec, UniformQuantizedType | CalibratedQuantizedType) and asks(value)
@@ -95,7 +95,7 @@ def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bo
 
 
 def _ask(value: SSAValue, key: str, before: Operation) -> None:
-    """Route every use of `value` through a new `quant.stats_ref`, inserted before an op."""
+    """Insert a new `quant.stats_ref` before an op, and let every use of `value` read it."""
     reference = StatisticsRefOp(value, key)
     reference.location = value.op.location if isinstance(value, OpResult) else name_location(key)
     assert before.parent is not None
@@ -104,27 +104,29 @@ def _ask(value: SSAValue, key: str, before: Operation) -> None:
 
 
 def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = False) -> Program:
-    """A copy with one `quant.stats_ref` per float value that calibration has to observe; all its uses go through it.
+    """A copy with one `quant.stats_ref` for each float value that calibration has to observe. All uses of the value
+    read it.
 
-    These values are the arguments of `@main` and results of float ops that a region reads, and the results of regions,
-    unless `asks` declines them or their spec decides them already. The variances of the rows that a region normalizes
-    (`row_variances`) and other values inside of regions are requested if `asks` selects them. Values computed from
-    constants alone are never observed, because their range is known. A value that has statistics keeps them. With
-    `every_result`, meant for programs without regions, every used float argument and every float result is observed.
+    These values are the results of regions, and the arguments of `@main` and results of float ops that a region reads.
+    They are left out if `asks` declines them, or if their spec decides them already. The variances of the rows that a
+    region normalizes (`row_variances`) and other values inside regions are requested if `asks` selects them. Values
+    computed from constants alone are never observed, because their range is known. A value that has statistics keeps
+    them. With `every_result`, which is meant for programs without regions, every used float argument and every float
+    result is observed.
 
-    Keys are unique names (`ir/result_names.py`), of the original model where it has them. The same program always gives
+    Keys are unique names (`ir/result_names.py`), from the original model if it has names. The same program always gets
     the same keys, whatever `asks` declines.
     """
     program = program.for_change()
     block = program.entry
     first = block.first_op
-    # Existing keys are taken: a program that is instrumented twice keeps the keys of the first time.
+    # Existing keys are reserved, so a program that is instrumented twice keeps the keys of the first time.
     keys = Names()
     for op in block.ops:
         if isinstance(op, StatisticsRefOp):
             keys.free(op.stats_key.data)
     for value, name in list(_points(program, asks(program), every_result)):
-        # References of arguments come first, in the order of the arguments, so that keys are in program order.
+        # Requests of arguments come first, in the order of the arguments, so that keys are in program order.
         before = first if value.owner is block else _next_in_order(value)
         assert before is not None
         _ask(value, keys.free(name), before)
@@ -132,7 +134,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
 
 
 def _next_in_order(value: SSAValue) -> Operation | None:
-    """The op to insert statistics of a result before: the next op after the statistics of earlier results."""
+    """The op before which statistics of a result are inserted: the next op after the statistics of earlier results."""
     assert isinstance(value, OpResult)
     following = value.op.next_op
     while isinstance(following, StatisticsRefOp) and following.arg.owner is value.op:

@@ -30,12 +30,12 @@ from zeropoint.ir.tensors import Array, element_dtype
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array or a tensor, or the memory of one."""
+    """Whether a value is an array, a tensor, or an object that exposes an array's memory."""
     return isinstance(value, memoryview) or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
 def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Array]:
-    """The arrays of an item by input name. Raises DataError if there is none for an input."""
+    """The arrays of an item by input name. Raises DataError if an input has none."""
     found = _by_name(columns_of(item, ports), ports, where)
     for port in ports:
         if _is_picture(found[port.name]) and element_dtype(port.type.element_type).kind == "f":
@@ -47,9 +47,9 @@ def arrays_of(item: object, ports: Sequence[Port], where: str) -> dict[str, Arra
 
 
 def columns_of(item: Any, ports: Sequence[Port]) -> Any:
-    """The columns by name of an Arrow table or a data frame of pandas or polars; other items as they are.
+    """The columns by name of an Arrow table or of a pandas or polars data frame. Other items are returned unchanged.
 
-    A table with as many columns of numbers as the only input has features, none of its name, is that input.
+    A table with as many columns of numbers as the only input has features, none of them named like it, is that input.
     """
     if hasattr(item, "to_pydict"):
         named: Mapping[Any, Any] = item.to_pydict()
@@ -62,7 +62,7 @@ def columns_of(item: Any, ports: Sequence[Port]) -> Any:
 
 
 def _features(named: Mapping[Any, Any], port: Port) -> Array | None:
-    """The columns of a table as rows of an input; None if they are not exactly its features."""
+    """The columns of a table as rows of an input; None if they are not exactly the input's features."""
     shape = port.type.get_shape()
     row = shape[1:] if len(shape) > 1 else shape
     if port.name in named or tuple(row) != (len(named),):
@@ -76,7 +76,7 @@ def _features(named: Mapping[Any, Any], port: Port) -> Array | None:
 
 
 def _is_picture(value: Any) -> bool:
-    """Whether a value is an image of Pillow, or a list of these."""
+    """Whether a value is a Pillow image or a list of these."""
     listed = cast("list[Any]", value) if isinstance(value, list) else [value]
     return bool(listed) and type(listed[0]).__module__.partition(".")[0] == "PIL"
 
@@ -91,7 +91,7 @@ def fit_rows(rows: Mapping[str, Array], ports: Sequence[Port], where: str) -> Ma
 def split(arrays: Mapping[str, Array], ports: Sequence[Port], where: str) -> Iterator[dict[str, Array]]:
     """The samples in the arrays of an item, in the shapes and dtypes of the inputs.
 
-    Raises DataError for shapes, dtypes and values that do not fit, and for inputs of different batch sizes.
+    Raises DataError for shapes, dtypes and values that do not fit, and for inputs with different batch sizes.
     """
     if all(is_one_sample(arrays[port.name].shape, port) for port in ports):
         yield {port.name: fit_array(arrays[port.name], port, where) for port in ports}
@@ -100,7 +100,7 @@ def split(arrays: Mapping[str, Array], ports: Sequence[Port], where: str) -> Ite
     counts = {name: fit.count for name, fit in fits.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
-        raise DataError(f"{where}: found {found}; expected as many samples for each input")
+        raise DataError(f"{where}: found {found}; expected the same number of samples for each input")
     streams = {name: fit.samples() for name, fit in fits.items()}
     for _ in range(next(iter(counts.values()), 0)):
         yield {name: next(stream) for name, stream in streams.items()}
@@ -126,7 +126,8 @@ def batched(arrays: Mapping[str, Array], ports: Sequence[Port], count: int) -> I
 
 
 def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dict[str, Array]:
-    """The arrays of one sample, with an input's leading 1 added if missing; arrays that do not fit are unchanged."""
+    """The arrays of one sample, with an input's leading 1 added if it is missing. Arrays that do not fit are
+    unchanged."""
     found = dict(arrays)
     for port in ports:
         array = found.get(port.name)
@@ -136,7 +137,7 @@ def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dic
 
 
 def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
-    """The values of an item by input name. Raises DataError if there are none for an input."""
+    """The values of an item by input name. Raises DataError if an input has none."""
     if isinstance(item, Mapping):
         named = cast("Mapping[str, Any]", item)
         if len(ports) == 1 and ports[0].name not in named and (name := _only_fitting(named, ports[0])) is not None:
@@ -162,13 +163,13 @@ def _by_name(item: Any, ports: Sequence[Port], where: str) -> Mapping[str, Any]:
 
 
 def _only_fitting(named: Mapping[str, Any], port: Port) -> str | None:
-    """The name of the only entry that may be samples of an input; None if there are none or several."""
+    """The name of the only entry that may hold samples of an input; None if there is none or several."""
     found = [name for name, value in named.items() if may_be_samples(value, port)]
     return found[0] if len(found) == 1 else None
 
 
 def may_be_samples(value: Any, port: Port) -> bool:
-    """Whether a value has the shape of one or more samples of an input, and a dtype that is converted to its own."""
+    """Whether a value has the shape of one or more samples of an input, and a dtype that converts to the input's."""
     if _is_picture(value):
         return True
     try:
@@ -182,7 +183,7 @@ def may_be_samples(value: Any, port: Port) -> bool:
 
 
 def _is_group(item: Any) -> bool:
-    """Whether an item is a group of values, rather than an array written as nested lists of numbers."""
+    """Whether an item is a group of values, and not an array written as nested lists of numbers."""
     return isinstance(item, tuple | list) and bool(cast("Sequence[Any]", item)) and not is_numbers(item)
 
 
@@ -194,7 +195,7 @@ def is_numbers(item: Any) -> bool:
 
 
 def unread(found: Mapping[str, Any], ports: Sequence[Port], *, many: bool) -> list[str]:
-    """The names of arrays that no input reads, without labels: one integer or text for each of `many` samples."""
+    """The names of arrays that no input reads. Labels are left out: one integer or text for each of `many` samples."""
     return [
         name
         for name, value in found.items()
@@ -203,7 +204,7 @@ def unread(found: Mapping[str, Any], ports: Sequence[Port], *, many: bool) -> li
 
 
 def unread_in(item: Any, arrays: Mapping[str, Array], ports: Sequence[Port]) -> list[str]:
-    """The names of entries of an item that no input reads, without labels. `arrays` are the item's, by input."""
+    """The names of entries of an item that no input reads, without labels. `arrays` has the item's arrays by input."""
     named = columns_of(item, ports)
     while _is_group(named):
         named = columns_of(named[0], ports)
@@ -216,7 +217,7 @@ def unread_in(item: Any, arrays: Mapping[str, Array], ports: Sequence[Port]) -> 
 
 
 def _is_label(value: Any, *, many: bool) -> bool:
-    """Whether a value is not an array, or one integer or text for each sample."""
+    """Whether a value is not an array, or has one integer or text per sample."""
     try:
         array = value if hasattr(value, "shape") and isinstance(value.dtype, np.dtype) else as_array(value)
     except (DataError, TypeError):
@@ -226,7 +227,7 @@ def _is_label(value: Any, *, many: bool) -> bool:
 
 
 def names_do_not_match(where: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
-    """The message for arrays whose names are not those of the inputs. Of many inputs, those without one come first."""
+    """The message for arrays whose names are not those of the inputs. Inputs without an array are listed first."""
     names = [port.name for port in ports]
     if len(names) > NAMES_SHOWN:
         names.sort(key=lambda name: name in found)
@@ -234,14 +235,14 @@ def names_do_not_match(where: str, found: Mapping[str, object] | Sequence[str], 
 
 
 def listed(names: Collection[str]) -> str:
-    """Names in quotes, separated by commas: the first ones, and how many more there are."""
+    """Names in quotes, separated by commas: the first ones, and the number of further ones."""
     quoted = [f"'{name}'" for name in islice(names, NAMES_SHOWN)]
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(quoted) + more or "nothing"
 
 
 NAMES_SHOWN = 6
-"""A message lists this many names at most."""
+"""A message lists at most this many names."""
 
 
 def _names(ports: Sequence[Port]) -> str:

@@ -1,9 +1,9 @@
-"""The journal of a calibration: its progress on disk, so that a run that was killed can resume.
+"""The journal of a calibration: its progress on disk, so that a killed run can resume.
 
-The file has a first line, the SHA-256 of the rest, and arrays in the format of `numpy.savez`, loaded without pickle.
-The arrays are the identity of the calibration, the numbers and digests of the chunks of samples seen, and the states of
-the observers (`zeropoint.calibrate.states`). It is always replaced as a whole. Nothing is written in the first
-`SECONDS`, because a run that short needs no journal.
+The first line of the file is the SHA-256 of the rest. The rest has arrays in the format of `numpy.savez`, which are
+loaded without pickle: the identity of the calibration, the numbers and digests of the chunks of samples seen, and the
+states of the observers (`zeropoint.calibrate.states`). The file is always replaced as a whole. Nothing is written in
+the first `SECONDS`, because such a short run needs no journal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.tensors import Array
 
 SECONDS = 10.0
-"""Least seconds between two records; about the most work that can be lost."""
+"""The minimum time between two records in seconds, which is about the maximum time of lost work."""
 SHARE = 20
 """Writing takes at most 1/SHARE of the time."""
 _FIRST_LINE = b"zeropoint calibration journal 1\n"
@@ -36,9 +36,9 @@ class JournalError(Error, ValueError):
 
 
 class CalibrationJournal:
-    """The journal of one calibration. `what` returns its identity: a digest of program, weights and observers.
+    """The journal of one calibration. `what` returns its identity, a digest of program, weights and observers.
 
-    `seen` maps the number of every chunk seen to its digest. With `path` None nothing is written.
+    `seen` maps the number of each chunk seen to its digest. If `path` is None, nothing is written.
     """
 
     def __init__(self, path: Path | None, what: Callable[[], bytes]):
@@ -50,7 +50,7 @@ class CalibrationJournal:
     def resume(self, states: Mapping[str, Observer]) -> Packed | None:
         """The observers' states from the journal; None if there is no journal.
 
-        Raises JournalError if it is damaged or belongs to another model or other observers; OSError.
+        Raises JournalError if the journal is damaged or belongs to another model or other observers. Raises OSError.
         """
         if self._path is None or not self._path.exists():
             return None
@@ -60,7 +60,7 @@ class CalibrationJournal:
         if what.tobytes() != self._what() or not fits(states, arrays) or digests.shape != (len(chunks), _DIGEST_BYTES):
             raise JournalError(
                 f"{self._path}: found the journal of another model or another observer, or a damaged one, expected "
-                f"that of this calibration; run without resume (--resume), which begins anew"
+                f"that of this calibration; run without resume (--resume) to start over"
             )
         self.seen = {int(chunk): digest.tobytes() for chunk, digest in zip(chunks, digests, strict=True)}
         self.is_begun = True
@@ -87,7 +87,7 @@ class CalibrationJournal:
 
 
 def _read(path: Path) -> dict[str, Array]:
-    """The arrays of a journal; empty for a file that is damaged or not a journal."""
+    """The arrays of a journal; empty if the file is damaged or not a journal."""
     check_regular(path, JournalError)
     found = path.read_bytes()
     start = len(_FIRST_LINE) + _DIGEST_BYTES

@@ -1,11 +1,11 @@
-"""The average of the least and of the greatest values of all samples, as a moving average that weighs them equally.
+"""The mean of the samples' minima and of their maxima, as a moving average with equal weights.
 
 A moving average with a fixed rate depends on the order of the samples and on how they are split among processes. Here
-the n-th sample has the weight 1/n, so that the result is the mean over the samples: it suits data with a few samples of
-unusual extremes. The sums are exact integers in units of the least f32, in limbs of 32 bits.
+the n-th sample has the weight 1/n, so the result is the mean over the samples. It suits data in which a few samples
+have unusual extremes. The sums are exact integers in units of the smallest positive f32, in limbs of 32 bits.
 
 Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-section 3.1 (ranges by exponential moving averages); the equal weights are ours.
+section 3.1 (ranges by exponential moving averages). The equal weights are ours.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32
 from zeropoint.ir.tensors import Array
 
 UNIT_BITS = 149
-"""The least positive f32 is 2^-149."""
+"""The smallest positive f32 is 2^-149."""
 LIMB_BITS = 32
 LIMBS = 9
-"""Limbs of one f32, an integer of up to 277 bits. A limb is summed over samples without carry, in 64 bits."""
+"""The limbs of one f32, an integer of up to 277 bits. Limbs are summed over the samples without carry, in 64 bits."""
 
 
 def _new_sums() -> Array:
@@ -31,11 +31,12 @@ def _new_sums() -> Array:
 
 @dataclass(eq=False)
 class MovingAverageObserver(Counted):
-    """The means over the samples of their least and of their greatest finite value; a sample is one `update`."""
+    """The means of the samples' minimum and maximum finite values. A sample is one `update`."""
 
     extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
     sums: Array = field(default_factory=_new_sums)
-    """The limbs of the sum of the minima, then of the maxima, then the number of samples with a finite value."""
+    """The limbs of the sum of the minima, those of the sum of the maxima, and the number of samples with a finite
+    value."""
 
     @property
     def counted(self) -> MinMaxObserver:
@@ -53,11 +54,11 @@ class MovingAverageObserver(Counted):
             self.sums[-1] += 1
 
     def merge(self, other: MovingAverageObserver) -> MovingAverageObserver:
-        """An observer that has seen what both have."""
+        """An observer that has seen the values of both."""
         return MovingAverageObserver(self.extremes.merge(other.extremes), self.sums + other.sums)
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """Empty: the distribution is not kept."""
+        """Empty, because the distribution is not kept."""
         return ()
 
     def range(self) -> tuple[float, float]:
@@ -71,7 +72,7 @@ class MovingAverageObserver(Counted):
 
 
 def _limbs(value: float) -> Array:
-    """An f32 as an integer number of units, in limbs that all have its sign."""
+    """An f32 as an integer in units of 2^-149, in limbs that all have its sign."""
     units = int(Fraction(abs(value)) * (1 << UNIT_BITS))
     parts = [(units >> (LIMB_BITS * number)) & ((1 << LIMB_BITS) - 1) for number in range(LIMBS)]
     return np.array(parts, dtype=np.int64) * (-1 if value < 0 else 1)

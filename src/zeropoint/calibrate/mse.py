@@ -1,8 +1,8 @@
 """The range with the least mean squared quantization error, from a histogram.
 
-In a range of `STEPS` steps of size s, a value inside has a mean squared error of s^2 / 12; a value outside has the
-squared distance from the nearer end. A narrower range has smaller steps but clips more. Zero is exact in every range
-that contains it, so it costs nothing; after a relu, that is most of the values.
+In a range of `STEPS` steps of size s, a value inside has a mean squared error of s^2 / 12. The error of a value outside
+is its squared distance from the nearer end. A narrower range has smaller steps but clips more. Zero is exact in every
+range that contains it, so it costs nothing. After a relu, most values are zero.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from zeropoint.calibrate.histogram import DistributionObserver, bin_middles
 from zeropoint.ir.tensors import Array
 
 STEPS = 255
-"""Steps of 8-bit storage."""
+"""The number of steps of 8-bit storage."""
 CANDIDATES = 96
-"""Candidate ends on each side are multiples of 1/CANDIDATES of the observed end, down to a quarter of it."""
+"""The number of candidate ends per side: multiples of 1/CANDIDATES of the observed end, down to a quarter of it."""
 LEAST_SHARE = 0.25
 
 
 @dataclass(eq=False)
 class MeanSquareObserver(DistributionObserver):
-    """The range, inside the observed one, with the least expected squared error of 8-bit storage."""
+    """The range, within the observed one, with the smallest expected squared error in 8-bit storage."""
 
     def range(self) -> tuple[float, float]:
         """The two ends, each an f32. Raises ValueError if no finite value was seen."""
@@ -31,28 +31,29 @@ class MeanSquareObserver(DistributionObserver):
         counts, values = bin_middles(self.seen)
         low_ends, low_cost = _ends(max(-minimum, 0.0), counts[values < 0][::-1], -values[values < 0][::-1])
         high_ends, high_cost = _ends(max(maximum, 0.0), counts[values > 0], values[values > 0])
-        # All pairs of a candidate low end and a candidate high end; ends are magnitudes.
+        # All pairs of a candidate low end and a candidate high end. Ends are magnitudes.
         step = (low_ends[:, None] + high_ends[None, :]) / STEPS
-        # Zero is exact, so zeros have no rounding error and do not speak for smaller steps.
+        # Zeros are exact, so they have no rounding error and do not favour smaller steps.
         rounded = float(counts[values != 0].sum())
-        # The clipping errors of both sides are independent; only the step couples them, so all pairs are one outer sum.
+        # The clipping errors of the two sides are independent. Only the step couples them, so all pairs are one outer
+        # sum.
         error = low_cost[:, None] + high_cost[None, :] + rounded * step**2 / 12.0
         low, high = np.unravel_index(int(error.argmin()), error.shape)
         return float(np.float32(-low_ends[low])) + 0.0, float(np.float32(high_ends[high]))
 
     def cut_off(self, limits: tuple[float, float]) -> float:
-        """The clipping error of a range: the mean over all values of the squared distance from it."""
+        """The clipping error of a range: the mean over all values of the squared distance from the range."""
         counts, values = bin_middles(self.seen)
         extremes = self.seen.extremes
-        values = np.clip(values, extremes.minimum, extremes.maximum)  # a bin's middle may lie outside
+        values = np.clip(values, extremes.minimum, extremes.maximum)  # the middle of a bin may lie outside
         return float((counts * (values - np.clip(values, *limits)) ** 2).sum() / self.count)
 
 
 def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Array]:
     """Candidate ends on one side, as magnitudes, and the clipping error of each: the sum of (x - end)^2 over x > end.
 
-    `magnitudes` is ascending; `extreme` is the greatest magnitude seen, 0 if there is none on this side. With S0, S1
-    and S2 the sums of 1, x and x^2 over the values above an end, the error is S2 - 2 end S1 + end^2 S0.
+    `magnitudes` is ascending. `extreme` is the largest magnitude seen, 0 if there is none on this side. With S0, S1 and
+    S2 the sums of 1, x and x^2 over the values above an end, the error is S2 - 2 end S1 + end^2 S0.
     """
     if extreme == 0.0:
         return np.zeros(1), np.zeros(1)
@@ -61,7 +62,7 @@ def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Arra
     tails = [np.append(np.cumsum((counts * magnitudes**power)[::-1])[::-1], 0.0) for power in range(3)]
     above = np.searchsorted(magnitudes, ends, side="right")
     s0, s1, s2 = (tail[above] for tail in tails)
-    # The difference of nearly equal sums may come out slightly negative.
+    # The difference of nearly equal sums may be slightly negative.
     cut = np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
-    cut[-1] = 0.0  # the observed extreme clips nothing, but its bin's middle may lie above it
+    cut[-1] = 0.0  # the observed extreme clips nothing, but the middle of its bin may lie above it
     return ends, cut

@@ -1,8 +1,8 @@
-"""Observers: what is kept of the values seen at one point of a program, and the range that follows from it.
+"""Observers keep a summary of the values seen at one point of a program, and derive a range from it.
 
-Every observer has a state of bounded size that depends only on the multiset of values. Neither the order of the samples
-nor how they are split among observers that are merged later changes a bit of it. Values are observed in f32, the type
-of `quant.stats`; f16 and bf16 widen exactly, f64 rounds (and saturates).
+Every observer has a state of bounded size that depends only on the multiset of values. The order of the samples does
+not change it, nor does splitting them among observers that are merged later. Values are observed in f32, the type of
+`quant.stats`; f16 and bf16 widen exactly, f64 rounds (and saturates).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
 
 
 class Observer(Protocol):
-    """Counts and a range, in bounded memory."""
+    """The state of a point: counts and a distribution or extremes, in bounded memory."""
 
     @property
     def count(self) -> int:
@@ -31,12 +31,12 @@ class Observer(Protocol):
 
     @property
     def nan_count(self) -> int:
-        """The number of NaN seen; the range ignores them."""
+        """The number of NaN seen, which the range ignores."""
         ...
 
     @property
     def infinite_count(self) -> int:
-        """The number of infinities seen; the range ignores them."""
+        """The number of infinities seen, which the range ignores."""
         ...
 
     def update(self, array: Array) -> None:
@@ -44,15 +44,15 @@ class Observer(Protocol):
         ...
 
     def merge(self, other: Self) -> Self:
-        """A new observer that has seen what both have."""
+        """A new observer that has seen the values of both."""
         ...
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """The medians of `parts` equal-count bins, ascending, each an f32; empty if the distribution is not kept."""
+        """The medians of `parts` equal-count bins, ascending f32 numbers. Empty if the distribution is not kept."""
         ...
 
     def range(self) -> tuple[float, float]:
-        """(minimum, maximum) to represent, each an f32. Raises ValueError if no finite value was seen."""
+        """The (minimum, maximum) to represent, each an f32. Raises ValueError if no finite value was seen."""
         ...
 
 
@@ -61,7 +61,7 @@ ObserverFactory = Callable[[], Observer]
 
 @dataclass
 class MinMaxObserver:
-    """The least and the greatest finite value."""
+    """The minimum and maximum finite value."""
 
     minimum: float = math.inf
     maximum: float = -math.inf
@@ -74,7 +74,7 @@ class MinMaxObserver:
         values = as_f32(array)
         if values.size == 0:
             return
-        low, high = values.min(), values.max()  # both propagate NaN, so two finite extremes prove every value finite
+        low, high = values.min(), values.max()  # both propagate NaN: finite extremes prove all values finite
         if not (np.isfinite(low) and np.isfinite(high)):
             nan_count = int(np.count_nonzero(np.isnan(values)))
             finite = values[np.isfinite(values)]
@@ -100,11 +100,11 @@ class MinMaxObserver:
         )
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """Empty: only two numbers are kept."""
+        """Empty, because only the two extremes are kept."""
         return ()
 
     def range(self) -> tuple[float, float]:
-        """The least and the greatest finite value. Raises ValueError if there was none."""
+        """The minimum and maximum finite value. Raises ValueError if there was none."""
         if not self.count:
             raise ValueError("found no finite value; expected at least one before the range is asked for")
         return self.minimum, self.maximum
@@ -135,7 +135,7 @@ class Counted(ABC):
 
 
 def as_f32(array: Array) -> Array:
-    """A float array converted to f32; f64 is rounded, and finite values beyond the range of f32 saturate.
+    """Convert a float array to f32. f64 is rounded, and finite values beyond the range of f32 saturate.
 
     Raises TypeError for other dtypes.
     """

@@ -9,10 +9,10 @@ The region runs alone in float, once on %0 and, for every candidate range, once 
 ```
 %q = clip(round(%0 / scale), low, high) * scale
 ```
-The noise of the range is the sum of (%2 of %q - %2 of %0)^2, the signal is the sum of %2^2. All other values are float,
-so that each value is judged independently. Kernels that only move data are looked through. All readers weigh the same:
-the cost of a range is the sum of noise/signal over the readers. For float ops and the caller, it is the noise of the
-value itself.
+The noise of the range is the sum of (%2 of %q - %2 of %0)^2, and the signal is the sum of %2^2. All other values are
+float, so each value is judged independently. Kernels that only move data are not readers: the readers of their results
+are judged instead. All readers have the same weight: the cost of a range is the sum of noise/signal over the readers.
+For float ops and the caller, it is the noise of the value itself.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ from zeropoint.numerics.ranges import RealRange
 from zeropoint.progress import Progress, silent
 
 MEMORY = 480 << 20
-"""The maximum number of bytes for values and their rounded forms; it limits the number of samples, but at least one is
+"""The maximum number of bytes for values and their rounded forms. It limits the number of samples, but at least one is
 used."""
 FORMS = 3
-"""Forms of a value in memory: in float, and rounded to two ranges."""
+"""The forms of a value in memory: float, and rounded to two ranges."""
 
 NoiseForm = tuple[str, int]
 """A value rounded to a candidate range: the key of its statistics and the index of the range."""
 MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
-"""Kernels that only move data: the rounding of their operand is judged at the readers of the result."""
+"""Kernels that only move data. The rounding of their operand is judged at the readers of the result."""
 
 
 @dataclass(eq=False)
 class RangeNoise:
-    """The noise of the candidate ranges of one value; arrays are (ranges, samples).
+    """The noise of the candidate ranges of one value. Arrays are (ranges, samples).
 
-    `readers` is the noise of the value's readers over their signal, where the signal is summed over all samples; a
-    reader that is always 0 does not count. `own` is the squared error of the value itself, `cut` the part of it from
-    clipping; both are sums over elements. `size` is the number of elements in all samples. Only finite values count.
+    `readers` is the noise of the value's readers divided by their signal, which is summed over all samples. A reader
+    that is always 0 does not count. `own` is the squared error of the value itself, and `cut` is the part of it that
+    clipping causes; both are sums over elements. `size` is the number of elements in all samples. Only finite values
+    count.
     """
 
     readers: Array
@@ -64,15 +65,15 @@ class RangeNoise:
 
 
 def rounded(array: Array, limits: RealRange) -> Array:
-    """An f32 array quantized to 8 bits over a range, and dequantized."""
-    # The same map as the one that quantization will use, so that the zero point's rounding counts, too.
+    """An f32 array after quantization to 8 bits over a range, and dequantization."""
+    # The same map as in quantization, so that the rounding of the zero point counts, too.
     chosen = asymmetric(*limits, -128, 127)
     stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
     return dequantize(stored, chosen.scale, chosen.zero_point)
 
 
 def _energy(array: Array) -> float:
-    """The sum of squares, without infinities and NaN: an infinity is stored as the end of any range."""
+    """The sum of squares without infinities and NaN: an infinity is stored as the end of any range."""
     total = energy(array)
     return total if np.isfinite(total) else energy(array[np.isfinite(array)])
 
@@ -81,7 +82,7 @@ def _energy(array: Array) -> float:
 class _Walk:
     """The walk over the float network. `values` has the values by sample, `forms` their rounded forms.
 
-    Values that kernels moved have the forms of the value that was moved. `masks` has the positions of each sample that
+    Values that kernels only moved have the forms of the original value. `masks` has the positions of each sample that
     are not padding.
     """
 
@@ -103,25 +104,25 @@ class _Walk:
             self.found[key] = RangeNoise(none, none.copy(), none.copy())
 
     def enter(self, value: SSAValue, arrays: list[Array]) -> None:
-        """Add a computed value and measure its own noise, which counts if float ops or the caller read it."""
+        """Add a computed value and measure its own noise. This counts if float ops or the caller read the value."""
         self.values[value] = arrays
         key = self.keys.get(value, "")
         for number, limits in enumerate(self.ranges.get(key, ())):
             found = self.found[key]
             shown, made = self._shown(arrays), [rounded(array, limits) for array in arrays]
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
-            # Clipping apart from rounding: rare outliers are in few samples, so `choice` takes their part from the
-            # histogram.
+            # Clipping is separated from rounding, because few samples have rare outliers: `choice` takes the clipping
+            # from the histogram.
             found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in shown]
             found.own[number] = [_energy(array - form) for array, form in zip(shown, self._shown(made), strict=True)]
             self.forms.setdefault(value, {})[key, number] = made
-        # Float ops and the caller see the value itself, so its own noise is what they read.
+        # Float ops and the caller read the value itself, so its own noise counts.
         if any(not _is_kernel(use.operation) for use in value.uses):
             for form, made in self.forms.get(value, {}).items():
                 self._add(form, arrays, made)
 
     def step(self, op: Operation) -> None:
-        """Run an op in float; run a kernel also on every rounded form of its operands."""
+        """Run an op in float. A kernel is also run on every rounded form of its operands."""
         run = self.engine.prepare(float_form(self.program, op))
         inputs = activations(op)
         exact = self._run(run, [self.values[value] for value in inputs])
@@ -135,11 +136,11 @@ class _Walk:
         for index, value in enumerate(inputs):
             for form, arrays in self.forms.get(value, {}).items():
                 given = [self.values[other] for other in inputs]
-                # One operand at a time, the others in float, so that a range does not depend on the ranges of other
-                # values.
+                # One operand at a time, with the others in float, so that a range does not depend on the ranges of
+                # other values.
                 given[index] = arrays
                 for result, right, made in zip(op.results, exact, self._run(run, given), strict=True):
-                    # A moved value is the same value: it is judged where a kernel computes with it.
+                    # A moved value is the same value. It is judged where a kernel computes with it.
                     if moves:
                         self.forms.setdefault(result, {})[form] = made
                     else:
@@ -150,13 +151,13 @@ class _Walk:
         return arrays if self.masks is None else list(map(unpadded, arrays, self.masks))
 
     def _add(self, form: NoiseForm, exact: list[Array], made: list[Array]) -> None:
-        """Add the noise of a reader: `exact` are its results on the float value, `made` on the rounded form."""
+        """Add the noise of a reader. `exact` has its results for the float value, `made` for the rounded form."""
         exact, made = self._shown(exact), self._shown(made)
         noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
         signal = sum(map(_energy, exact))
-        # A reader that is always 0 has no ratio, and nothing that noise could spoil.
+        # A reader that is always 0 has no ratio, and noise cannot harm it.
         if signal:
-            # Relative to each reader's signal, so that readers of different units weigh the same.
+            # Relative to each reader's signal, so that readers of different units have the same weight.
             self.found[form[0]].readers[form[1]] += noise / signal
 
     def _run(self, run: Runnable, given: Sequence[list[Array]]) -> list[list[Array]]:
@@ -201,13 +202,13 @@ def output_noise(
     engine: Engine,
     progress: Progress = silent,
 ) -> dict[str, RangeNoise]:
-    """For each key, the noise of each of its ranges on each sample; only the first samples that fit in memory are used.
+    """For each key, the noise of each of its ranges on each sample. Uses the first samples that fit in memory.
 
-    Every op runs alone, over all samples at once. Positions that a `MaskedEngine` leaves out do not count. Raises the
-    errors of the engine.
+    Every op runs alone, over all samples at once. Positions that a `MaskedEngine` leaves out do not count. Passes on
+    the errors of the engine.
     """
     program, keys = _without_statistics(program)
-    # All samples go through an op before the next op runs, so the values of all of them are in memory at once.
+    # All samples go through an op before the next op runs, so the values of all samples are in memory at once.
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
     masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)
     walk = _Walk(program, ranges, keys, engine, len(samples), masks)

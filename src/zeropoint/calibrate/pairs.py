@@ -1,6 +1,6 @@
-"""Recognize a source that is one item of a training set: `(x_train, y_train)`, or an array for each input.
+"""Recognize a source that is one item of a training set: `(x_train, y_train)`, or one array per input.
 
-A list or tuple is a source of items otherwise, so `(x_train, y_train)` would be two batches of samples.
+Other lists and tuples are sources of items. Without this check, `(x_train, y_train)` would be two batches of samples.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from zeropoint.ir.program import Port
 
 
 def without_labels(source: Any, ports: Sequence[Port]) -> Any:
-    """The inputs of a source that is one item, an array or a dict of arrays; any other source as it is.
+    """The inputs of a source that is one item, as an array or a dict of arrays. Any other source is returned unchanged.
 
-    Raises DataError for an array beside samples of the only input that is neither samples nor one label each.
+    Raises DataError if there is a second array next to samples of the only input that is neither samples nor labels.
     """
     pair, group = isinstance(source, tuple), isinstance(source, tuple | list)
     return _inputs_of(source, ports, pair=pair) if group and ports and len(source) > 1 else source
@@ -37,12 +37,12 @@ def _inputs_of(source: Any, ports: Sequence[Port], *, pair: bool) -> Any:
 
 
 def _holds_inputs(first: object, ports: Sequence[Port]) -> bool:
-    """Whether the first entry of an item has the inputs, as in `({"image": x}, y)` and `((a, b), y)`."""
+    """Whether the first entry of an item holds the inputs, as in `({"image": x}, y)` and `((a, b), y)`."""
     return isinstance(first, Mapping) or (isinstance(first, tuple) and len(ports) > 1)
 
 
 def _by_position(source: Sequence[Any], ports: Sequence[Port]) -> Any:
-    """The arrays by input; for several inputs, an array alone is not an item."""
+    """The arrays by input. For several inputs, a single array is not an item."""
     if len(source) < len(ports):
         return source
     found = {port.name: array for port, array in zip(ports, source, strict=False)}
@@ -51,7 +51,7 @@ def _by_position(source: Sequence[Any], ports: Sequence[Port]) -> Any:
 
 
 def _are_labels(others: Sequence[Any], samples: Any, port: Port, *, pair: bool) -> bool:
-    """Whether arrays, or numbers beside one sample, are the labels of `samples` rather than samples."""
+    """Whether arrays, or numbers next to one sample, are the labels of `samples` and not samples themselves."""
     if is_one_sample(samples.shape, port):
         count = 1
     elif may_be_samples(samples, port):

@@ -9,15 +9,15 @@ from zeropoint.calibrate.distribution import Distribution
 from zeropoint.calibrate.observers import Counted, Observer
 
 PARTS = 64
-"""Number of equal-count bins in an observation; one bin is about 2 % of the values."""
+"""The number of equal-count bins of an observation. One bin has about 2 % of the values."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The observation at one point: the range to represent, and counts of values by kind.
+    """The observation at one point: the range to represent, and the counts of finite values, NaN and infinities.
 
-    `minimum` and `maximum` are f32 values; both are 0 if no value was seen. `count` is the number of finite values; NaN
-    and infinities are counted separately and ignored in the range.
+    `minimum` and `maximum` are f32 values; both are 0 if no value was seen. `count` is the number of finite values. NaN
+    and infinities are counted separately and do not affect the range.
     """
 
     minimum: float
@@ -28,9 +28,9 @@ class Observation:
     quantiles: tuple[float, ...] = field(default=(), compare=False, repr=False)
     """The medians of `PARTS` equal-count bins; empty if the observer does not keep the distribution."""
     extremes: tuple[float, float] | None = field(default=None, compare=False, repr=False)
-    """The least and the greatest value if the range leaves some values out; None otherwise."""
+    """The minimum and maximum value if the range leaves some values out; None otherwise."""
     hides: bool = field(default=False, compare=False)
-    """Whether the infinities come from a mask or another constant of the model, so that nothing is wrong with them."""
+    """Whether the infinities come from a mask or another constant of the model, so that they are intended."""
 
     @staticmethod
     def of(observer: Observer) -> Observation:
@@ -48,18 +48,18 @@ class Observation:
         return self.nan_count + self.infinite_count
 
     def warnings(self, key: str) -> list[str]:
-        """A line for each suspicious finding."""
+        """One line for each suspicious finding."""
         lines: list[str] = []
         if self.not_finite and not (self.hides and not self.nan_count):
             total = self.count + self.not_finite
             kinds = f"{self.nan_count} NaN and {self.infinite_count} infinities"
             lines.append(f"'{key}': found {kinds} among {total} values; they are left out of the range")
         if not self.count:
-            lines.append(f"'{key}': found no values, as it is empty or never computed; its range is taken as 0 to 0")
+            lines.append(f"'{key}': found no values: it is empty or never computed; its range is assumed to be 0 to 0")
         elif self.minimum == self.maximum == 0:
             lines.append(f"'{key}': found only zeros in {self.count} values; its scale is arbitrary")
         elif self.minimum == self.maximum:
-            lines.append(f"'{key}': found the one value {self.minimum:g} in all {self.count} values")
+            lines.append(f"'{key}': found only the number {self.minimum:g} in {self.count} values")
         return lines
 
 
@@ -72,12 +72,12 @@ class Report:
     distributions: Mapping[str, Distribution] = field(
         default_factory=dict[str, Distribution], compare=False, repr=False
     )
-    """The distribution of the values at each point, for reports; without the points whose observer keeps no
-    histogram."""
+    """The distribution of the values at each point, for reports. Points whose observer keeps no histogram are left
+    out."""
 
     @property
     def warnings(self) -> list[str]:
         """All warnings, in program order."""
         if not self.observations:
-            return ["found no quant.stats_ref, so that nothing was observed; instrument the program first"]
+            return ["found no quant.stats_ref, so nothing was observed; instrument the program first"]
         return [line for key, observation in self.observations.items() for line in observation.warnings(key)]

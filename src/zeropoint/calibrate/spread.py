@@ -1,6 +1,6 @@
 """Calibration in chunks of samples, distributed over workers and recorded in a journal.
 
-The observer states of a chunk are packed (`states.py`) and added up here. The sums are exact, so the result is
+The states of the observers for a chunk are packed (`states.py`) and added up here. The sums are exact, so the result is
 bit-identical for any number of workers, any order, and any number of resumed runs.
 """
 
@@ -39,8 +39,8 @@ class Work:
     """The distribution of a calibration over processes.
 
     `workers` is the number of processes that run the program: 1 for this process alone, -1 for one per processor (or as
-    many as joblib's backend has). `journal` is a file that records progress; with `resume` a run continues from it.
-    `chunk` is the number of samples per task; hundreds of workers need a greater one.
+    many as joblib's backend has). `journal` is a file that records progress. With `resume`, a run continues from it.
+    `chunk` is the number of samples per task; hundreds of workers need larger chunks.
     """
 
     workers: int = 1
@@ -49,7 +49,7 @@ class Work:
     chunk: int = CHUNK_SAMPLES
 
     def part(self, name: str) -> Work:
-        """The same for another part of a quantization, whose journal is beside this one: `model.journal.NAME`."""
+        """The same for another part of a quantization. Its journal is next to this one: `model.journal.NAME`."""
         journal = None if self.journal is None else self.journal.with_name(f"{self.journal.name}.{name}")
         return replace(self, journal=journal)
 
@@ -71,9 +71,9 @@ class Spread:
     _what: bytes = b""
 
     def __call__(self, samples: Iterable[Sample], progress: Progress) -> dict[str, Observer]:
-        """The observers, after all samples.
+        """Run all samples. Returns the observers.
 
-        Raises JournalError, WorkerError, and what running the program raises.
+        Raises JournalError and WorkerError, and passes on the errors of running the program.
         """
         states = self._states()
         journal = CalibrationJournal(self.work.journal, self._identity)
@@ -96,7 +96,7 @@ class Spread:
     def _results(
         self, samples: Iterable[Sample], journal: CalibrationJournal, states: Mapping[str, Observer]
     ) -> Iterator[tuple[int, Packed | None]]:
-        """(number, packed states) for each chunk; None for the states if `states` were updated directly."""
+        """(number, packed states) for each chunk. The states are None if `states` were updated directly."""
         skipped: list[int] = []
         open_chunks = self._open_chunks(samples, dict(journal.seen), skipped)
         here = partial(self._here, states)
@@ -122,18 +122,19 @@ class Spread:
                 skipped.append(chunk.number)
             else:
                 raise JournalError(
-                    f"{self.work.journal}: found other samples than those that the journal is of, in chunk "
-                    f"{chunk.number}, expected the same; run without resume (--resume), which begins anew"
+                    f"{self.work.journal}: found other samples in chunk {chunk.number} than the "
+                    f"journal, expected the same; run without resume (--resume) to start over"
                 )
         missing = done.keys() - self._known.keys()
         if missing:
             raise JournalError(
                 f"{self.work.journal}: found {self.count} samples, expected more: the journal has chunk {max(missing)} "
-                f"of them; run without resume (--resume), which begins anew"
+                f"of them; run without resume (--resume) to start over"
             )
 
     def _chunk_samples(self) -> int:
-        """Samples per chunk. Independent of the number of workers, so that a journal fits any number."""
+        """Samples per chunk. Independent of the number of workers, so that a run with any number can resume a
+        journal."""
         types = [port.type for port in self.program.inputs]
         size = sum(math.prod(shape_of(found)) * element_dtype(element_of(found)).itemsize for found in types)
         return max(1, min(self.work.chunk, CHUNK_BYTES // max(size, 1)))

@@ -1,7 +1,7 @@
-"""Observer states packed into a few arrays, small enough to send to another process or write to a journal.
+"""Observer states packed into a few arrays, to send them to another process or write them to a journal.
 
-A network typically fills a few thousand of a histogram's 2^16 bins; only these are packed. Unpacked states are added
-exactly (counts are integers), so that neither the order nor the number of the parts changes a bit.
+A network typically fills a few thousand of a histogram's 2^16 bins, and only these are packed. Unpacked states are
+added exactly, because counts are integers. So neither the order nor the number of the parts changes the result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from zeropoint.calibrate.observers import MinMaxObserver, Observer
 from zeropoint.ir.tensors import Array
 
 Packed = Mapping[str, Array]
-"""`counts` (keys, 3) i64: finite values, NaN, infinities; `extremes` (keys, 2) f64; `filled` (keys) i64: the number of
-nonempty bins per key; `bins` u16 and `values` i64: indices and counts of the bins of all keys, concatenated."""
+"""`counts` (keys, 3) i64: finite values, NaN, infinities. `extremes` (keys, 2) f64. `filled` (keys) i64: the number
+of nonempty bins per key. `bins` u16 and `values` i64: indices and counts of the nonempty bins of all keys,
+concatenated."""
 DTYPES = {"counts": np.int64, "extremes": np.float64, "filled": np.int64, "bins": np.uint16, "values": np.int64}
 _NO_BINS = np.zeros(0, np.int64)
 
 
 def _parts(state: Observer) -> tuple[MinMaxObserver, Bins | Array]:
-    """The extremes and the histogram of a state, or its other counts, not copied.
+    """The extremes and the histogram of a state, or its other counts, without a copy.
 
     Raises TypeError for a user-defined observer.
     """

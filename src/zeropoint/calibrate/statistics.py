@@ -1,10 +1,10 @@
-"""Calibration statistics as a JSON file, which can be read and edited; `state-statistics` puts it into a program.
+"""Calibration statistics as a JSON file that can be read and edited. `state-statistics` puts it into a program.
 
 ```json
 {"format": "zeropoint statistics 1", "observer": "mse", "samples": 200,
  "values": {"stem.act": {"minimum": 0.0, "maximum": 5.98, "count": 627200, "quantiles": [0.0, 0.01]}}}
 ```
-The names are the keys of `quant.stats_ref`. `minimum` and `maximum` are required, the other fields are optional.
+The names are the keys of `quant.stats_ref`. `minimum` and `maximum` are required, and the other fields are optional.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def statistics_text(report: Report, observer: str) -> str:
 def read_statistics(path: Path | str) -> Report:
     """The report in a file.
 
-    Raises StatisticsError for a missing file and, naming the value and the key, for one of another format; OSError.
+    Raises StatisticsError for a missing file. Raises it also for a file of another format, naming the value and the
+    key. Passes on OSError.
     """
     if Path(path).is_dir() or not Path(path).exists():
         found = "found a directory" if Path(path).is_dir() else "no such file"
@@ -61,7 +62,7 @@ def read_statistics(path: Path | str) -> Report:
         content = cast("dict[str, Any]", found)
         values = content.get("values")
         if not isinstance(values, dict):
-            raise StatisticsError(f'{path}: found no "values", expected an object of them by name')
+            raise StatisticsError(f'{path}: found no "values", expected an object with an entry for each value')
         entries = cast("dict[str, Any]", values)
         seen = {key: _observation(f"{path}: value '{key}'", entry) for key, entry in entries.items()}
         samples = content.get("samples", 0)

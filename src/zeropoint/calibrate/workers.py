@@ -1,6 +1,6 @@
 """Workers of a calibration: processes that run a program on chunks of samples.
 
-They load the program from a file, so that its weights are memory-mapped and not copied to each.
+They load the program from a file, so that they share its weights by memory mapping.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs besides samples: the program's file, the engine, observer names by key, and limits."""
+    """What a worker needs besides samples: the program's file, the engine, observer names by key, and limits."""
 
     program: Path
     engine: Engine
@@ -60,7 +60,8 @@ def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sam
 
 
 def _work(job: Job, chunk: Chunk) -> Packed | None:
-    """Run a chunk in a worker. Returns None on failure; the parent then runs it itself and gets the exception."""
+    """Run a chunk in a worker. Returns None on failure; the parent then runs the chunk itself and gets the
+    exception."""
     try:
         with limited(memory=job.limits.memory, trips=job.limits.trips):
             if job.program not in _PREPARED:
@@ -84,9 +85,10 @@ def by_workers(
     chunks: Iterator[Chunk],
     here: Here,
 ) -> Iterator[tuple[int, Packed | None]]:
-    """(number, packed states) for each chunk, in order of completion; None if `here` ran it in this process.
+    """(number, packed states) for each chunk, in order of completion. The states are None if `here` ran it in this
+    process.
 
-    Raises WorkerError, and what iterating the chunks or `here` raises.
+    Raises WorkerError, and passes on the errors of iterating the chunks and of `here`.
     """
     with folder_for_workers(journal) as folder:
         save_program(program, folder / "program.mlir")
@@ -99,7 +101,7 @@ def by_workers(
 
 @contextmanager
 def folder_for_workers(journal: Path | None) -> Generator[Path]:
-    """A folder for the program: next to the journal, which all machines can read, else among temporary files."""
+    """A folder for the program: next to the journal, which all machines can read, or else among temporary files."""
     if journal is not None:
         remove_leftovers(journal.parent)
     with temporary_folder() if journal is None else workspace(journal) as folder:

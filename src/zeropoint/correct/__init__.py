@@ -1,4 +1,4 @@
-"""Corrections: adjust constants of quantized kernels to bring outputs closer to float; judged on held-back samples."""
+"""Corrections: adjust constants of quantized kernels to bring outputs closer to float, judged on held-back samples."""
 
 from zeropoint.correct.effort import (
     Attempt,

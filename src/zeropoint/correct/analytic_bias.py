@@ -2,8 +2,8 @@
 
     b -= sum over t of (Wq - W)[o, t] * E[x_t]
 
-where E[x_t] is the mean input per channel in the float network. It needs no quantized run, and ignores the rounding of
-activations upstream.
+E[x_t] is the mean input per channel in the float network. The method needs no quantized run, and ignores the rounding
+of activations in earlier kernels.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2.
 """
@@ -40,13 +40,13 @@ def correct_biases(
 ) -> dict[str, str]:
     """Replace the biases of a propagated program, in place. Returns a description per kernel name.
 
-    Positions where the input `mask` is 0 are left out of the means.
+    Positions where the input `mask` is 0 do not count in the means.
     """
     kernels = contraction_kernels(program, target)
     readers: dict[str, list[ContractionKernel]] = {}
     keys: dict[SSAValue, str] = {}
     for kernel in kernels:
-        # Kernels that read one value share its observation.
+        # Kernels that read the same value share its observation.
         readers.setdefault(keys.setdefault(kernel.region.inputs[0], str(len(keys))), []).append(kernel)
     sums: dict[ContractionKernel, Array] = {}
 
@@ -69,7 +69,7 @@ def _mean_row(kernel: ContractionKernel, array: Array, mask: Array | None) -> Ar
 
 
 def _correct(kernel: ContractionKernel, mean: Array) -> str:
-    # E[(W - Wq) x] = (W - Wq) E[x]: the mean input suffices.
+    # E[(W - Wq) x] = (W - Wq) E[x], so the mean input suffices.
     shift = ((kernel.float_weight - kernel.quantized_weight()) * mean).sum(axis=2).reshape(-1)
     kept = kernel.set_bias(kernel.quantized_bias() + shift)
     return moved(kernel, shift, kept)

@@ -1,12 +1,13 @@
-"""Block reconstruction: learn how weights are rounded, block by block, for the least error of the block's result.
+"""Block reconstruction: learn how weights are rounded, block by block, to minimize the error of the block's result.
 
-The float network gives the result that is wanted, the quantized network the inputs of the block. Weights and biases
-move along gradients through the rounding (`learned.py`), by Adam. A weight starts where the float weight is if that is
-rounded to the same integer, otherwise at the integer. So a block starts as it was, and the weights that could as well
-be rounded the other way are the first that change.
+The float network provides the target result, and the quantized network the inputs of the block. Adam moves weights and
+biases along gradients through the rounding (`learned.py`). A weight starts at the float weight if that is rounded to
+the same integer, otherwise at the integer. So a block starts unchanged, and the weights that are closest to being
+rounded the other way change first.
 
-A quarter of the samples is not learned from. A block is changed only if its error there falls by `LEAST_GAIN`. If none
-of the first `PATIENCE` blocks is, the others are not tried.
+A quarter of the samples is held back. A block is changed only if its error on these falls by at least `LEAST_GAIN`. If
+none of the first `PATIENCE` blocks is changed, the others are not tried. With fewer than `PARTS` samples, none are held
+back.
 
 Source: Li et al., "BRECQ: Pushing the Limit of Post-Training Quantization by Block Reconstruction", section 3.2; Bengio
 et al., "Estimating or Propagating Gradients Through Stochastic Neurons", section 4 (straight-through estimation);
@@ -37,21 +38,22 @@ from zeropoint.targets import Target
 NAME = "block_reconstruction"
 ITERATIONS = 20
 WEIGHT_RATE, BIAS_RATE = 0.02, 0.01
-"""The first step of Adam, in steps of the weight's and of the result's scale. Both fall to 0 by half a cosine."""
+"""The first step of Adam, in steps of the weight's scale and of the result's. Both rates fall to 0 along half a
+cosine."""
 DECAYS = 0.9, 0.999
 TINY = 1e-12
 ELEMENTS = 1 << 20
 LEAST_BATCH, MOST_BATCH = 2, 32
-"""The number of samples of an iteration: as many as have `ELEMENTS` input elements, within these limits."""
+"""Limits on the number of samples per iteration, which are as many as have `ELEMENTS` input elements."""
 PARTS = 4
-"""One of every this many samples is not learned from."""
+"""One of this many samples is held back."""
 LEAST_GAIN = 0.003
 PATIENCE = 4
 
 
 @dataclass(eq=False)
 class Adam:
-    """Adam for one array, which is changed in place."""
+    """The Adam optimizer for one array, which it changes in place."""
 
     values: Array
     rate: float
@@ -60,7 +62,7 @@ class Adam:
         self._mean, self._power, self._steps = np.zeros_like(self.values), np.zeros_like(self.values), 0
 
     def move(self, slope: Array, share: float) -> None:
-        """One step against a gradient, with a share of the rate."""
+        """Make one step against a gradient, with a share of the rate."""
         self._steps += 1
         first, second = DECAYS
         self._mean += np.float32(1 - first) * (slope - self._mean)
@@ -73,7 +75,7 @@ class Adam:
 class Reconstruction:
     """Reconstructs the blocks of a propagated program in place.
 
-    `reference` has the same ops, with the constants of the float network.
+    `reference` has the same ops with the constants of the float network.
     """
 
     program: Program
@@ -86,7 +88,7 @@ class Reconstruction:
     def run(
         self, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress, mask: str | None = None
     ) -> int:
-        """Learn from samples. Returns the number of blocks that were changed. Raises what the engine raises."""
+        """Learn from samples. Returns the number of blocks that were changed. Passes on the errors of the engine."""
         self._exact = dict(zip(computing(self.program), computing(self.reference), strict=True))
         walk = BlockWalk(
             self.program, engine, lambda step: None, reference=self.reference, mask=mask, wanted=self._wanted,
@@ -102,7 +104,7 @@ class Reconstruction:
         return made is not None
 
     def _visit(self, step: BlockStep) -> bool:
-        """Learn a block. Returns whether the walk goes on."""
+        """Learn a block. Returns whether the walk continues."""
         block = self.learned.pop(step.block)
         for one in block.learned:
             exact = self._float_kernel(one.kernel.region)
@@ -127,7 +129,7 @@ class Reconstruction:
 def learn(block: LearnedBlock, step: BlockStep) -> tuple[float, float]:
     """Move the weights and biases of a block.
 
-    Returns its error before and after on samples that it did not learn from.
+    Returns its error before and after, on the held-back samples.
     """
     count = len(step.exact)
     judged = list(range(PARTS - 1, count, PARTS))
@@ -135,7 +137,7 @@ def learn(block: LearnedBlock, step: BlockStep) -> tuple[float, float]:
     before = _error(block, step, judged or taught)
     size = sum(value.stored[0].size for value in step.inputs.values())
     batch = min(len(taught), int(np.clip(ELEMENTS // max(size, 1), LEAST_BATCH, MOST_BATCH)))
-    # Seeded by what is the same in every run.
+    # The seed is the same in every run.
     generator = np.random.default_rng([count, size])
     moved = [
         (kernel, Adam(kernel.latent, WEIGHT_RATE), Adam(kernel.bias, BIAS_RATE * kernel.step))

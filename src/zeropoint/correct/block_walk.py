@@ -1,8 +1,8 @@
 """Run the float and the quantized network side by side, block by block, over all samples at once.
 
-As `walk.py`, but the float results at the end of a block are there before its first quantized kernel runs. So all
-kernels of the block can be changed for the sake of its result. A value inside of a block is released after its last
-reader there.
+Like `walk.py`, but the float results at the end of a block are computed before its first quantized kernel runs. So all
+kernels of the block can be changed to improve its result. A value inside a block is released after its last reader
+there.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class BlockStep:
     inputs: Mapping[SSAValue, WalkValue]
     exact: list[Array]
     masks: Sequence[Array] | None = None
-    """Where each sample is not padded (bool); None if nothing is."""
+    """The positions of each sample that are not padding (bool); None if nothing is."""
 
 
 Wanted = Callable[[OpBlock], bool]
 BlockVisitor = Callable[[BlockStep], bool]
-"""May change the kernels of a block; returns whether the walk goes on."""
+"""May change the kernels of a block. Returns whether the walk continues."""
 
 
 @dataclass
 class BlockWalk(Walk):
-    """One walk over a program; `visit` is called at the blocks that are `wanted`.
+    """One walk over a program. `visit` is called at the blocks for which `wanted` is true.
 
-    These have only quantized kernels with one result each.
+    These blocks have only quantized kernels with one result each.
     """
 
     wanted: Wanted = lambda block: False
@@ -50,7 +50,7 @@ class BlockWalk(Walk):
     exact_ops: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
-        """All blocks in order, over all samples."""
+        """Run all blocks in order, over all samples."""
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(self.program.entry.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
@@ -80,7 +80,7 @@ class BlockWalk(Walk):
         inputs = {value: self.values[value] for value in block.inputs}
         for op in block.ops:
             assert isinstance(op, QuantizeRegionOp)
-            # A value from outside that is still float is quantized by the region that reads it.
+            # A value from outside the block that is still float is quantized by the region that reads it.
             given = [inputs.get(value) or WalkValue([], []) for value in activations(op)]
             read = zip(activations(op), self._as_read(op, given), strict=True)
             inputs.update((value, held) for value, held in read if value in inputs)
@@ -112,7 +112,7 @@ class BlockWalk(Walk):
 
 
 def _last_inside(block: OpBlock) -> dict[Operation, list[SSAValue]]:
-    """Maps each op of a block to the values of the block whose last use it is, without the block's result."""
+    """Maps each op of a block to the block's values that are used last by this op, without the block's result."""
     last = {value: op for op in block.ops for value in activations(op)}
     found: dict[Operation, list[SSAValue]] = {}
     made = {result for op in block.ops for result in op.results} - {block.result}

@@ -1,7 +1,7 @@
 """Cut a program into blocks: groups of consecutive kernels with one result that others read.
 
-A block ends where noise is best compared: after a value that is read more than once or that no clamp has cut, such as
-the end of a residual branch. Within a block, kernels can make up for the errors of each other.
+A block ends where noise is best compared: after a value that is read more than once or that is not clamped, such as the
+end of a residual branch. Within a block, kernels can compensate the errors of each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST = 4
 
 @dataclass(frozen=True, eq=False)
 class OpBlock:
-    """Consecutive ops; `result` is the only value of theirs that is read outside."""
+    """Consecutive ops. `result` is their only value that is read outside."""
 
     ops: Sequence[Operation]
     result: SSAValue
@@ -36,7 +36,8 @@ class OpBlock:
 
 
 def blocks_of(program: Program) -> list[OpBlock | Operation]:
-    """The blocks of a program in order. An op that is in none, because it has no single result, stands for itself."""
+    """The blocks of a program in order. An op that is in no block, because it has no single result, is listed
+    itself."""
     ops, found = computing(program), list[OpBlock | Operation]()
     start = 0
     while start < len(ops):
@@ -47,7 +48,7 @@ def blocks_of(program: Program) -> list[OpBlock | Operation]:
 
 
 def _longest(ops: Sequence[Operation], start: int) -> OpBlock | None:
-    """The longest block from an op with a good end; with any end if there is none."""
+    """The longest block from an op on with a good end, or with any end if there is none with a good one."""
     best: OpBlock | None = None
     good, contractions = False, 0
     for end in range(start + 1, len(ops) + 1):
@@ -61,7 +62,7 @@ def _longest(ops: Sequence[Operation], start: int) -> OpBlock | None:
 
 
 def _only_result(ops: Sequence[Operation]) -> SSAValue | None:
-    """The result of the last op, if no other op of the group has one that is read outside of the group."""
+    """The result of the last op, if no other result of the group is read outside of it; None otherwise."""
     inside = set(ops)
     read = [
         result
@@ -73,7 +74,7 @@ def _only_result(ops: Sequence[Operation]) -> SSAValue | None:
 
 
 def _in_entry(reader: Operation, op: Operation) -> Operation:
-    """The op beside `op` that contains a reader of its result."""
+    """The op in the same block as `op` that is or contains a reader of its result."""
     while reader.parent is not op.parent:
         above = reader.parent_op()
         if above is None:

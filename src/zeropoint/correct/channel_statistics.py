@@ -1,4 +1,4 @@
-"""`quant.stats` with a range for every channel."""
+"""`quant.stats` with a range per channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from zeropoint.ir.tensors import Array
 
 
 def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:
-    """Replace a `quant.stats` by one with these ranges (channels, 2); `layerStats` becomes that of all channels."""
+    """Replace a `quant.stats` by one with these ranges (channels, 2). `layerStats` becomes the range of all
+    channels."""
     kind = TensorType(f32, list(ranges.shape))
     stats = DenseIntOrFPElementsAttr.from_list(kind, ranges.astype(np.float32).reshape(-1).tolist())
     made = StatisticsOp(op.arg, (float(ranges[:, 0].min()), float(ranges[:, 1].max())), stats, axis)
@@ -24,7 +25,7 @@ def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:
 
 
 def without_statistics(program: Program) -> Program:
-    """A copy without the `quant.stats` per channel, to observe the equalized values anew."""
+    """A copy without `quant.stats` per channel, so that the equalized values are observed again."""
     program = program.clone()
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
         Rewriter.replace_op(op, [], [op.arg])
@@ -32,7 +33,10 @@ def without_statistics(program: Program) -> Program:
 
 
 def only_equalized(program: Program) -> Program:
-    """A copy whose `quant.stats` per channel are those of equalized values, as one range for all channels."""
+    """A copy in which the `quant.stats` of equalized values have one range for all channels.
+
+    Other `quant.stats` per channel are removed.
+    """
     program = program.clone()
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
         maker = op.arg.owner

@@ -1,10 +1,11 @@
 """Asymmetric closed form: the weights that map quantized inputs to float results, then error-aware rounding.
 
-The weights are the least squares of `least_squares.py`, from the inputs that the quantized network has to the results
-of the float one. So this also corrects the rounding upstream. They get their own scales and are rounded by `rounding`
-with H + d I. The bias then makes the means after the kernel's clamp agree, starting from the bias of W. (Starting where
-the means before the clamp agree was measured on EfficientNet-Lite0: 0.2 dB less on other data.) A fully connected layer
-keeps its weights before they are rounded: with many weights and few rows it overfits most easily.
+The weights are the least squares solution of `least_squares.py`, from the inputs in the quantized network to the
+results in the float network. So this also corrects the rounding of earlier kernels. The weights get their own scales
+and are rounded by `rounding` with H + d I. The bias is then chosen so that the means after the kernel's clamp agree,
+starting from the bias of W. (Starting from the bias with which the means before the clamp agree gave 0.2 dB less on
+other data of EfficientNet-Lite0.) A fully connected layer keeps its real weights and is only rounded: with many weights
+and few rows, it overfits most easily.
 
 Source: least squares of Nagel et al., "Up or Down? Adaptive Rounding for Post-Training Quantization", section 3
 (asymmetric reconstruction), solved in closed form; Frantar et al. (GPTQ) for the rounding.
@@ -26,20 +27,20 @@ from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
 MOST_TERMS = 4608
-"""The maximum number of terms per output. Beyond this the moment matrices are too large, and only the bias is
+"""The maximum number of terms per output. Beyond this, the moment matrices are too large, and only the bias is
 corrected."""
 
 
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
-    """Replace weights and bias of a kernel, or only the bias if the system is not solvable. Returns a description."""
+    """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
     chosen = Chosen.of(kernel, len(step.exact), step.masks)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
     mean = quantized.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
-    quantized -= mean  # in place: rows are the largest arrays here
+    quantized -= mean  # in place, because rows are the largest arrays here
     try:
         own = moments(quantized)
         real, how = _real_weights(kernel, step, chosen, quantized, own)
-        # The weights get new scales: a solution may reach further than the trained ones.
+        # The weights get new scales, because a solution may have a larger range than the trained weights.
         error = _set_rounded(kernel, real, own.astype(np.float64))
     except np.linalg.LinAlgError:
         return correct_bias(kernel, step)
@@ -54,9 +55,9 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
 def _real_weights(
     kernel: ContractionKernel, step: WalkStep, chosen: Chosen, quantized: Array, own: Array
 ) -> tuple[Array, str]:
-    """The weights before they are rounded, and how they were found. Raises LinAlgError if rows are not finite."""
+    """The weights before rounding, and how they were found. Raises LinAlgError if rows are not finite."""
     before, how = kernel.float_weight, "no least squares"
-    # The solver may return NaNs for infinities instead of raising.
+    # The solver may return NaN for infinities instead of raising an error.
     if not np.isfinite(own).all():
         raise np.linalg.LinAlgError("moments that are not finite")
     if kernel.is_fully_connected:
@@ -95,5 +96,5 @@ def _error(difference: Array, moments: Array) -> float:
 
 
 def is_feasible(kernel: ContractionKernel) -> bool:
-    """Whether sums are of at most 32 bits and `MOST_TERMS` terms, and the weight may have any scale."""
+    """Whether sums have at most 32 bits and `MOST_TERMS` terms, and the weight may have any scale."""
     return not kernel.is_fixed and kernel.is_bounded and kernel.float_weight.shape[2] <= MOST_TERMS

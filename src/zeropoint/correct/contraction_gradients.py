@@ -5,8 +5,8 @@ channels). For a gradient e of the sums, the gradients are
 
     dw[g, o, t] = sum over p of e[p, g, o] * x[g, p, t]        dx[g, p, t] = sum over o of e[p, g, o] * w[g, o, t]
 
-and dx is added up where windows overlap. Features are innermost while computing, so that a tap of all positions is one
-slice of the image.
+dx is summed where windows overlap. Features are the innermost dimension during the computation, so that a tap for all
+positions is one slice of the image.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from zeropoint.interp.movement import padded
 from zeropoint.ir.tensors import Array
 
 Gradients = Callable[[Array, bool], tuple[Array, Array | None]]
-"""Maps the gradient of the sums (positions, channels) to that of the weight matrix, and of the input if asked for."""
+"""Maps the gradient of the sums (positions, channels) to that of the weight matrix, and to that of the input if
+requested."""
 Slices = tuple[slice, ...]
 
 
@@ -32,11 +33,11 @@ class Differentiable(Protocol):
     """A contraction with gradients."""
 
     def sums(self, x: Array, matrix: Array) -> tuple[Array, Gradients]:
-        """The sums (positions, channels) of an input, and their gradients."""
+        """The sums (positions, channels) of an input, and the function for their gradients."""
         ...
 
     def result(self, sums: Array, shape: tuple[int, ...]) -> Array:
-        """The result of that shape with these sums (positions, channels). A view."""
+        """The result with these sums (positions, channels), in the given shape. A view."""
         ...
 
     def sums_of(self, result: Array) -> Array:
@@ -130,7 +131,7 @@ class WindowedContraction:
         )
 
     def _windows(self, image: Array) -> list[Slices]:
-        """For each tap, the elements of a padded image that it is multiplied by."""
+        """For each tap, the elements of a padded image that are multiplied by it."""
         form, sizes = self.geometry.convolution, self.geometry.sizes
         return [
             (
@@ -145,7 +146,7 @@ class WindowedContraction:
 
 
 def _depthwise(image: Array, matrix: Array, windows: list[Slices]) -> tuple[Array, Gradients]:
-    """One input and one output per group: a product per tap."""
+    """One input and one output per group: one product per tap."""
     taps = np.ascontiguousarray(matrix[:, 0].T)  # (taps, channels)
     total = image[windows[0]] * taps[0]
     buffer = np.empty_like(total)
@@ -168,7 +169,7 @@ def _depthwise(image: Array, matrix: Array, windows: list[Slices]) -> tuple[Arra
 
 
 def _dense(image: Array, matrix: Array, windows: list[Slices]) -> tuple[Array, Gradients]:
-    """Groups of several inputs or outputs: all windows as rows of a matrix."""
+    """Groups of several inputs or outputs: all windows are rows of a matrix."""
     groups, outputs, terms = matrix.shape
     count, inner = len(windows), terms // len(windows)
     sizes = image[windows[0]].shape[:-1]
@@ -195,7 +196,7 @@ def _dense(image: Array, matrix: Array, windows: list[Slices]) -> tuple[Array, G
 
 
 def _taps_first(matrix: Array, taps: int) -> Array:
-    """A matrix whose terms are taps of features, instead of features of taps."""
+    """A matrix whose terms are ordered by taps, then features, instead of features, then taps."""
     groups, outputs, terms = matrix.shape
     split: Array = matrix.reshape(groups, outputs, terms // taps, taps)
     return split.swapaxes(2, 3).reshape(groups, outputs, terms)

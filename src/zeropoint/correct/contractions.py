@@ -1,4 +1,4 @@
-"""Quantized contractions with constant weights and biases, as corrections read and replace them.
+"""Quantized contractions with constant weights and biases, in the form that corrections read and replace.
 
 Corrections work on matrices (`geometry.py`). Their results go back into the program as float constants that are exact
 multiples of their scale, so that quantizing them gives exactly the chosen integers.
@@ -36,7 +36,7 @@ from zeropoint.solve.weights import bias_type, sum_limit, weight_type
 from zeropoint.targets import Custom, KernelSignature, Role, Target
 
 F32_STEP = 1 << 7
-"""Bound on the rounding error of an integer of up to 2^31 stored as f32 in a float program."""
+"""Bound on the rounding error of an integer of up to 2^31 that is stored as f32 in a float program."""
 BYTE = 8
 
 
@@ -50,14 +50,15 @@ class ContractionKernel:
     geometry: Geometry
     bounds: Bounds
     limit: int
-    """Greatest magnitude of products plus bias; leaves one bit of the accumulator free (docs/architecture.md)."""
+    """The maximum magnitude of products plus bias. It leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
     is_fixed: bool
-    """Whether the weight keeps its scales: the row or its function fixes them, or the weights are in blocks."""
+    """Whether the weight keeps its scales, because the row or its function fixes them, or because the weights are in
+    blocks."""
     is_bounded: bool
-    """Whether sums have to fit an accumulator of at most 32 bits; 16-bit inputs may have one of 64."""
+    """Whether sums have to fit an accumulator of at most 32 bits. Kernels with 16-bit inputs may have 64 bits."""
     in_pairs: bool = False
-    """Whether the products of adjacent terms are added in 16 bits first."""
+    """Whether the products of adjacent terms are first added in 16 bits."""
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ class ContractionKernel:
 
     @property
     def float_bias(self) -> Array:
-        """(channels,), f64."""
+        """The bias (channels,), f64."""
         return self._array(2)
 
     @cached_property
@@ -107,7 +108,7 @@ class ContractionKernel:
 
     @property
     def weight_scales(self) -> Array:
-        """(groups, outputs, 1), or (1, outputs, terms) of weights in blocks."""
+        """The scales of the weight (groups, outputs, 1), or (1, outputs, terms) for weights in blocks."""
         if self.weight_type.is_sub_channel:
             return self.geometry.matrix(element_parameters(shape_of(self.op.rhs), self.weight_type)[0])
         return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*self.float_weight.shape[:2], 1)
@@ -126,28 +127,32 @@ class ContractionKernel:
         return np.rint(self.float_bias / scales) * scales
 
     def set_bias(self, bias: Array) -> int:
-        """Replace the bias (channels,), real numbers, rounded to its scale.
+        """Replace the bias (channels,) by real numbers, which are rounded to its scale.
 
-        A channel keeps its bias if its sums would not fit the accumulator with the new one, or if that is not finite.
-        Returns the number of such channels.
+        A channel keeps its bias if its sums would not fit the accumulator with the new one, or if the new one is not
+        finite. Returns the number of such channels.
         """
         scales = np.broadcast_to(self.bias_type.scales, (self.channels,))
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
         # A mean of NaN or infinities on some sample must not reach the program.
         kept = ~np.isfinite(found)
         if self.is_bounded:
-            # A bias that comes nearer to 0 is taken even without room: it can only help.
+            # A bias that moves towards 0 is accepted even without room, because the sums only shrink.
             kept |= (np.abs(found) > self.room(self.integers())) & (np.abs(found) > np.abs(before))
         self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
 
     def room(self, integers: Array) -> Array:
-        """The greatest magnitude of each channel's bias, in steps, that fits the accumulator beside these weights
-        (groups, outputs, terms), integers minus zero point."""
+        """The maximum magnitude of each channel's bias, in steps, that fits the accumulator together with these
+        weights.
+
+        `integers` (groups, outputs, terms) are stored weights minus their zero point.
+        """
         return self.limit - F32_STEP - np.abs(integers).sum(axis=2).reshape(-1) * self.input_type.affine.reach
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
-        """The weight type for other weights (groups, outputs, terms) and bias (channels,) of the kernel."""
+        """The types of weight and bias for other weights (groups, outputs, terms) and bias (channels,) of the
+        kernel."""
         axis, made = self.weight_type.axis, self.geometry.weight(matrix, self._array(1))
         return weight_type(
             made.astype(np.float32),
@@ -185,7 +190,7 @@ class ContractionKernel:
             self.region.output_specs = ArrayAttr[Attribute]([accumulator_type(self.op, self.input_type, kind)])
 
     def _without_saturation(self, integers: Array) -> Array:
-        """The integers (groups, outputs, terms), with those moved that saturate the sum of two adjacent products."""
+        """The integers (groups, outputs, terms), changed so that no sum of two adjacent products saturates."""
         if not self.in_pairs:
             return integers
         weight = self.geometry.weight(integers, self._array(1))
@@ -197,7 +202,7 @@ class ContractionKernel:
     def _replace(self, index: int, array: Array) -> None:
         before = self.region.inputs[index]
         assert isinstance(before.owner, Operation) and self.region.parent is not None
-        # A new constant: other regions may read the old one.
+        # A new constant, because other regions may read the old one.
         made = constant_op(array.astype(np.float32), self.weights, location=before.owner.location)
         self.region.parent.insert_op_before(made, self.region)
         self.region.operands[index] = made.output
@@ -211,11 +216,10 @@ def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
 
 
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
-    """The contraction of a region; None if it is not quantized or lacks a constant weight and bias.
+    """The contraction of a region; None if it is not quantized or has no constant weight and bias.
 
     Also None if the model pins the parameters of either, because that is the model's own quantization. Also None if the
-    data is a constant, such as the zeros that a recurrent network starts from: nothing is observed, so nothing is
-    corrected.
+    data is a constant, such as the zeros that a recurrent network starts from, because nothing is observed for it.
     """
     specs = (*region.input_specs, *region.output_specs)
     if len(region.inputs) != 3 or not all(isinstance(spec, UniformQuantizedType) for spec in specs):
@@ -224,7 +228,7 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     first, *others = list(region.body.block.ops)[:-1]
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (arguments[0], arguments[1]):
         return None
-    # The walk passes activations only, and here there is none.
+    # The walk passes activations only, and this region has none.
     if is_constant(region.inputs[0]):
         return None
     weight, bias = (own_array(value, weights) for value in region.inputs[1:])
@@ -255,15 +259,17 @@ def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
 
 
 def _in_pairs(region: QuantizeRegionOp, target: Target) -> bool:
-    """Whether the row of the region's storages adds the products of adjacent terms in 16 bits first."""
+    """Whether the row for the region's storages adds the products of adjacent terms in 16 bits first."""
     storages = [spec.storage for spec in region.input_specs.data if isinstance(spec, UniformQuantizedType)]
     row = target.row(region.logical_kernel.data, KernelSignature(tuple(storages)))
     return row is not None and row.pair_bits is not None
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:
-    """The least accumulator width among the target's rows that take the input. Rows that state none have 32 bits for
-    8-bit inputs, and 64 for wider ones."""
+    """The least accumulator width of the target's rows that accept the input.
+
+    Rows that state none have 32 bits for 8-bit inputs, and 64 bits for wider ones.
+    """
     given = region.input_specs.data[0]
     assert isinstance(given, UniformQuantizedType)
     rows = target.by_kernel.get(region.logical_kernel.data, ())
@@ -304,7 +310,7 @@ def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
     assert isinstance(given, UniformQuantizedType)
     assert isinstance(weight, UniformQuantizedType)
     axis = output_channel_axis(first)
-    # A bias of 0 changes no result, and gives corrections something to adjust.
+    # A bias of 0 changes no result, but corrections can adjust it.
     zeros = constant_op(np.zeros(shape_of(first.result)[axis], np.float32), weights, location=region.location)
     assert region.parent is not None
     region.parent.insert_op_before(zeros, region)

@@ -1,10 +1,10 @@
 """Try the corrections of an effort, judge each on held-back samples, and keep the best.
 
-A refinement is then tried on top of the best, and kept if it adds to that. The held-back samples are needed only to
-choose. The chosen correction is then fitted again, to all samples. No samples are left to judge the second fit, so the
-figures are those of the first one.
+A refinement is then tried on top of the best correction, and kept if it improves the result. The held-back samples are
+only needed for this choice. The chosen correction is then fitted again to all samples. No samples are left to judge the
+second fit, so the figures are those of the first one.
 
-The methods tried and their results are an attribute of the module:
+The methods that were tried and their results are stored in an attribute of the module:
 
 ```mlir
 builtin.module attributes {zeropoint.corrections = [{name = "closed_form", salience = "calibrated",
@@ -33,32 +33,34 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 PARTS = 4
-"""One of every this many samples is held back."""
+"""One of this many samples is held back."""
 JUDGED = 16
 """The maximum number of samples of each part for comparing outputs."""
 
 
 FAR = 20.0
-"""An SQNR of the outputs below this, in dB, is worth a warning."""
+"""If the SQNR of the outputs is below this, in dB, there is a warning."""
 
 
 @dataclass(frozen=True)
 class SampleParts:
-    """The samples that corrections are fitted on, and those they are judged on; `apart` if the two are disjoint."""
+    """The samples that corrections are fitted to, and those that they are judged on. `apart` if the two are
+    disjoint."""
 
     fitted: Samples
     held: Samples
     apart: bool = True
     validation: bool = False
     every: Samples = ()
-    """Both parts, in the order of the data; empty if none of the data is held back."""
+    """Both parts in the order of the data; empty if none of the data is held back."""
 
     @staticmethod
     def of(samples: Samples, validation: Samples = ()) -> SampleParts:
-        """Hold back one of every four samples, unless there is validation data. Fewer than four are in both parts.
+        """Hold back one of four samples, unless there is validation data. With fewer than four samples, both parts have
+        all.
 
-        The choice among four is random, and the same for the same number of samples. Every fourth sample could be all
-        of one kind, if the kinds take turns in the data.
+        The held-back samples are chosen at random, but the choice is the same for the same number of samples. Every
+        fourth sample could be of one kind if kinds alternate in the data.
         """
         if validation:
             return SampleParts(samples, validation, validation=True)
@@ -85,7 +87,7 @@ class SampleParts:
 
 @dataclass(frozen=True)
 class EffortFigures:
-    """The least SQNR of an output in dB, on all fitted samples and on the held-back ones."""
+    """The SQNR of the worst output in dB, on all fitted samples and on the held-back ones."""
 
     calibration: float
     held: float
@@ -93,7 +95,7 @@ class EffortFigures:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A method that was tried, and the least SQNR of an output in dB on the held-back samples."""
+    """A method that was tried, and the SQNR of the worst output in dB on the held-back samples."""
 
     method: str
     held: float
@@ -101,13 +103,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Equalized:
-    """The least SQNR of an output on the held-back samples, in dB, without corrections: before and after."""
+    """The SQNR of the worst output on the held-back samples, in dB, without corrections, before and after
+    equalization."""
 
     before: float
     after: float
     kept: bool
     provisional: bool = False
-    """Whether `after` is with provisional ranges, because it was undone before a second calibration."""
+    """Whether `after` was measured with provisional ranges, because equalization was undone before a second
+    calibration."""
 
     def __str__(self) -> str:
         ranges = " with provisional ranges" if self.provisional else ""
@@ -116,7 +120,8 @@ class Equalized:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The result of an effort: figures `before` and `after`, `attempts` in order, and the name of the one kept."""
+    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the name of the method
+    kept."""
 
     effort: str
     judges: str
@@ -127,12 +132,15 @@ class Corrections:
     equalized: Equalized | None = None
     """The result of equalization; None if it was not tried or changes nothing."""
     fitted: int = 0
-    """The number of fitted samples; 0 if they are those that judge."""
+    """The number of fitted samples; 0 if the same samples judge."""
     counted: bool = False
-    """Whether the outputs are positions or classes: `held` is then the share of elements that differ, in dB."""
+    """Whether the outputs are positions or classes. `held` is then the share of elements that differ, in dB."""
     refit: int = 0
-    """The number of samples that the kept method was fitted to again, which made the program; 0 if the first fit did.
-    All figures are of the first fit."""
+    """The number of samples that the kept method was fitted to again, which gave the final program. 0 if the first fit
+    did.
+
+    All figures are those of the first fit.
+    """
     refined: tuple[str, ...] = ()
     """The refinements that were kept."""
 
@@ -158,22 +166,22 @@ class Corrections:
 
     @property
     def _end(self) -> str:
-        """Whether the best method was kept, or why not."""
+        """The end of a fact: that the best method was kept, or why not."""
         again = f", after this figure fitted again to {self.refit} samples, these included" if self.refit else ""
         return f"kept{again}"
 
     def warnings(self) -> list[str]:
-        """A line if the outputs are far from float on the samples that the program was judged on."""
+        """A warning if the outputs are far from float on the samples that the program was judged on."""
         after = self.after
         if after is None or after.held >= FAR or self.counted:
             return []
         return [
-            f"found {after.held:.1f} dB at the least output on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
-            f"sensitivity` shows which kernels cost it, and `--budget quality={FAR:g}` keeps some of them in float"
+            f"found {after.held:.1f} dB at the worst output on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
+            f"sensitivity` shows which kernels cause the loss; `--budget quality={FAR:g}` keeps some of them in float"
         ]
 
     def summary(self) -> str:
-        """One line: the least SQNR of an output, and which methods were kept or undone."""
+        """One line: the SQNR of the worst output, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
             return "no corrections" if self.equalized is None else f"{EQUALIZE}: {self.equalized}, on {self.judges}"
@@ -182,10 +190,10 @@ class Corrections:
         tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done) + self._again
         if self.counted:
             now, then = (100 * (1 - 10 ** (-each.held / 10)) for each in (after, before))
-            return f"{now:.2f} % of the least output equal on {self.judges} ({then:.2f} % without corrections); {tried}"
+            return f"{now:.2f} % of the worst output equal on {self.judges} ({then:.2f} % without corrections); {tried}"
         fitted = f", {after.calibration:.1f} dB on the {self.fitted} that were fitted ({before.calibration:.1f})"
         return (
-            f"least output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
+            f"worst output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
             f"{fitted if self.fitted else ''}; {tried}"
         )
 
@@ -225,13 +233,13 @@ def correct(
     refit: bool = True,
     judged: Judged | None = None,
 ) -> tuple[Program, Corrections]:
-    """The propagated program with the correction that brings it closest to float on the held-back samples.
+    """Return the propagated program with the correction that brings it closest to float on the held-back samples.
 
     Also returns a record of what was tried. `reference` is the propagated program whose float form gives the expected
-    outputs, `program` by default; equalization changes the float form slightly where a clamp cuts. `equalized` is the
-    result of equalization, for the record. With `refit`, the kept method is fitted again, to all samples, if it
-    gains from more. `judged` is the program with `judge_of` these parts, if its outputs were compared before. Raises
-    OptionError for an unknown effort or method, and what the engines raise.
+    outputs; it defaults to `program`. (Equalization changes the float form slightly where a clamp cuts.) `equalized` is
+    the result of equalization, for the record. With `refit`, the kept method is fitted again to all samples, if it
+    benefits from more samples. `judged` is the program with `judge_of` these parts, if its outputs have already been
+    compared. Raises OptionError for an unknown effort or method, and passes on the errors of the engines.
     """
     names = [name for name in check_methods(effort, methods) if name != EQUALIZE]
     if not parts.fitted or not (names or equalized):
@@ -252,10 +260,11 @@ def correct(
 
 
 def judge_of(reference: Program, parts: SampleParts, platform: Platform, progress: Progress = silent) -> Judge:
-    """Compares programs with a propagated one in float, on some of the samples held back, then on all fitted ones.
+    """Compares programs with the float form of a propagated one, on some of the held-back samples, then on all fitted
+    ones.
 
-    One judge for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
-    samples take part in the figures, so that a hard one is not left out.
+    One judge serves both parts, because lowering and compiling a program takes longer than running it on the samples.
+    All fitted samples are used, so that a hard sample is not left out.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
     return Judge(reference, samples, platform.programs, progress)
@@ -263,8 +272,10 @@ def judge_of(reference: Program, parts: SampleParts, platform: Platform, progres
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A program, the method that made it (None: no correction), and its noise: on the samples held back, then on the
-    fitted ones; and the refinements on top of the method."""
+    """A program, the method that made it (None for no correction), and the refinements on top of the method.
+
+    `noise` is its noise on the held-back samples, then on the fitted ones.
+    """
 
     program: Program
     method: str | None
@@ -282,7 +293,7 @@ class _Trial:
     progress: Progress
     judge: Judge
     held: int
-    """How many of the judge's samples were held back; they come first."""
+    """How many of the judge's samples were held back. These come first."""
 
     def figures(self, noise: OutputNoise) -> EffortFigures:
         """The figures of both parts."""
@@ -291,45 +302,49 @@ class _Trial:
 
     @cached_property
     def biased(self) -> Program:
-        """The uncorrected program. Kernels without a bias get one of zeros, so that a correction has something to
-        move."""
+        """The uncorrected program, in which kernels without a bias get a zero bias, so that corrections can adjust
+        it."""
         made = self.program.clone()
         give_biases(made, self.platform.target)
         return made
 
     def fit(self, method: str, samples: Samples) -> _Candidate:
-        """The program that a method makes. Each starts from the uncorrected one; they would hide each other's effect
-        otherwise."""
+        """The program that a method makes from the uncorrected one. On top of another method, its own effect would be
+        hidden."""
         made = self.biased.clone()
         METHODS[method].run(made, samples, self.platform, self.progress)
         return _Candidate(made, method, self.judge.noise(made))
 
     def refine(self, name: str, given: _Candidate, samples: Samples) -> _Candidate:
-        """A candidate with a refinement on top; the same one if that changes nothing."""
+        """A candidate with a refinement on top; the given one if the refinement changes nothing."""
         made = given.program.clone() if given.method else self.biased.clone()
         if not REFINEMENTS[name].run(made, self.biased, samples, self.platform, self.progress):
             return given
         return _Candidate(made, given.method, self.judge.noise(made), (*given.refined, name))
 
     def best(self, names: Sequence[str], before: OutputNoise) -> tuple[_Candidate, list[Attempt]]:
-        """The method with the least noise on the samples held back, or none, with the refinements that add to it, and
-        what all of them had."""
+        """The candidate with the least noise on the held-back samples, with the refinements that improve it, and all
+        attempts.
+
+        It is the uncorrected program if no method is better.
+        """
         least = _Candidate(self.program, None, before)
         attempts: list[Attempt] = []
-        # A stable sort: refinements after the methods.
+        # A stable sort, which puts refinements after methods.
         for name in sorted(names, key=lambda name: name in REFINEMENTS):
             refines, fitted = name in REFINEMENTS, self.parts.fitted
             found = self.refine(name, least, fitted) if refines else self.fit(name, fitted)
             held = found.noise[: self.held]
             attempts.append(Attempt(name, held.sqnr))
-            # Strictly better: on a tie, the earlier and simpler method stays, or none at all.
+            # Strictly better: on a tie, the earlier and simpler method stays, or no method at all.
             if held.is_less(least.noise[: self.held]):
                 least = found
         return least, attempts
 
     def refitted(self, best: _Candidate) -> tuple[Program, int]:
-        """The best program fitted to all samples, and their number; the first one if that cannot help."""
-        # Means of channels hardly change with more samples: 22.43 and 22.45 dB on other data of EfficientNet-Lite0.
+        """The best program, fitted to all samples, and their number. The first fit and 0 if a second fit cannot
+        help."""
+        # Channel means hardly change with more samples: 22.43 and 22.45 dB on other data of EfficientNet-Lite0.
         gains = best.refined or (best.method is not None and METHODS[best.method].is_refitted)
         if not gains or not self.parts.every:
             return best.program, 0
@@ -341,7 +356,7 @@ class _Trial:
             again = self.fit(best.method, self.parts.every)
         for name in best.refined:
             again = self.refine(name, again, self.parts.every)
-        # The samples held back are fitted now, so that more noise on them can only be a loss.
+        # The held-back samples are fitted now, so more noise on them can only be a loss.
         worse = again.noise[: self.held].mean > best.noise[: self.held].mean
         same = (again.method, again.refined) == (best.method, best.refined)
         return (again.program, used[0]) if same and not worse else (best.program, 0)
@@ -359,6 +374,6 @@ def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections
 
 
 def some(samples: Sequence[Mapping[str, Array]]) -> Samples:
-    """At most `JUDGED` samples, spread evenly."""
+    """At most `JUDGED` samples, evenly spread."""
     count = min(len(samples), JUDGED)
     return [samples[index * len(samples) // count] for index in range(count)]

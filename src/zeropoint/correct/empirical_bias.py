@@ -1,12 +1,13 @@
 """Empirical bias correction: shift each bias so that the quantized kernel's mean equals the float one, per channel.
 
-Rounding the weights shifts the mean of a channel, and so does rounding upstream. In convolutional networks this shift
-is most of the noise. The means must agree after the kernel's clamp (relu6), because that is what the next kernel reads:
+Rounding the weights shifts the mean of a channel, and so does rounding in earlier kernels. In convolutional networks,
+this shift is most of the noise. The means must agree after the kernel's clamp (relu6), because the next kernel reads
+the clamped values:
 
     b += (mean(clamp(y)) - mean(clamp(z + b))) / (share of z + b inside the bounds)
 
-iterated a few times. y is the sum of the float kernel, z the sum of the quantized kernel on its quantized inputs. Only
-the means of the float kernels are needed, so the float network runs once, as a whole.
+The update is iterated a few times. y is the sum of the float kernel, and z the sum of the quantized kernel for its
+quantized inputs. Only the means of the float kernels are needed, so the float network runs once, as a whole.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2 and appendix
 D (empirical correction); the iteration through the clamp is ours.
@@ -23,9 +24,9 @@ from zeropoint.ir.tensors import Array
 
 ITERATIONS = 4
 BLOCK = 1 << 18
-"""The number of results of some channels that are computed at a time."""
+"""The number of results that are computed at a time, for some of the channels."""
 LEAST_INSIDE = 0.02
-"""If a smaller share of results is inside the bounds, the bias hardly affects the mean, and is left alone."""
+"""If a smaller share of the results is inside the bounds, the bias hardly affects the mean, so it is not changed."""
 LEAST_SLOPE = 0.05
 
 
@@ -36,7 +37,7 @@ def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
 
 
 def set_mean(kernel: ContractionKernel, value: WalkValue, chosen: Chosen, mean: Array) -> str:
-    """Replace the bias of a kernel that reads `value` by the one with which it has the mean results (channels,), f64.
+    """Replace the bias of a kernel that reads `value`, so that its mean results are `mean` (channels,), f64.
 
     Returns a description.
     """
@@ -49,8 +50,8 @@ def set_mean(kernel: ContractionKernel, value: WalkValue, chosen: Chosen, mean: 
 def balanced_bias(kernel: ContractionKernel, mean: Array, sums: Array, bias: Array) -> Array:
     """The bias (channels,) with which `sums` (channels, positions) have the `mean` (channels,) after the clamp.
 
-    Iterates from `bias`, until no channel moves by half a step of the bias. A channel whose results are nearly all
-    outside the bounds is not updated.
+    Iterates from `bias` until no channel moves by half a step of the bias. A channel with nearly all results outside
+    the bounds is not updated.
     """
     low, high = kernel.bounds.low, kernel.bounds.high
     if low == -np.inf and high == np.inf:
@@ -58,7 +59,7 @@ def balanced_bias(kernel: ContractionKernel, mean: Array, sums: Array, bias: Arr
     bias, count = bias.copy(), max(sums.shape[1], 1)
     steps = np.broadcast_to(kernel.bias_type.scales, bias.shape)
     size = max(BLOCK // count, 1)
-    for start in range(0, len(bias), size):  # channels are independent: a few of them fit in the cache
+    for start in range(0, len(bias), size):  # channels are independent, so a few at a time are computed in the cache
         block = slice(start, start + size)
         for _ in range(ITERATIONS):
             results = sums[block] + bias[block, None].astype(np.float32)
@@ -76,5 +77,5 @@ def moved(kernel: ContractionKernel, shift: Array, kept: int) -> str:
     output = kernel.region.output_specs.data[0]
     scales = np.broadcast_to(getattr(output, "scales", 1.0), shift.shape)
     steps = np.abs(shift) / scales
-    note = f"; {kept} channels keep theirs, whose sums would not fit" if kept else ""
+    note = f"; {kept} channels keep theirs, because their sums would not fit" if kept else ""
     return f"moved by {steps.mean():.2f} steps of the output on average, {steps.max():.2f} at most{note}"

@@ -1,4 +1,4 @@
-"""Equalize the channels between two contractions, or a layer norm and contractions: one scale of 8 bits then serves
+"""Equalize the channels between two contractions, or between a layer norm and contractions, so that one scale suits
 them all.
 
 ```mlir
@@ -12,20 +12,20 @@ becomes, with f = [1.0, 0.25],
 %1 = "quant.stats"(%0) {layerStats = [0.0, 4.0], axisStats = [[0.0, 4.0], [0.0, 1.0]], axis = 1}
 %2 = "quant.region"(%1, %v * f) ({ convolution })
 ```
-The first contraction may end in a relu, which commutes with the factors. A clamp at a greatest value H does not:
-it now cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum over H, and calibration data is
+The first contraction may end in a relu, which commutes with the factors. A clamp at an upper bound H does not: it now
+cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum divided by H, and calibration data is
 not cut.
 
-A layer norm divides its scale and its offset by f. So outliers of single channels before attention and feed-forward
-blocks move into the weights behind them, if only contractions read the layer norm.
+A layer norm divides its scale and its offset by f. If only contractions read the layer norm, outliers of single
+channels before attention and feed-forward blocks thus move into the weights of these contractions.
 
-Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and
-at least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
-channel, so there p = 1. For other readers, p is the one of `POWERS` with the least expected error of their results
-(`solve/equalizable.py`), and nothing is done where f = 1 has less.
+Channel c with the largest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), where w_c is the largest weight that reads it.
+The f_c are divided by their maximum, and are at least `LEAST`. Weights of a depthwise convolution have a scale per
+channel, so there p = 1. For other readers, p is the exponent in `POWERS` with the least expected error of their results
+(`solve/equalizable.py`). Channels stay as they are if f = 1 has a smaller error.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et
-al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
+al., "SmoothQuant", section 4 (ranges of the activations, the exponent p). The bound for clamps is ours.
 """
 
 from __future__ import annotations
@@ -70,38 +70,41 @@ from zeropoint.solve.equalizable import (
 )
 
 LEAST = 1 / 32
-"""The least factor: a channel is stretched by five bits at most."""
+"""The smallest factor: a channel is stretched by at most five bits."""
 MARGIN = 2.0
-"""A clamp may cut at this many times the observed maximum, not before. With 1.1 and 24 images for calibration, other
-images cut EfficientNet-Lite0 in float down to 12 dB."""
+"""A clamp may cut at this many times the observed maximum, but not below.
+
+With 1.1 and 24 calibration images, other images were cut so much that EfficientNet-Lite0 had only 12 dB in float.
+"""
 BALANCED = 0.5
-"""The exponent for readers whose error is not estimated: convolutions in groups."""
+"""The exponent for readers whose error is not estimated: grouped convolutions."""
 UNEVEN = 1.0
-"""Channels are equalized if they use, on average, at least this many bits less than the channel of greatest
+"""Channels are equalized if they use, on average, at least this many bits less than the channel with the largest
 magnitude."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A value that a contraction or a layer norm makes and that only contractions read, and its channels' dimension."""
+    """A value that a contraction or layer norm produces and that only contractions read, and the dimension of its
+    channels."""
 
     maker: QuantizeRegionOp
     value: SSAValue
     readers: tuple[QuantizeRegionOp, ...]
     axis: int
     high: float
-    """The bound of the maker's clamp, inf without one."""
+    """The upper bound of the producing kernel's clamp; inf without one."""
 
     @staticmethod
     def of(maker: QuantizeRegionOp, weights: Weights) -> Site | None:
-        """The site behind a region; None if its channels cannot be scaled, or not all readers take the scale."""
+        """The site after a region; None if its channels cannot be scaled or not all readers can take the factors."""
         made, bounds = own_contraction(maker, weights), Bounds()
         if made is None:
             axis = _normalized_axis(maker, weights)
         else:
             axis, found = output_channel_axis(made), bounds_of(maker, weights)
-            # Only clamps that commute with positive factors: none, relu, or a relu with an upper bound, which `factors`
-            # watches.
+            # Only clamps that commute with positive factors (none or relu), and a relu with an upper bound, which
+            # `factors` respects.
             if found is None or found.low not in (-inf, 0.0) or not found.high > 0 or (found.low and found.high < inf):
                 return None
             bounds = found
@@ -124,12 +127,12 @@ class Site:
 
         def by(power: float) -> Array:
             found = np.where(seen, magnitude, 1.0) ** power / np.where(read > 0, read, 1.0) ** (1 - power)
-            # Relative to the greatest: the greatest channel keeps its scale, and only smaller ones are stretched to it.
+            # Relative to the largest channel, which keeps its scale. Only smaller channels are stretched to it.
             found = np.clip(found / found[seen].max(), LEAST, 1.0)
             if self.high < inf:
-                # Stretching by 1 / f also moves the clamp to f H for the channel.
+                # Stretching by 1 / f moves the clamp of the channel to f H.
                 found = np.maximum(found, np.minimum(MARGIN * ranges[:, 1] / self.high, 1.0))
-            # Channels that were always 0 keep their scale: their range is unknown.
+            # Channels that were always 0 keep their scale, because their range is unknown.
             return np.where(seen, found, 1.0)
 
         # Depthwise weights have a scale per channel, so they take any factor without loss.
@@ -139,14 +142,14 @@ class Site:
         known = [matrix for matrix in matrices if matrix is not None]
         if len(known) < len(matrices):
             return by(BALANCED)
-        # All ones first: a tie leaves the program as it is.
+        # All ones come first, so a tie leaves the program as it is.
         tried = [np.ones(magnitude.size), *map(by, POWERS)]
         best = int(np.argmin([sum(expected_noise(m, ranges, factors) for m in known) for factors in tried]))
         return tried[best] if best else None
 
 
 def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
-    """The dimension along which a layer norm has a scale, and maybe an offset, of its own to change; None otherwise."""
+    """The dimension along which a layer norm has a scale, and maybe an offset, that may change; None otherwise."""
     block = region.body.block
     axes = {op.dimensions.get_values() for op in block.ops if isinstance(op, ReduceOp)}
     free = all(isinstance(spec, AnyFloat) for spec in (*region.input_specs, *region.output_specs))
@@ -163,7 +166,8 @@ def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
 
 
 def _user(value: SSAValue) -> Operation | None:
-    """The only op that computes with a value, behind broadcasts and reshapes; None if there are several."""
+    """The only op that computes with a value, directly or through broadcasts and reshapes; None if there are
+    several."""
     while value.has_one_use():
         user = next(iter(value.uses)).operation
         if not isinstance(user, BroadcastInDimOp | ReshapeOp):
@@ -180,7 +184,7 @@ def _is_depthwise(region: QuantizeRegionOp) -> bool:
 
 
 def _greatest_read(region: QuantizeRegionOp, weights: Weights) -> Array:
-    """The greatest |weight| that reads each input channel."""
+    """The largest |weight| that reads each input channel."""
     weight = own_array(region.inputs[1], weights)
     op = region.body.block.first_op
     assert weight is not None
@@ -200,7 +204,7 @@ def _sizes(weight: Array, *dims: int) -> tuple[int, ...]:
 
 
 def _scale(site: Site, factors: Array, weights: Weights) -> None:
-    """Divide the maker's channels by the factors, and multiply the readers' weights by them."""
+    """Divide the channels of the producing kernel by the factors, and multiply the readers' weights by them."""
     made = own_contraction(site.maker, weights)
     axis = None if made is None else weight_channel_axis(made)
     for index, value in enumerate(site.maker.inputs[1:], start=1):
@@ -208,7 +212,7 @@ def _scale(site: Site, factors: Array, weights: Weights) -> None:
         assert array is not None
         shape = [-1 if array.ndim == 1 or dim == axis else 1 for dim in range(array.ndim)]
         shape = array.shape if made is None else shape
-        # In f64, rounded to f32 once, so that maker and readers have factors whose product is 1 up to that rounding.
+        # In f64 and rounded to f32 once, so that the two factors cancel up to that rounding.
         replace_constant(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
     for reader in site.readers:
         weight = own_array(reader.inputs[1], weights)
@@ -224,10 +228,10 @@ def sites(program: Program) -> list[Site]:
 
 
 def equalize(program: Program) -> Program:
-    """Equalize the sites whose value has `quant.stats` per channel, in a copy of a fused program.
+    """A copy of a fused program in which the sites whose value has `quant.stats` per channel are equalized.
 
-    The statistics are scaled as the equalized values. A region whose channels were divided has the attribute
-    `zeropoint.equalized`, with the factors in words.
+    The statistics are scaled like the values. A region whose channels were divided has the attribute
+    `zeropoint.equalized`, which describes the factors.
     """
     program = program.clone()
     for site in sites(program):

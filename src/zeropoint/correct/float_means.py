@@ -1,7 +1,7 @@
 """The mean results of float kernels, from one run of the whole float network per sample.
 
 A walk over both networks runs every float kernel alone and keeps its results. Corrections that only need their means
-leave that out: the network runs as one program, and each result is summed where it was computed.
+avoid this: the network runs as one program, and each result is summed when it is computed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FloatMean:
 
     @property
     def mean(self) -> Array:
-        """The mean results, after the clamps of the kernel, (channels,), f64."""
+        """The mean results after the clamps of the kernel, (channels,), f64."""
         return self.sum / max(self.chosen.count, 1)
 
 
@@ -46,9 +46,9 @@ def float_means(
     progress: Progress,
     mask: str | None = None,
 ) -> dict[QuantizeRegionOp, FloatMean]:
-    """The mean results of the contractions of a propagated program, in float, by region.
+    """The mean float results of the contractions of a propagated program, by region.
 
-    Positions where the input `mask` is 0 are left out. Raises what the engine raises.
+    Positions where the input `mask` is 0 do not count. Passes on the errors of the engine.
     """
     masks = masks_of(samples, mask)
     found: dict[QuantizeRegionOp, FloatMean] = {}

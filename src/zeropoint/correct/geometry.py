@@ -1,7 +1,7 @@
 """The inputs, weights and results of a contraction as matrices: rows of positions, terms and outputs.
 
-A convolution of G groups is y[g, p, o] = sum over t of x[g, p, t] * w[g, o, t]. Here p is an output position and t
-runs over the input features and the taps of a group; a fully connected layer is one group.
+A convolution of G groups is y[g, p, o] = sum over t of x[g, p, t] * w[g, o, t]. Here p is an output position, and t
+runs over the input features and the taps of a group. A fully connected layer is one group.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from zeropoint.ir.tensors import Array, shape_of
 
 
 class Geometry(Protocol):
-    """Conversion of a contraction's inputs, weights and results to and from matrices."""
+    """Converts a contraction's inputs, weights and results to and from matrices."""
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
-        """The rows (groups, positions, terms) of an input; `fill` is the padding value."""
+        """The rows (groups, positions, terms) of an input. `fill` is the padding value."""
         ...
 
     def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
@@ -38,11 +38,11 @@ class Geometry(Protocol):
         ...
 
     def results(self, y: Array, positions: Array) -> Array:
-        """The rows (positions, channels) of a result; channels are ordered by group, then output."""
+        """The rows (positions, channels) of a result. Channels are ordered by group, then by output."""
         ...
 
     def positions(self, shape: tuple[int, ...]) -> int:
-        """The number of output positions of a result of that shape."""
+        """The number of output positions of a result of this shape."""
         ...
 
 
@@ -70,8 +70,8 @@ class ConvolutionGeometry:
         return found.reshape(self.convolution.feature_groups, -1, len(positions))
 
     def _windows(self, x: Array, positions: Array, fill: int) -> tuple[Array, Array, Array]:
-        """The padded input (features, pixels), the first pixel of each position's window, and each tap's distance from
-        it."""
+        """The padded input (features, pixels), the first pixel of each position's window, and the offset of each
+        tap."""
         layout, form = self.convolution.layout, self.convolution
         x = x.transpose(layout.input_feature_dimension, layout.input_batch_dimension, *layout.input_spatial_dimensions)
         if any(side for pair in form.padding for side in pair) or any(step > 1 for step in form.lhs_dilation):
@@ -111,7 +111,7 @@ class ConvolutionGeometry:
 
 @dataclass(frozen=True)
 class ProductGeometry:
-    """A matrix product; `contracted` and `weight_contracted` are the dimensions of each side that are summed over."""
+    """A matrix product. `contracted` and `weight_contracted` are the dimensions of each side that are summed over."""
 
     contracted: tuple[int, ...]
     weight_contracted: tuple[int, ...]
@@ -143,7 +143,7 @@ class ProductGeometry:
 
 
 def geometry_of(op: ConvolutionOp | DotGeneralOp) -> Geometry | None:
-    """The geometry of an op; None for products with batch dimensions and convolutions with batch groups."""
+    """The geometry of an op; None for products with batch dimensions and for convolutions with batch groups."""
     if isinstance(op, DotGeneralOp):
         dimensions = op.dot_dimension_numbers.data
         if dimensions.lhs_batching_dimensions:

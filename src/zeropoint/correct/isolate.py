@@ -1,6 +1,6 @@
-"""Extract a quantized kernel as a separate integer program, which the walk over both networks runs.
+"""Extract a quantized kernel as a separate integer program, for the walk over both networks.
 
-`zeropoint.ir.isolation` extracts the kernel. It is then materialized and lowered, with integer inputs and outputs if
+`zeropoint.ir.isolation` extracts the kernel. Then it is materialized and lowered, with integer inputs and outputs if
 possible.
 """
 
@@ -15,9 +15,9 @@ from zeropoint.materialize import materialize
 
 
 def integer_form(program: Program, op: QuantizeRegionOp) -> Program:
-    """A quantized kernel alone, as an integer program that computes the same as it does in the whole program.
+    """A quantized kernel alone, as an integer program that gives the same results as the kernel in the whole program.
 
-    Its inputs and outputs are storage integers, or all floats if a float op stands at one of them.
+    Its inputs and outputs are storage integers, or all floats if one of them belongs to a float op.
     """
     lowered = in_sequence((lambda whole: isolated(whole, op), materialize, integer_program), program)
     try:

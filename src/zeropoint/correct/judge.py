@@ -36,38 +36,38 @@ class Judge:
 
     @property
     def counts(self) -> bool:
-        """Whether every output has positions or classes, of which those that differ are counted."""
+        """Whether every output has positions or classes. The noise is then the number of elements that differ."""
         return bool(self._expected) and all(is_counted(array) for array in self._expected[0].values())
 
     def sqnr(self, program: Program) -> float:
-        """The SQNR in dB of the integer program made from a propagated one: `Noise.sqnr`."""
+        """The SQNR in dB of the integer program made from a propagated one (`OutputNoise.sqnr`)."""
         return self.noise(program).sqnr
 
     def noise(self, program: Program) -> OutputNoise:
-        """Signal and noise, per sample and output, of the integer program made from a propagated one."""
+        """Signal and noise of the integer program made from a propagated one, per sample and output."""
         return self.judged(program).noise()
 
     def judged(self, program: Program) -> Judged:
-        """A propagated program whose noise can be measured, on some of the samples first."""
+        """A propagated program whose noise can be measured on some of the samples first."""
         stages = cast("list[Callable[[Program], Program]]", [materialize, integer_program])
         made = in_sequence(self.progress(stages, "lower"), program)
         return Judged(self, program, self._engine.prepare(made))
 
     def energies(self, run: Runnable, number: int) -> SampleEnergies:
-        """Signal and noise of each output of a prepared program on a sample, by its number."""
+        """Signal and noise of each output of a prepared program, on the sample with this number."""
         found, expected = run(self.samples[number]), self._expected[number]
         return [energies(expected[name], array) for name, array in found.items()]
 
 
 class Judged:
-    """A propagated program, lowered and prepared once, and run once on each sample that is asked for."""
+    """A propagated program that is lowered and prepared once, and run at most once on each sample."""
 
     def __init__(self, judge: Judge, program: Program, run: Runnable):
         self.judge, self.program, self._run = judge, program, run
         self._found: dict[int, SampleEnergies] = {}
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
-        """The noise on the samples of the judge with these numbers, by default all."""
+        """The noise on the samples with these numbers, by default on all samples of the judge."""
         wanted = list(range(len(self.judge.samples)) if numbers is None else numbers)
         for number in self.judge.progress([one for one in wanted if one not in self._found], "integer outputs"):
             self._found[number] = self.judge.energies(self._run, number)
@@ -84,9 +84,9 @@ class OutputNoise:
 
     @property
     def sqnr(self) -> float:
-        """The least SQNR of an output in dB over all samples, as `compare` and `bit_widths.least_sqnr` define it.
+        """The SQNR of the worst output in dB over all samples, as in `compare` and `bit_widths.least_sqnr`.
 
-        -inf if there are NaNs or infinities.
+        -inf if there are NaN or infinities.
         """
         shares = self._shares
         most = float(shares.max()) if shares.size else 0.0
@@ -94,8 +94,8 @@ class OutputNoise:
 
     @property
     def mean(self) -> float:
-        """The mean noise/signal of the outputs: all outputs weigh the same."""
-        # Finite if only an output without signal is wrong: it would hide what the others gain.
+        """The mean noise/signal of the outputs, with the same weight for each."""
+        # Outputs without signal are left out, because an infinite share would hide improvements of the others.
         shares = self._shares
         shares = shares[self._powers != 0]
         return float(shares.mean()) if shares.size else 0.0
@@ -106,7 +106,8 @@ class OutputNoise:
 
     @property
     def _shares(self) -> Array:
-        """Noise/signal of each output over all samples; infinite for NaNs and infinities, and without signal."""
+        """Noise/signal of each output over all samples. Infinite for NaN and infinities, and for noise without
+        signal."""
         signal, noise = self._powers, self.noise.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(noise == 0, 0.0, noise / signal)
@@ -119,12 +120,12 @@ class OutputNoise:
     def is_less(self, other: OutputNoise) -> bool:
         """Whether there is significantly less noise than in another run on the same samples.
 
-        The outputs must be better on average, none may become the new least one, and the mean gain per sample in dB
-        must exceed its standard error.
+        The outputs must be better on average, none may become worse than the worst one so far, and the mean gain per
+        sample in dB must exceed its standard error.
         """
         if not self.mean < other.mean or self.sqnr < other.sqnr:
             return False
-        # The totals can improve by chance on few samples, and a single sample may dominate them.
+        # The totals may improve by chance on few samples, and a single sample may dominate them.
         gains = [_gain(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
         if len(gains) < 2:
             return True

@@ -1,8 +1,8 @@
-"""A block of kernels in f32 as it will be in integers, with gradients for its weights and biases.
+"""A block of kernels in f32 that imitates its integer form, with gradients for its weights and biases.
 
-Weights and results are rounded to their grids while computing (fake quantization). Rounding has the gradient of the
-identity inside of the grid, and 0 beyond its ends (straight-through estimation). Weights are learned in steps of their
-scale, biases in steps of the result's.
+Weights and results are rounded to their grids during the computation (fake quantization). Rounding has the gradient of
+the identity inside the grid, and 0 beyond its ends (straight-through estimation). Weights are learned in steps of their
+scale, and biases in steps of the result's scale.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from zeropoint.solve import is_quantized
 from zeropoint.targets import Target
 
 FINEST = 16
-"""Results wider than this are not rounded here: their steps are too small to matter."""
+"""Results wider than this are not rounded here, because their steps are too small to matter."""
 INSIDE = 0.499
-"""The greatest distance of a weight from its integer that is still rounded to it."""
+"""The maximum distance between a latent weight and its integer, so that it is still rounded to it."""
 
 
 @dataclass(frozen=True)
 class RoundingGrid:
-    """The numbers of a quantized type as reals, cut by clamps before it; step 0 for values that are not rounded."""
+    """The grid of a quantized type as real numbers, limited by clamps before it. A step of 0 means that values are not
+    rounded."""
 
     low: float
     high: float
@@ -44,7 +45,7 @@ class RoundingGrid:
 
     @staticmethod
     def of(kind: object, bounds: Bounds | None = None) -> RoundingGrid:
-        """The grid of the type of a result, after its kernel's clamps."""
+        """The grid of a result's type, after its kernel's clamps."""
         bounds = bounds or Bounds()
         if not isinstance(kind, UniformQuantizedType) or not kind.is_per_layer or kind.storage.type.width > FINEST:
             return RoundingGrid(bounds.low, bounds.high)
@@ -53,7 +54,7 @@ class RoundingGrid:
         return RoundingGrid(low, high, kind.scale)
 
     def round(self, values: Array) -> tuple[Array, Array]:
-        """The values cut and rounded, and which were not cut. `values` is overwritten."""
+        """The values clamped and rounded, and a mask of those that were not clamped. `values` is overwritten."""
         low, high = np.float32(self.low), np.float32(self.high)
         inside = (values > low) & (values < high)
         np.clip(values, low, high, out=values)
@@ -98,13 +99,14 @@ class LearnedKernel:
         return self._grid.step or 1.0
 
     def start_at(self, weight: Array) -> None:
-        """Move the latent weights to real ones (groups, outputs, terms) that are rounded to the same integers."""
+        """Move the latent weights to those real weights (groups, outputs, terms) that are rounded to the same
+        integers."""
         integers = self.integers()
         distance = weight / self._scales - integers
         self.latent[...] = integers + np.where(np.abs(distance) < INSIDE, distance, 0.0)
 
     def begin(self) -> None:
-        """Round the weights, and forget the gradients."""
+        """Round the weights and reset the gradients."""
         self._matrix = self.integers() * self._scales
         self.slopes = np.zeros_like(self.latent), np.zeros_like(self.bias)
 
@@ -113,7 +115,7 @@ class LearnedKernel:
         return np.clip(np.rint(self.latent), *self._ends)
 
     def finish(self) -> str:
-        """Set the constants of the kernel to what was learned. Returns a description."""
+        """Set the constants of the kernel to the learned ones. Returns a description."""
         kernel, before, after = self.kernel, self.kernel.integers(), self.integers().astype(np.float64)
         bias = self.bias.astype(np.float64)
         room = kernel.room(after) - np.maximum(
@@ -125,7 +127,7 @@ class LearnedKernel:
         return f"{100 * float((before != after).mean()):.1f} % of the weights changed"
 
     def __call__(self, given: Sequence[Array], through: Sequence[bool]) -> tuple[Array, Pullback]:
-        """The result for an input. The function for gradients adds to `slopes`."""
+        """The result for an input. The returned function adds gradients to `slopes`."""
         sums, gradients = self.form.sums(given[0], self._matrix)
         sums += self.bias
         made, inside = self._grid.round(sums)
@@ -150,14 +152,14 @@ class PlainKernel:
 
     @staticmethod
     def of(region: QuantizeRegionOp, weights: Weights) -> PlainKernel | None:
-        """The kernel; None if one of its ops has no gradient or it has several results."""
+        """The kernel; None if one of its ops has no gradient, or if it has several results."""
         ops = list(region.body.block.ops)[:-1]
         if len(region.results) != 1 or not all(isinstance(op, ConstantOp) or has_gradient(op) for op in ops):
             return None
         return PlainKernel(region, weights, RoundingGrid.of(region.output_specs.data[0]))
 
     def begin(self) -> None:
-        """Nothing is learned here."""
+        """Does nothing, because nothing is learned here."""
 
     def __call__(self, given: Sequence[Array], through: Sequence[bool]) -> tuple[Array, Pullback]:
         """The result for the activations that the region reads, in their order."""
@@ -194,7 +196,7 @@ class PlainKernel:
 
 
 def _pull(steps: Sequence[tuple[SSAValue, Sequence[SSAValue], Pullback]], errors: dict[SSAValue, Array]) -> None:
-    """Add the gradients of all values before the results of these steps, which are in order."""
+    """Back-propagate: add the gradients of all values before the results of these steps, which are in order."""
     for result, operands, back in reversed(steps):
         if (error := errors.get(result)) is not None:
             for operand, part in zip(operands, back(error), strict=False):
@@ -203,14 +205,14 @@ def _pull(steps: Sequence[tuple[SSAValue, Sequence[SSAValue], Pullback]], errors
 
 @dataclass(frozen=True, eq=False)
 class LearnedBlock:
-    """A block with gradients; `kernels` beside its ops."""
+    """A block with gradients. `kernels` has one entry per op."""
 
     block: OpBlock
     kernels: Sequence[LearnedKernel | PlainKernel]
 
     @staticmethod
     def of(block: OpBlock, program: Program, target: Target) -> LearnedBlock | None:
-        """The block with its current constants; None if there is nothing to learn or some op has no gradient."""
+        """The block with its current constants; None if there is nothing to learn, or if some op has no gradient."""
         kernels: list[LearnedKernel | PlainKernel] = []
         for op in block.ops:
             if not isinstance(op, QuantizeRegionOp) or not is_quantized(op) or not _reads_as_made(op):
@@ -233,7 +235,7 @@ class LearnedBlock:
             kernel.begin()
 
     def learn(self, given: Mapping[SSAValue, Array], wanted: Array, kept: Array | None, *, only_error: bool) -> float:
-        """Add the gradients of the squared error on a sample where it is `kept`. Returns the error."""
+        """Add the gradients of the squared error on a sample, at the positions `kept`. Returns the error."""
         values, steps = dict(given), list[tuple[SSAValue, Sequence[SSAValue], Pullback]]()
         for op, kernel in zip(self.block.ops, self.kernels, strict=True):
             read = activations(op)
@@ -249,7 +251,7 @@ class LearnedBlock:
 
 
 def _reads_as_made(region: QuantizeRegionOp) -> bool:
-    """Whether a region reads values of other quantized kernels in the types that these give them."""
+    """Whether a region reads the values of other quantized kernels in the types that these give them."""
     return all(
         spec == value.op.output_specs.data[value.index]
         for value, spec in zip(region.inputs, region.input_specs, strict=True)

@@ -1,16 +1,16 @@
-"""Least squares from quantized to float rows, with the ridge that predicts other samples best.
+"""Least squares from quantized to float rows, with the ridge that generalizes best to other samples.
 
 For rows x of the float network and q of the quantized one, with their means subtracted,
 
     V = argmin E |W x - V q|^2 + r |W - V|^2 = W (C + r I) (H + r I)^-1,   H = E q q^T,  C = E x q^T
 
-r is relative to the mean diagonal of H. Too small a ridge fits the samples instead of the network: with 0.05 for all
-kernels, EfficientNet-Lite0 had 37 dB on the calibration data and 20 dB on other data. Kernels differ: the first ones
-have thousands of independent rows for a few terms, and take a ridge of 1; the last ones have more terms than
-independent rows. So each kernel gets its own ridge by cross-validation. The samples are cut into `FOLDS` parts of
-neighbours. V is solved without one of them, and its error there, E |W x - V q|^2, is measured. The ridge with the least
-error over all parts is taken; an infinite one keeps W. Neighbours stay together because they are often alike (frames of
-a film, crops of one picture), and would predict each other.
+r is relative to the mean diagonal of H. Too small a ridge overfits: with 0.05 for all kernels, EfficientNet-Lite0 had
+37 dB on the calibration data and 20 dB on other data. Kernels differ. The first ones have thousands of independent rows
+for a few terms, and can use a ridge of 1. The last ones have more terms than independent rows. So each kernel gets its
+own ridge by cross-validation. The samples are split into `FOLDS` parts of neighbours. V is solved without one of them,
+and its error there, E |W x - V q|^2, is measured. The ridge with the smallest error over all parts is used; an infinite
+ridge keeps W. Neighbours stay together because they are often alike (frames of a film, crops of one picture), and would
+predict each other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ LEAST_MOMENT = 1e-12
 
 
 def moments(rows: Array, others: Array | None = None) -> Array:
-    """Mean products of the terms of rows with those of others, by default their own: (groups, terms, terms), f32."""
+    """Mean products of the terms of rows with those of `others`, by default the rows themselves: (groups, terms,
+    terms), f32."""
     return np.matmul(rows.swapaxes(1, 2), rows if others is None else others) / np.float32(rows.shape[1])
 
 
@@ -50,7 +51,7 @@ def with_diagonal(matrix: Array, added: Array) -> Array:
 
 
 def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
-    """V for weights (groups, outputs, terms) and the moments H and C, in their type. Raises LinAlgError."""
+    """V for weights (groups, outputs, terms) and the moments H and C, in their dtype. Raises LinAlgError."""
     if math.isinf(ridge):
         return weight
     added = ridge * mean_diagonal(own)
@@ -60,7 +61,8 @@ def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class EquationRows:
-    """Rows of the float and the quantized network, (groups, rows, terms), f32, and how many each sample has."""
+    """Rows of the float and of the quantized network, (groups, rows, terms), f32, and the number of rows of each
+    sample."""
 
     exact: Array
     quantized: Array
@@ -71,7 +73,7 @@ class EquationRows:
         return moments(self.quantized[:, part]), moments(self.exact[:, part], self.quantized[:, part])
 
     def folds(self) -> list[slice]:
-        """Parts of about as many samples each, neighbours together."""
+        """Parts with about the same number of samples, with neighbours together."""
         ends, samples = np.cumsum([0, *self.counts]), len(self.counts)
         parts = min(FOLDS, samples)
         return [
@@ -80,7 +82,7 @@ class EquationRows:
 
 
 def best_ridge(weight: Array, rows: EquationRows, own: Array, cross: Array) -> float:
-    """The ridge of `RIDGES` that predicts parts of the samples best from the others; infinite for a single sample.
+    """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single sample.
 
     `own` and `cross` are H and C of all rows.
     """
@@ -93,9 +95,9 @@ def best_ridge(weight: Array, rows: EquationRows, own: Array, cross: Array) -> f
 
 
 def _costs(weight: Array, rows: EquationRows, part: slice, own: Array, cross: Array) -> Array:
-    """For each ridge, the error on one part of the rows of the V that the other rows give, minus a constant.
+    """For each ridge, the error of V on one part of the rows, minus a constant. V is solved from the other rows.
 
-    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than with
+    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than using
     the rows themselves.
     """
     share = np.float32((part.stop - part.start) / rows.quantized.shape[1])

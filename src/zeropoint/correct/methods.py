@@ -34,28 +34,28 @@ class Platform:
 
     @property
     def mask(self) -> str | None:
-        """The input that is 0 at padding, which `programs` leaves out; None if nothing is."""
+        """The input that is 0 at padding, which `programs` leaves out; None if nothing is left out."""
         return self.programs.mask if isinstance(self.programs, MaskedEngine) else None
 
     @property
     def whole(self) -> Engine:
-        """The engine for whole programs, with padding."""
+        """The engine for whole programs, including padding."""
         return self.programs.engine if isinstance(self.programs, MaskedEngine) else self.programs
 
 
 @dataclass(frozen=True)
 class Method:
-    """A correction, which changes a propagated program in place, and a one-line summary of it."""
+    """A correction, which changes a propagated program in place, and its one-line summary."""
 
     run: Callable[[Program, Samples, Platform, Progress], None]
     summary: str
     is_refitted: bool = False
-    """Whether it gains from more samples: if it is kept, it is fitted again to all of them."""
+    """Whether the method benefits from more samples. If so and it is kept, it is fitted again to all of them."""
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """A correction of what another one made, in place, and a one-line summary of it.
+    """An in-place correction on top of another one, and its one-line summary.
 
     `run` takes the program, then the uncorrected one. It returns whether anything has changed.
     """
@@ -65,7 +65,7 @@ class Refinement:
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], CorrectionMethod]) -> Callable[..., None]:
-    """A method that corrects kernels in order, each on the outputs of the corrected ones before it."""
+    """A method that corrects kernels in order, each with the outputs of the corrected kernels before it as input."""
 
     def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
         used = fitting(program, samples)
@@ -117,29 +117,29 @@ def _closed_form(kernel: ContractionKernel) -> CorrectionMethod:
 
 
 EQUALIZE = "equalize"
-"""The name of equalization. It changes the float network before ranges are decided (`correct.equalize`), and is kept or
+"""The name of equalization. It changes the float network before ranges are decided (`correct.equalize`). It is kept or
 undone before the methods below are tried."""
 METHODS: Mapping[str, Method] = {
-    "analytic_bias": Method(_analytic, "biases less the mean that rounding weights adds, from means of channels"),
+    "analytic_bias": Method(_analytic, "biases minus the mean error of rounded weights, from channel means"),
     "empirical_bias": Method(
         _empirical,
-        "biases such that every quantized kernel has the mean of the float one, kernel by kernel",
+        "biases that give each quantized kernel the mean of the float kernel, kernel by kernel",
     ),
     "closed_form": Method(
         in_lock_step("closed_form", _closed_form),
-        "least squares from quantized inputs, rounded for the least error of results",
+        "least squares from quantized inputs, rounded to minimize the error of results",
         is_refitted=True,
     ),
 }
-"""By name. Each starts from the uncorrected program; the best on the held-back samples is kept."""
+"""The methods by name. Each starts from the uncorrected program. The best one on the held-back samples is kept."""
 
 
 REFINEMENTS: Mapping[str, Refinement] = {
-    BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights learned block by block, by gradients"),
+    BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights, learned block by block with gradients"),
 }
-"""By name. Each is tried on top of the best program of the methods, and kept if it adds to that."""
+"""The refinements by name. Each is tried on top of the best program of the methods, and kept if it improves that."""
 CORRECTIONS = (EQUALIZE, *METHODS, *REFINEMENTS)
-"""All names."""
+"""All names of corrections."""
 
 
 PRESETS: Mapping[str, tuple[str, ...]] = {

@@ -19,13 +19,13 @@ from zeropoint.progress import Progress, silent
 
 
 def _is_stated(value: SSAValue) -> bool:
-    """Whether a value has statistics, also behind requests for them."""
+    """Whether a value has statistics, directly or after requests for them."""
     users = [use.operation for use in value.uses]
     return any(isinstance(op, StatisticsOp) or (isinstance(op, StatisticsRefOp) and _is_stated(op.res)) for op in users)
 
 
 def _free_keys(program: Program) -> Iterator[str]:
-    """Keys of statistics that the program does not use."""
+    """Statistics keys that the program does not use."""
     taken = {op.stats_key.data for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
     return (key for key in (f"equalize{number}" for number in count()) if key not in taken)
 
@@ -33,10 +33,10 @@ def _free_keys(program: Program) -> Iterator[str]:
 def observe_channels(
     program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress = silent
 ) -> Program:
-    """A copy of a fused program with `quant.stats` per channel at every site, as observed on the samples.
+    """A copy of a fused program with observed `quant.stats` per channel at every site.
 
-    A site whose value has `quant.stats` keeps them and gets no others. Requests for statistics (`quant.stats_ref`) of
-    the program stay.
+    A site whose value already has `quant.stats` keeps these and gets no others. The program's own requests for
+    statistics (`quant.stats_ref`) stay.
     """
     program = program.clone()
     found = [site for site in sites(program) if not _is_stated(site.value)]

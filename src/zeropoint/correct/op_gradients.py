@@ -1,7 +1,7 @@
-"""The ops of kernels without weights, in f32 with their gradients: sums, means, clamps and data movement.
+"""The ops of kernels without weights, in f32 and with gradients: sums, means, clamps and data movement.
 
 A row of `RULES` computes the result of an op from its operands and returns a function from the gradient of the result
-to those of the operands, in their order. An op without a row has no gradient here.
+to those of the operands, in their order. An op without a row has no gradient.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ RULES: Mapping[type[Operation], GradientRule] = {
 
 
 def has_gradient(op: Operation) -> bool:
-    """Whether there is a rule for an op; of reductions, only for sums of one value."""
+    """Whether there is a rule for an op. Reductions have one only for sums of one value."""
     if isinstance(op, ReduceOp):
         return len(op.inputs) == 1 and [type(inner) for inner in op.body.block.ops][:-1] == [AddOp]
     return type(op) in RULES

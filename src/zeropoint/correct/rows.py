@@ -1,7 +1,7 @@
 """Rows of inputs and results of a contraction at sampled output positions, the same ones in both networks.
 
-Using all positions of all samples would take gigabytes for little gain. Float and quantized are compared at the same
-positions, so that the difference of the two means is far more accurate than either mean.
+Using all positions of all samples would take gigabytes and gain little. Float and quantized results are compared at the
+same positions, so the difference of the two means is far more accurate than either mean.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array, shape_of
 
 POSITIONS = 16384
-"""Number of output positions sampled per kernel, over all samples."""
+"""The number of output positions sampled per kernel, over all samples."""
 BLOCK = 1 << 20
-"""About as many elements of columns are multiplied at a time."""
+"""The approximate number of column elements that are multiplied at a time."""
 EXACT = 1 << 24
 """Integers of a smaller magnitude, and their sums, are exact in f32."""
 ELEMENTS = 1 << 24
@@ -34,9 +34,9 @@ class Chosen:
 
     @staticmethod
     def of(kernel: ContractionKernel, count: int, masks: Sequence[Array] | None) -> Chosen:
-        """About `POSITIONS` random positions of `count` samples that are not padding, fewer if rows are long.
+        """About `POSITIONS` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
 
-        Seeded, so the same in every run.
+        Seeded, so the choice is the same in every run.
         """
         matrix, shape = kernel.float_weight, tuple(shape_of(kernel.region.results[0]))
         every = kernel.geometry.positions(shape)
@@ -59,7 +59,7 @@ class Chosen:
 
 
 def rows_kept(kernel: ContractionKernel, mask: Array | None, shape: tuple[int, ...]) -> Array:
-    """The output positions of a result of that shape that are not padding, by a mask (bool)."""
+    """The output positions of a result of this shape that are not padding, from a mask (bool)."""
     every = np.arange(kernel.geometry.positions(shape))
     kept = None if mask is None else kept_positions(mask, shape)
     return every if kept is None else np.flatnonzero(kernel.geometry.results(kept, every).any(axis=1))
@@ -78,13 +78,13 @@ def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     point, scale = kind.zero_point, np.float32(kind.scale)
     rows = [kernel.geometry.rows(value.stored[n], positions, point) for n, positions in chosen]
     real = np.concatenate(rows, axis=1).astype(np.float32)
-    real -= np.float32(point)  # in place, because rows may take `ELEMENTS`
+    real -= np.float32(point)  # in place, because rows may have `ELEMENTS` elements
     real *= scale
     return real
 
 
 def exact_mean(kernel: ContractionKernel, exact: Sequence[Array], chosen: Chosen) -> Array:
-    """The mean results of the float kernel, after its clamps, (channels,), f64; `exact` are its results by sample."""
+    """The mean results of the float kernel after its clamps, (channels,), f64. `exact` has its results by sample."""
     sums = [sampled_sum(kernel, exact[n], positions) for n, positions in chosen]
     return np.sum(sums, axis=0) / max(chosen.count, 1)
 
@@ -102,7 +102,7 @@ def products(rows: Array, matrix: Array) -> Array:
 def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
     """The sums of the quantized kernel without its bias, (channels, positions), f32.
 
-    Products of integers are summed exactly, and rounded once, so that they are the same on every machine.
+    Products of integers are summed exactly and rounded once, so the sums are the same on every machine.
     """
     kind = value.kind
     if kind is None or kind.axis is not None or kernel.weight_type.is_sub_channel:
@@ -112,7 +112,7 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     word = np.float32 if greatest < EXACT else np.float64
     weight = weight.astype(word)
     sums: list[Array] = []
-    # Few large products: with small ones, the threads of a matrix product wait for each other longer than they compute.
+    # A few large products. With small ones, the threads of a matrix product spend more time waiting than computing.
     for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
         found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
         columns = np.concatenate(found, axis=2).astype(word)
@@ -124,7 +124,7 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
 
 
 def _blocks(chosen: Chosen, most: int) -> Iterator[list[tuple[int, Array]]]:
-    """The samples and their positions in blocks of about `most` positions."""
+    """The samples and their positions, in blocks of about `most` positions."""
     block: list[tuple[int, Array]] = []
     for n, positions in chosen:
         block.append((n, positions))

@@ -1,21 +1,21 @@
 """The sources of noise in a quantized network: noise added and inherited per kernel, and the gain of 16 bits.
 
-For the float result y of a kernel, its result q in the quantized network, and the result f(x) of the float kernel on
-the quantized inputs:
+Let y be the float result of a kernel, q its result in the quantized network, and f(x) the result of the float kernel on
+the quantized inputs. The noises are
 
     total      E (q - y)^2       noise of the result
     inherited  E (f(x) - y)^2    noise of the inputs, as passed on by the kernel
-    added      E (q - f(x))^2    from rounding the weights and the result, and from clipping its range
+    added      E (q - f(x))^2    noise of rounding the weights and the result, and of clipping its range
     rounding   share * s^2 / 12  the part of `added` from rounding to steps of s, for the share of results in range
 
-all relative to E y^2. A 16-bit result would avoid `rounding`: to first order it gains
-10 log10 (total / (total - rounding)) dB at this kernel. One walk over both networks gives all of these. The exact cost
-of 8 bits at the network's outputs is `narrow_losses`, which needs a run of the whole network per kernel.
+all relative to E y^2. A 16-bit result would avoid `rounding`. To first order, it gains 10 log10 (total / (total -
+rounding)) dB at this kernel. One walk over both networks measures all of these. `narrow_losses` measures the exact cost
+of 8 bits at the network's outputs, which needs a run of the whole network per kernel.
 
-The noise that a kernel adds reaches the outputs amplified or attenuated by the kernels after it. To first order, a
-kernel passes on `inherited / (sum of the totals of its inputs)` of the noise/signal of each input, and noises of
-different kernels are independent. The share of kernel k at the outputs is then added_k times the sum over all paths to
-the outputs of the product of these gains; `at_outputs` accumulates it backwards, from the last op to the first.
+Later kernels amplify or attenuate the noise that a kernel adds. To first order, a kernel passes on `inherited / (sum of
+the totals of its inputs)` of the noise/signal of each input, and noises of different kernels are independent. The share
+of kernel k at the outputs is then added_k times the sum over all paths to the outputs of the product of these gains;
+`at_outputs` accumulates it backwards, from the last op to the first.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ BYTE = 8
 class Sensitivity:
     """The sensitivity of one kernel: noise/signal ratios at its result, and gains in dB.
 
-    `op` is the name of the op of the original model, `name` that of the kernel: `gru_8` if the op became several.
-    `wide_gain` is the first-order gain of a 16-bit result at the kernel, 0 if it is wider than 8 bits already.
+    `op` is the name of the op in the original model. `name` is that of the kernel: `gru_8` if the op became several
+    kernels. `wide_gain` is the first-order gain of a 16-bit result at the kernel; 0 if it is already wider than 8 bits.
     `exact_loss` is the loss at the network's outputs if only this kernel is narrow, without corrections; None if not
     requested, or if the target has the kernel in one width only.
     """
@@ -62,7 +62,7 @@ class Sensitivity:
     at_outputs: float = 0.0
 
     def record(self) -> dict[str, Any]:
-        """The fields as a JSON-compatible dict; infinities and NaN become None."""
+        """The fields as a JSON-compatible dict. Infinities and NaN become None."""
         fields = asdict(self)
         return {key: None if isinstance(v, float) and not isfinite(v) else v for key, v in fields.items()}
 
@@ -70,7 +70,7 @@ class Sensitivity:
 @dataclass
 class _Sums(NoiseSums):
     inside: float = 0.0
-    """Results that are not at a bound of their storage."""
+    """The number of results that are not at a bound of their storage."""
 
     def count(self, stored: Array, kind: UniformQuantizedType | None) -> None:
         """Add the stored results of one sample."""
@@ -85,7 +85,7 @@ def sensitivities(
     """The sensitivity of every quantized kernel of a propagated program, in program order.
 
     `reference` is the program before corrections, with the constants of the float network. Uses as many samples as fit
-    in memory. Positions that the platform masks as padding do not count. Raises what the engines raise.
+    in memory. Positions that the platform masks as padding do not count. Passes on the errors of the engines.
     """
     used = fitting(program, samples)
     engine, masks = platform.kernels(len(used)), masks_of(used, platform.mask)
@@ -107,14 +107,14 @@ def sensitivities(
             sums.count(stored, result.kind)
         one = _sensitivity(step.region, sums, result.kind)
         given = sum(_noise_share(value, shown) for value in step.inputs)
-        # Without noise at the inputs, no noise is passed on; 0 / 0 would be NaN.
+        # Without noise at the inputs, none is passed on; 0 / 0 would be NaN.
         gains[step.region] = one.inherited / given if given else 0.0
         found.append(one)
 
     Walk(program, engine, lambda step: None, follow, reference).run(used, progress)
     reached = _gains_to_outputs(program, gains)
     return [
-        # Inherited noise is left out here: it is counted at the kernel that added it.
+        # Inherited noise is left out here, because it counts at the kernel that added it.
         replace(one, at_outputs=one.added * reached[region.results[0]])
         for region, one in zip(gains, found, strict=True)
     ]
@@ -128,9 +128,9 @@ def _noise_share(value: WalkValue, shown: Callable[[Array, int], Array]) -> floa
 
 
 def _gains_to_outputs(program: Program, gains: Mapping[QuantizeRegionOp, float]) -> dict[SSAValue, float]:
-    """For each value, the first-order gain of its noise/signal to the mean over the outputs.
+    """For each value, the first-order gain from its noise/signal to the mean over the outputs.
 
-    `gains` has the gains of kernels from their inputs to their result; other ops pass noise on unchanged.
+    `gains` has the gains of kernels from their inputs to their result. Other ops pass noise on unchanged.
     """
     found: dict[SSAValue, float] = {}
     outputs = max(len(program.outputs), 1)
@@ -155,5 +155,6 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """Sorted by descending exact loss if known, then by descending first-order share of the noise at the outputs."""
+    """Sensitivities in descending order of exact loss if known, then of the first-order share of the noise at the
+    outputs."""
     return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.at_outputs))

@@ -1,9 +1,9 @@
 """Run the float and the quantized network side by side, kernel by kernel, over all samples at once.
 
-Every op of a propagated program runs alone, twice. The first run is in float on the values of the float network. The
-second is quantized on the values of the quantized network, with exactly the integers and the rounding of the final
-program. In between, a visitor may inspect both sides and change the constants of the kernel; corrections do that. A
-value is released after its last reader, so peak memory is the values alive at one op, times the samples.
+Every op of a propagated program runs alone, twice. The first run is in float, on the values of the float network. The
+second run is quantized, on the values of the quantized network, with exactly the integers and the rounding of the final
+program. In between, a visitor may inspect both sides and change the constants of the kernel, as corrections do. A value
+is released after its last reader. So peak memory is that of the values alive at one op, times the number of samples.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.solve import is_quantized
 
 MEMORY = 480 << 20
-"""The maximum number of bytes for the values of both networks; it limits the number of samples."""
+"""The maximum number of bytes for the values of both networks. It limits the number of samples."""
 FLOAT_BYTES = 4
 
 
 @dataclass(eq=False)
 class WalkValue:
-    """A value in both networks, by sample: `exact` in float; `stored` as integers of `kind`, or floats for None.
+    """A value in both networks, by sample: `exact` in float, and `stored` as integers of type `kind`, or as floats for
+    None.
 
     `exact` is empty if the float network does not run.
     """
@@ -51,16 +52,18 @@ class WalkValue:
 
 @dataclass(eq=False)
 class WalkStep:
-    """A quantized kernel that is about to run: its inputs, and its float results by sample (none if the float network
-    does not run)."""
+    """A quantized kernel that is about to run: its inputs, and its float results by sample.
+
+    The float results are empty if the float network does not run.
+    """
 
     region: QuantizeRegionOp
     inputs: list[WalkValue]
     exact: list[Array]
     alone: Program | None
-    """The float kernel as a program, with inputs named by their number; None if the float network does not run."""
+    """The float kernel as a program, with numbered input names; None if the float network does not run."""
     masks: Sequence[Array] | None = None
-    """Where each sample is not padded (bool); None if nothing is."""
+    """The positions of each sample that are not padding (bool); None if nothing is."""
 
 
 Visitor = Callable[[WalkStep], None]
@@ -68,7 +71,7 @@ Follower = Callable[[WalkStep, WalkValue], None]
 
 
 def ignore(step: WalkStep, value: WalkValue) -> None:
-    """The default follower: it does nothing."""
+    """The default follower, which does nothing."""
 
 
 def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:
@@ -81,8 +84,8 @@ def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[Uni
 class Walk:
     """One walk over a program, which the visitor may change.
 
-    `follower` is called with a kernel and its result after it has run. `reference` is a program of the same ops that
-    provides the float network: the program itself, unless its constants have been changed. `mask` names the input
+    `follower` is called with a kernel and its result after it has run. `reference` is a program with the same ops that
+    provides the float network. It is the program itself, unless its constants have been changed. `mask` names the input
     that is 0 at padding.
     """
 
@@ -93,12 +96,12 @@ class Walk:
     reference: Program | None = None
     mask: str | None = None
     is_paired: bool = True
-    """Whether the float network runs, too."""
+    """Whether the float network runs as well."""
     masks: Sequence[Array] | None = None
     values: dict[SSAValue, WalkValue] = field(default_factory=dict[SSAValue, WalkValue])
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
-        """All ops in order, over all samples."""
+        """Run all ops in order, over all samples."""
         block = self.program.entry
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(block.args, self.program.inputs, strict=True):
@@ -115,8 +118,7 @@ class Walk:
     def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]
         quantized = isinstance(op, QuantizeRegionOp) and is_quantized(op)
-        # From the reference, because corrections of earlier kernels have changed constants, but float results must not
-        # move.
+        # From the reference: corrections of earlier kernels have changed constants, but float results must not change.
         alone = float_form(self.reference or self.program, exact_op) if self.is_paired or not quantized else None
         exact: list[list[Array]] = [[] for _ in op.results]
         if self.is_paired and alone is not None:
@@ -126,20 +128,20 @@ class Walk:
             inputs = self._as_read(op, inputs)
             step = WalkStep(op, inputs, exact[0], alone, self.masks)
             self.visitor(step)
-            # After the visitor, which may have changed the kernel's constants: the ones behind see its corrected
+            # After the visitor, which may have changed the kernel's constants. Later kernels read its corrected
             # results.
             stored, kinds = self._quantized(op, inputs, count)
             self.follower(step, WalkValue(exact[0], stored[0], kinds[0]))
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
-            # Float ops before the first quantized kernel have the same values in both networks, and run once.
+            # Float ops before the first quantized kernel have the same values in both networks, so they run once.
             same = self.is_paired and all(value.exact is value.stored for value in inputs)
             stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
         for number, result in enumerate(op.results):
             self.values[result] = WalkValue(exact[number], stored[number], kinds[number])
 
     def _as_read(self, region: QuantizeRegionOp, inputs: list[WalkValue]) -> list[WalkValue]:
-        """The inputs of a region. Floats, from program inputs or float ops, are quantized by the region's specs.
+        """The inputs of a region. Floats from program inputs or float ops are quantized by the region's specs.
 
         A float that the region reads in two types stays float.
         """
@@ -177,7 +179,7 @@ class Walk:
 
 
 class _Converted(Sequence[Array]):
-    """A value converted lazily, sample by sample."""
+    """A value that is converted lazily, sample by sample."""
 
     def __init__(self, value: WalkValue, convert: Callable[[int], Array]):
         self._value, self._convert = value, convert
@@ -198,7 +200,7 @@ def _as_stored(value: WalkValue, kind: UniformQuantizedType | None, name: str) -
 
 
 def bytes_a_sample(program: Program) -> int:
-    """Peak bytes per sample of the values of both networks alive at one op."""
+    """Peak bytes per sample of the values of both networks that are alive at one op."""
     return most_alive(program.entry, _bytes)
 
 
@@ -212,7 +214,7 @@ def fitting(
 ) -> list[Mapping[str, Array]]:
     """As many samples as a walk has memory for, evenly spaced; at least one."""
     count = max(1, min(len(samples), memory // max(bytes_a_sample(program), 1)))
-    # Evenly spaced: data is often sorted by class.
+    # Evenly spaced, because data is often sorted by class.
     return [samples[index * len(samples) // count] for index in range(count)]
 
 
@@ -226,10 +228,9 @@ def walk(
     *,
     paired: bool = True,
 ) -> None:
-    """Visit the quantized kernels of a propagated program in order, with both networks run up to each; only the
-    quantized one if not `paired`.
+    """Visit the quantized kernels of a propagated program in order, after running both networks up to each of them.
 
-    `visitor` may change the constants of its kernel and their specs; later kernels read the changed results. Raises
-    what the engine raises.
+    If not `paired`, only the quantized network runs. `visitor` may change the constants of its kernel and their specs;
+    later kernels read the changed results. Passes on the errors of the engine.
     """
     Walk(program, engine, visitor, mask=mask, is_paired=paired).run(samples, progress)
