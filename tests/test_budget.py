@@ -155,7 +155,7 @@ def test_the_minimum_has_a_margin_where_some_prefix_has_it() -> None:
     assert (len(spent.steps), spent.after.sure) == (6, 14.0)
     spent = spend(ranked, measured([], range(10, 21)), Budget(19.0, floats=False), verify)
     assert (spent.after.reached, spent.after.sure) == (20.0, 18.0)  # the margin is beyond the last prefix
-    with pytest.raises(BudgetError, match=r"found at most 20\.0 dB \(18\.0 less its margin\)"):
+    with pytest.raises(BudgetError, match=r"found at most 20\.0 dB \(18\.0 after subtracting the margin\)"):
         spend(ranked, measured([], range(10, 21)), Budget(20.5, floats=False), verify)
 
 

@@ -161,7 +161,7 @@ def test_inputs_of_different_numbers_of_samples_are_refused_by_these(first: int,
     two = zp.load(
         TEXT.replace("%x: tensor", '%b: tensor<1x4xf32> {zeropoint.name = "b"}, %x: tensor').replace("add %x", "add %b")
     )
-    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected as many for each"):
+    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected the same number for each"):
         two(b=ROWS[:first], x=ROWS[:second])
 
 

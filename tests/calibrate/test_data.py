@@ -294,7 +294,7 @@ def test_inputs_are_told_apart_by_position():
         samples(a, ports)
     with pytest.raises(DataError, match="sample 0: found 1 values; expected one for each of 'a', 'b'"):
         list(samples([(a,)], ports))
-    with pytest.raises(DataError, match="sample 0: found 2 for 'a', 1 for 'b'; expected as many samples"):
+    with pytest.raises(DataError, match="sample 0: found 2 for 'a', 1 for 'b'; expected the same number of samples"):
         list(samples([(a, b[:1])], ports))
 
 

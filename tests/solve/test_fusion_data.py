@@ -65,7 +65,7 @@ def test_a_table_says_which_bounds_its_kernels_take(tmp_path: Path) -> None:
     [
         ("bounds = 3", r"found bounds 3, expected 'any' or a list of pairs"),
         ("bounds = [[0]]", r"found bounds \[0\], expected 'any' or a list of pairs"),
-        ("bounds = [[6, 0]]", r"found bounds \[6, 0\], expected a lower number and a greater one"),
+        ("bounds = [[6, 0]]", r"found bounds \[6, 0\], expected the lower bound first"),
     ],
 )
 def test_bounds_that_mean_nothing_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -89,14 +89,14 @@ def test_a_composite_that_a_row_names_is_its_kernel(tmp_path: Path) -> None:
 
 def test_a_row_whose_kernel_nothing_makes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        TargetError, match=r"column 'name': found kernel 'max_pol', which nothing makes, expected 'max_poo"
+        TargetError, match=r"column 'name': found kernel 'max_pol', which no pattern produces, expected 'max_poo"
     ):
         table(tmp_path, row(name="max_pol"))
     with pytest.raises(
-        TargetError, match=r"found kernel 'gate', which nothing makes.*composites = \['NAMESPACE.NAME'\]"
+        TargetError, match=r"found kernel 'gate', which no pattern produces.*composites = \['NAMESPACE.NAME'\]"
     ):
         table(tmp_path, row())
-    with pytest.raises(TargetError, match=r"column 'composites': found composites of 'add', which patterns make"):
+    with pytest.raises(TargetError, match=r"column 'composites': found composites of 'add', which patterns produce"):
         table(tmp_path, row(name="add", composites=["my.add"]))
     assert table(tmp_path, row(composites=[])).by_kernel["gate"]
 

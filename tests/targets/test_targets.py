@@ -203,7 +203,7 @@ REFUSED = [
     ({"inputs": ["act i8 zp=x"]}, "inputs", "expected whole numbers"),
     ({"inputs": ["act i8 zp=300"]}, "inputs", "found zero point 300"),
     ({"inputs": ["act i8 bits=8"]}, "inputs", "expected them only with any storage"),
-    ({"inputs": ["act *i8 bits=16"]}, "inputs", "that of the default among them"),
+    ({"inputs": ["act *i8 bits=16"]}, "inputs", "including that of the default"),
     ({"inputs": ["act i8 per_channel"]}, "inputs", "of weights and biases only"),
     ({"inputs": ["act i8 wide"]}, "inputs", "found 'wide' in port"),
     ({"inputs": ["other i8"]}, "inputs", "expected 'other' alone"),

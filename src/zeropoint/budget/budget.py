@@ -22,10 +22,11 @@ class BudgetError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Budget:
-    """The least SQNR of every output in dB, the most bytes of constants, the most milliseconds of a run on one thread.
+    """Limits: the minimum SQNR of every output in dB, and the maximum bytes of constants and milliseconds on one
+    thread.
 
-    None where there is no limit. Without `floats`, kernels are widened to the target's wider storage only. With
-    `nibbles`, kernels that the target has with 4-bit weights start with these.
+    None means no limit. Without `floats`, kernels are only widened to the target's wider storage. With `nibbles`,
+    kernels that the target has with 4-bit weights start with these.
     """
 
     quality: float | None = None
@@ -36,7 +37,7 @@ class Budget:
 
     @staticmethod
     def parse(text: str) -> Budget:
-        """Read `quality=20,size=4MB,latency=5ms`, any of the three. Raises BudgetError."""
+        """Parse `quality=20,size=4MB,latency=5ms`, with any of the three. Raises BudgetError."""
         found: dict[str, float] = {}
         for part in text.split(","):
             matched = _LIMIT.fullmatch(part)
@@ -58,14 +59,14 @@ class Budget:
         return not self._exceeded(figures)
 
     def relaxed(self, figures: Figures) -> str:
-        """Advice for a budget that these figures, the best ones, do not meet: which limits to change, and how."""
+        """Advice for a budget that even the best figures do not meet: which limits to change, and how."""
         limits = {"size": self.size, "latency": self.latency}
         raised = self._exceeded(figures) or [name for name, limit in limits.items() if limit is not None]
         lowered = ["lower quality"] if self.quality is not None else []
         return " or ".join([*(f"raise {name}" for name in raised), *lowered])
 
     def _exceeded(self, figures: Figures) -> list[str]:
-        """The limits of size and latency that figures exceed, by name."""
+        """The limits of size and latency that the figures exceed, by name."""
         rows = (("size", figures.size, self.size), ("latency", figures.latency, self.latency))
         return [name for name, found, most in rows if most is not None and (found is None or found > most)]
 
@@ -77,7 +78,7 @@ class Budget:
 
 
 def _limit(part: str, name: str, number: str) -> float:
-    """The number of a limit. No program has 0 bytes or takes no time, so these are mistakes, not limits."""
+    """The number of a limit. 0 bytes and 0 ms are refused as mistakes, because no program is that small or fast."""
     try:
         found = float(number)
     except ValueError:
@@ -94,10 +95,11 @@ def _expected(name: str) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """The cost of a program: least SQNR of an output in dB, bytes of constants, milliseconds if they were measured.
+    """The figures of a program: the SQNR of the worst output in dB, bytes of constants, and milliseconds if they were
+    measured.
 
-    `verified` is the SQNR on all samples, None if it was not measured; `quality` is that on the samples of the search.
-    Other samples may have up to `margin` dB less than the ones measured (`bit_widths.SqnrEstimate`).
+    `verified` is the SQNR on all samples; None if it was not measured. `quality` is that on the samples of the search.
+    On other samples, the SQNR may be up to `margin` dB lower (`bit_widths.SqnrEstimate`).
     """
 
     quality: float
@@ -108,15 +110,15 @@ class Figures:
 
     @property
     def reached(self) -> float:
-        """The SQNR on all samples if it is known, else on those of the search."""
+        """The SQNR on all samples if it is known, else that on the samples of the search."""
         return self.quality if self.verified is None else self.verified
 
     @property
     def sure(self) -> float:
-        """The SQNR less its margin."""
+        """The SQNR minus its margin."""
         return self.reached - self.margin
 
     def __str__(self) -> str:
         took = "" if self.latency is None else f", {self.latency:.2f} ms"
-        margin = f" ({self.sure:.1f} less its margin)" if self.margin else ""
+        margin = f" ({self.sure:.1f} after subtracting the margin)" if self.margin else ""
         return f"{self.reached:.1f} dB{margin}, {size_text(self.size)} of constants{took}"

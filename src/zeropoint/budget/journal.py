@@ -6,7 +6,7 @@
 {"steps": ["conv1 0 i16"], "quality": 31.5, "size": 1200, ...}         the figures of a program
 {"steps": ["conv1 0 i16"], "verified": 31.2, "margin": 0.4}            its SQNR on all samples
 ```
-A last line that is not whole is ignored.
+An incomplete last line is ignored.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class RecordedNoise:
 
 @dataclass(frozen=True)
 class Verified:
-    """The least SQNR of an output on all samples, in dB, and its margin."""
+    """The SQNR of the worst output on all samples, in dB, and its margin."""
 
     least: float
     margin: float
 
 
 class SearchJournal:
-    """Figures, noise and verified figures by the steps that were taken. With `path` None nothing is written.
+    """Figures, noise and verified figures by the steps taken. If `path` is None, nothing is written.
 
     `options` is a text that is equal for equal options. Without `resume`, an existing file is replaced. Raises
     BudgetError if the file belongs to another program or other options.
@@ -82,13 +82,13 @@ class SearchJournal:
         except (_Damage, UnicodeDecodeError) as error:
             raise BudgetError(
                 f"{path}: found the journal of another model or other options, or a damaged one, expected that of this "
-                f"search; run without resume (--resume), which begins anew"
+                f"search; run without resume (--resume) to start over"
             ) from error
         if not text.endswith("\n"):
-            _replace(path, records)  # without the torn line, which the next one would be added to
+            _replace(path, records)  # without the incomplete line, to which the next record would be appended
 
     def _keep(self, record: dict[str, Any]) -> None:
-        """Keep a record by its kind. Raises _Damage for one that is not written here."""
+        """Keep a record by its kind. Raises _Damage for a record that this module does not write."""
         steps: Any = record.get("steps")
         if not isinstance(steps, list) or not all(isinstance(step, str) for step in cast("list[object]", steps)):
             raise _Damage
@@ -104,7 +104,7 @@ class SearchJournal:
             self._figures[names] = _figures(rest)
 
     def get(self, steps: Sequence[WideningStep]) -> Figures | None:
-        """The figures of these steps, if they were measured."""
+        """The figures with these steps, if they were measured."""
         return self._figures.get(_names(steps))
 
     def noise(self, steps: Sequence[WideningStep]) -> Sequence[KernelNoise] | None:
@@ -145,13 +145,13 @@ class _Damage(Exception):
 
 
 def _replace(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write a journal anew; a process that is killed meanwhile leaves the old one."""
+    """Rewrite a journal. If the process is killed meanwhile, the old file stays."""
     text = "".join(f"{json.dumps(record)}\n" for record in records)
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _figures(figures: dict[str, Any]) -> Figures:
-    """The figures of a record. Raises _Damage for others than `add` writes."""
+    """The figures of a record. Raises _Damage for anything that `add` does not write."""
     if not {"quality", "size"} <= figures.keys() <= {field.name for field in fields(Figures)}:
         raise _Damage
     for name, value in figures.items():

@@ -17,10 +17,9 @@ from zeropoint.ir.program import Program
 class Spent:
     """The result of a search: the kernels that were widened, with the figures before and after.
 
-    `between` has the kernels that stay float only because all kernels around them do: their positions and names;
-    `narrow` has those with 4-bit weights.
-    `tried` has the figures of every prefix that was measured, by its length. `available` is the number of steps,
-    `kernels` that of kernels that they widen.
+    `between` has the positions and names of the kernels that stay float only because all kernels around them do.
+    `narrow` has those of the kernels with 4-bit weights. `tried` has the figures of every prefix that was measured, by
+    its length. `available` is the number of steps, and `kernels` the number of kernels that they widen.
     """
 
     budget: Budget
@@ -35,7 +34,7 @@ class Spent:
 
     @property
     def taken(self) -> dict[int, WideningStep]:
-        """The step that decides each kernel, by its position."""
+        """The step that decides each kernel, by the kernel's position."""
         return {index: step for index, step in final(self.steps).items() if index not in self.between}
 
     def facts(self) -> list[Fact]:
@@ -56,12 +55,12 @@ class Spent:
         counts = " and ".join(f"{widths[width]} {width}" for width in ordered if widths[width])
         tried = f"{len(self.tried)} program{'s' if len(self.tried) != 1 else ''} measured"
         if not counts:
-            return f"budget {self.budget}: {self.after}, with the kernels that are used without it; {tried}"
+            return f"budget {self.budget}: {self.after}; no kernel has to change; {tried}"
         return f"budget {self.budget}: {self.after} with {counts} kernels, {self.before} without; {tried}"
 
 
 class Missed(BudgetError):
-    """No prefix that was measured meets the budget; `best` is the prefix with the best quality."""
+    """No measured prefix meets the budget. `best` is the prefix with the best quality."""
 
     def __init__(self, message: str, best: Spent):
         super().__init__(message)
@@ -73,7 +72,7 @@ Rank = Callable[[Sequence[WideningStep]], Sequence[WideningStep]]
 
 
 class Estimate(Protocol):
-    """The least SQNR of an output in dB, and how much less other samples may have."""
+    """The SQNR of the worst output in dB, and how much lower it may be on other samples."""
 
     @property
     def least(self) -> float: ...
@@ -82,34 +81,34 @@ class Estimate(Protocol):
 
 
 Verify = Callable[[Sequence[WideningStep]], Estimate]
-"""Maps the steps taken to the least SQNR of an output on all samples."""
+"""Maps the steps taken to the SQNR of the worst output on all samples."""
 
 
 class Ahead(Protocol):
-    """A callback with the lists of steps that may be measured next, the likeliest first, so that workers can start.
+    """A callback with the lists of steps that may be measured next, the most likely first, so that workers can start.
 
-    With `ranked`, the others may be ranked again after the first one.
+    With `ranked`, the other lists may be ranked again after the first one.
     """
 
     def __call__(self, lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None: ...
 
 
 def _alone(lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None:
-    """Lists are measured one after the other."""
+    """Does nothing: lists are measured one after the other."""
 
 
 NEAR = 3.0
-"""How far below the minimum the best prefix may be, in dB, so that lengths between those measured are tried too."""
+"""How far below the minimum the best prefix may be, in dB, for unmeasured lengths to be tried as well."""
 MORE = 8
-"""The most such lengths."""
+"""The maximum number of such lengths."""
 
 
 @dataclass
 class _Prefixes:
-    """The figures of prefixes of a list of steps, each measured once.
+    """The figures of prefixes of a list of steps. Each prefix is measured once.
 
-    The steps after a prefix are ranked again once it has been measured at one of `lengths`: noise that the first
-    kernels had hidden shows once they are wide.
+    The steps after a prefix are ranked again once it has been measured at one of `lengths`, because the first kernels
+    may hide noise until they are wide.
     """
 
     steps: Sequence[WideningStep]
@@ -126,7 +125,8 @@ class _Prefixes:
         return self.tried[count]
 
     def lengths(self) -> Iterator[int]:
-        """0, 1, 2, 4, ... and the length of the list; before each but the first two, the steps behind are ranked."""
+        """0, 1, 2, 4, ... and the length of the list. Before each but the first two, the remaining steps are ranked
+        again."""
         found = 0
         yield found
         while found < len(self.steps):
@@ -137,7 +137,7 @@ class _Prefixes:
             yield found
 
     def prepare(self, counts: Iterable[int], *, ranked: bool = False) -> None:
-        """Announce the lengths that may be measured next; the first one will be."""
+        """Announce the lengths that may be measured next. The first one certainly will be."""
         self.ahead((self.steps[:count] for count in counts), ranked=ranked)
 
     def verified(self, count: int) -> Figures:
@@ -150,13 +150,15 @@ class _Prefixes:
         return found
 
     def reaches(self, count: int, least: float) -> bool:
-        """Whether a prefix has a quality of `least` and the margin. Those that have it in the search are verified."""
+        """Whether the quality of a prefix, minus the margin, reaches `least`. Prefixes that do in the search are
+        verified."""
         found = self[count]
-        # The empty prefix is verified in any case: it may reach on all samples what it misses on a few.
+        # The empty prefix is always verified, because it may reach on all samples what it misses on a few.
         return (self.verified(count) if not count or found.quality >= least else found).sure >= least
 
     def shortest(self, least: float) -> int:
-        """The shortest prefix whose quality is at least `least`; bisection assumes that longer ones have it too."""
+        """The shortest prefix whose quality is at least `least`. Bisection assumes that longer prefixes also reach
+        it."""
         low = -1
         for high in self.lengths():
             self.prepare([high, *_halves(low, high)], ranked=True)
@@ -172,14 +174,14 @@ class _Prefixes:
         return high
 
     def _between(self, least: float) -> int:
-        """A prefix of that quality whose length is between those measured, none of which has it. Raises Missed.
+        """An unmeasured prefix of that quality, if none of the measured ones has it. Raises Missed.
 
-        Kernels of different widths need rescales between them, so a longer prefix may be worse. The lengths nearest
-        the best one are tried, if that is near enough.
+        A longer prefix may be worse, because kernels of different widths need rescales between them. The lengths
+        nearest to the best one are tried, if that one is near enough.
         """
         best = self._best()
         left = [count for count in range(len(self.steps)) if count not in self.tried]
-        # Neighbouring lengths differ in few kernels, so one of them is the likeliest to be better.
+        # Neighbouring lengths differ in few kernels, so they are the most likely to be better.
         near = sorted(left, key=lambda count: abs(count - best))[:MORE]
         for number, count in enumerate(near if self[best].sure >= least - NEAR else ()):
             self.prepare(near[number:])
@@ -188,7 +190,7 @@ class _Prefixes:
         best = self._best()
         if self.verified(best).sure >= least:
             return best
-        # Without the margin: the minimum holds on the data, and the result says that it may not on other data.
+        # Without the margin: the minimum holds on this data, and the result says that it may not hold on other data.
         if met := [count for count, found in self.tried.items() if self._holds(found, least)]:
             return max(met, key=lambda count: self.tried[count].sure)
         steps, advice = f"{best} of {len(self.steps)} steps", self.budget.relaxed(self[best])
@@ -208,7 +210,7 @@ class _Prefixes:
         return Spent(self.budget, tuple(self.steps[:count]), self[0], self[count], tried, len(self.steps), kernels)
 
     def best_within(self) -> int:
-        """The prefix of best quality among those measured while looking for the longest one within the limits."""
+        """The prefix of best quality among those measured during the search for the longest one within the limits."""
         low, high = 0, len(self.steps) + 1
         for length in self.lengths():
             self.prepare([length, *_halves(low, length)], ranked=True)
@@ -226,7 +228,8 @@ class _Prefixes:
 
 
 def _halves(low: int, high: int) -> Iterator[int]:
-    """The lengths that bisection may measure between two: that of its first step, the two of its second, and so on."""
+    """The lengths that bisection may measure between two: that of its first step, the two of its second step, and so
+    on."""
     parts = deque([(low, high)])
     while parts:
         low, high = parts.popleft()
@@ -243,9 +246,9 @@ def spend(
     verify: Verify | None = None,
     ahead: Ahead = _alone,
 ) -> Spent:
-    """Choose a prefix of the ranked steps that meets the budget, and measure as few as possible.
+    """Choose a prefix of the ranked steps that meets the budget, with few measurements.
 
-    `ahead` is told which prefixes may be measured next; the result does not depend on what it does. With `verify`, the
+    `ahead` is told which prefixes may be measured next. The result does not depend on what it does. With `verify`, the
     quality of the chosen prefix is that on all samples. Raises BudgetError, with the best figures found, if no prefix
     meets the budget.
     """
@@ -260,7 +263,7 @@ def spend(
 
 
 def record(program: Program, spent: Spent) -> Program:
-    """The program with the result of the search on its module, which `explain` reads."""
+    """The program with the result of the search on its module, where `explain` reads it."""
     program = program.clone()
     state_facts(
         program.module, spent.facts() or [Fact("none", "no kernel was widened", "calibrated", str(spent))], BUDGET

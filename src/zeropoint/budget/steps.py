@@ -35,18 +35,18 @@ from zeropoint.targets import NIBBLE as NIBBLE_STORAGE
 
 FLOAT = "float"
 NIBBLE, BYTE = "i4", "i8"
-"""The width of a step from 4-bit weights to 8-bit ones."""
+"""The widths of a step from 4-bit to 8-bit weights."""
 FLOAT_BYTES = 3
-"""Additional bytes of a weight in f32, compared with one in 8 bits."""
+"""Additional bytes of an f32 weight, compared with an 8-bit one."""
 
 
 @dataclass(frozen=True)
 class WideningStep:
-    """One widening: the regions of a kernel (by index among the regions) get `width`: `i8` weights, `i16`, or `float`.
+    """One widening: the regions of a kernel, by their indices, get `width`, which is `i8` (weights), `i16` or `float`.
 
-    `names` has the unique name of each region. An op of the original model may have become several kernels of a kind,
-    as a GRU does; they are widened together.
-    `share` is the share of the outputs' noise that the kernel adds to first order, from 0 to 1.
+    `names` has the unique name of each region. An op of the original model, such as a GRU, may have become several
+    kernels of one kind, which are widened together. `share` is the first-order share of the outputs' noise that the
+    kernel adds, from 0 to 1.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class WideningStep:
 
     @property
     def name(self) -> str:
-        """The names of its kernels, as one text."""
+        """The names of the kernels as one text."""
         return ", ".join(self.names)
 
 
@@ -70,7 +70,7 @@ def wide_storage(region: QuantizeRegionOp, target: Target) -> Storage | None:
 
 
 def output_widths(rows: Iterable[KernelRow]) -> dict[int, Storage]:
-    """The storage of results in some rows of one kernel, by its width; of equal width, the first."""
+    """The storage of results in rows of one kernel, by its width. Of equal width, the first."""
     widths: dict[int, Storage] = {}
     for row in rows:
         if row.output.role is not Role.OTHER:
@@ -91,20 +91,20 @@ def takes_nibbles(region: QuantizeRegionOp, target: Target) -> bool:
 
 
 def narrow(program: Program, steps: Iterable[WideningStep], budget: Budget, target: Target) -> dict[int, str]:
-    """The kernels of a calibrated program that have 4-bit weights with these steps: position, name."""
+    """The positions and names of the kernels of a calibrated program that have 4-bit weights with these steps."""
     taken, names = final(steps), region_names(program)
     regions = enumerate(regions_of(program) if budget.nibbles else ())
     return {n: names[n] for n, one in regions if n not in taken and takes_nibbles(one, target)}
 
 
 def region_names(program: Program) -> list[str]:
-    """A unique name for each region of a program, in order: that of its first result, as in warnings and statistics."""
+    """The unique name of each region in order, which is that of its first result, as in warnings and statistics."""
     names = result_names(program)
     return [names[region.outputs[0]] for region in regions_of(program)]
 
 
 def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
-    """The name of the original op and the kernel of a region; several regions may have the same."""
+    """The name of the original op and of the kernel of a region. Several regions may have the same key."""
     kernel = region.logical_kernel.data
     return location_text(region.location) or kernel, kernel
 
@@ -114,7 +114,7 @@ AROUND = "all kernels around it stay float"
 
 
 class KernelNoise(Protocol):
-    """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and its kernel."""
+    """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and of the kernel."""
 
     @property
     def op(self) -> str: ...
@@ -127,20 +127,20 @@ class KernelNoise(Protocol):
 def steps_of(
     program: Program, target: Target, found: Iterable[KernelNoise], budget: Budget, taken: Collection[WideningStep] = ()
 ) -> list[WideningStep]:
-    """The steps for the kernels of a calibrated program, the most important first, without those taken already.
+    """The steps for the kernels of a calibrated program, the most important first, without those in `taken`.
 
-    Kernels that add no noise have no step. Steps from 4-bit weights come first, those to float last; a budget without
-    `nibbles` or `floats` has none of these.
+    Kernels that add no noise have no step. Steps from 4-bit weights come first, and those to float last. A budget
+    without `nibbles` or `floats` has none of these.
     """
     noise: dict[tuple[str, str], float] = {}
     for one in found:
         key = one.op, one.kernel
-        # By name and kernel, not by position: propagation has split and added regions in the program that was measured.
+        # By name and kernel, not by position, because propagation has split and added regions in the measured program.
         noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
     indices_of: dict[tuple[str, str], list[int]] = {}
     regions = regions_of(program)
     for index, region in enumerate(regions):
-        # A kernel that adds nothing cannot improve the outputs, however wide it is.
+        # A kernel that adds no noise cannot improve the outputs.
         if noise.get(kernel_key(region), 0.0) > 0:
             indices_of.setdefault(kernel_key(region), []).append(index)
     total, names = sum(noise.values()), region_names(program)
@@ -173,21 +173,20 @@ def _weights(region: QuantizeRegionOp, program: Program) -> int:
 
 def _ranked(steps: Iterable[WideningStep], budget: Budget) -> list[WideningStep]:
     def gain(step: WideningStep) -> float:
-        # Only what the budget limits is a cost; without limits, the noise alone decides the order.
+        # Only what the budget limits is a cost. Without limits, the noise alone determines the order.
         bytes_ = FLOAT_BYTES * step.weights if budget.size is not None else 0
         products = step.products if budget.latency is not None else 0
         return step.share / max(bytes_ + products, 1)
 
-    # Positions break ties, so that the order is the same for any number of workers.
+    # Positions break ties, so the order is the same for any number of workers.
     return sorted(steps, key=lambda step: (-gain(step), step.regions))
 
 
 def widened(program: Program, steps: Sequence[WideningStep], budget: Budget, target: Target) -> Program:
     """The calibrated program with the demands of the steps: `!quant.any` of the wider storage, or `!quant.none`.
 
-    A kernel that is widened reads floats, such as the program's inputs, in its wider storage too, if the target has it.
-
-    A kernel between kernels that all stay float stays float too, because rounding there would only add noise.
+    A widened kernel also reads floats, such as the program's inputs, in its wider storage, if the target has that. A
+    kernel between kernels that all stay float also stays float, because rounding there would only add noise.
     """
     nibbles = narrow(program, steps, budget, target)
     program = program.clone()
@@ -199,7 +198,7 @@ def widened(program: Program, steps: Sequence[WideningStep], budget: Budget, tar
         region = regions[index]
         if step.width == FLOAT:
             _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
-        # Weights of 8 bits are the default: such a step only takes the demand for 4 bits away.
+        # 8-bit weights are the default, so such a step only removes the demand for 4 bits.
         elif step.width != BYTE:
             _widen(region, Storage.of(step.width), target)
     for region in _between(regions, steps):
@@ -208,7 +207,7 @@ def widened(program: Program, steps: Sequence[WideningStep], budget: Budget, tar
 
 
 def _widen(region: QuantizeRegionOp, storage: Storage, target: Target) -> None:
-    """Demand the storage's width of the result, and of operands that no kernel makes, if a row has both."""
+    """Demand the storage's width for the result, and for operands that no kernel produces, if a row has both."""
 
     def demand(value: SSAValue, least: Storage) -> AnyQuantizedType:
         expressed = element_of(value)
@@ -234,12 +233,12 @@ def _is_quantized_here(value: SSAValue) -> bool:
 
 
 def final(steps: Iterable[WideningStep]) -> dict[int, WideningStep]:
-    """The step that decides each region, by the region's position: a later step replaces an earlier one."""
+    """The step that decides each region, by the region's position. A later step replaces an earlier one."""
     return {index: step for step in steps for index in step.regions}
 
 
 def between(program: Program, steps: Iterable[WideningStep]) -> dict[int, str]:
-    """The kernels of a calibrated program that stay float only because all kernels around them do: position, name."""
+    """The positions and names of the kernels that stay float only because all kernels around them do."""
     regions, names = regions_of(program), region_names(program)
     found = set(_between(regions, steps))
     return {index: names[index] for index, region in enumerate(regions) if region in found}
@@ -260,7 +259,7 @@ def _keep_float(region: QuantizeRegionOp, reason: str) -> None:
 
 
 def _is_between(region: QuantizeRegionOp, chosen: set[QuantizeRegionOp]) -> bool:
-    """Whether regions in `chosen` make all activations that a region reads and read all its results."""
+    """Whether regions in `chosen` produce all activations that a region reads and read all its results."""
     makers = [_maker(value) for value in region.inputs]
     readers = list(chain.from_iterable(_readers(value) for value in region.outputs))
     made = [op for op in makers if not isinstance(op, Operation) or not _is_constant(op)]

@@ -1,14 +1,14 @@
-"""The noise of every kernel of an integer program, from runs beside the float program.
+"""The noise of every kernel of an integer program, measured in runs next to the float program.
 
-For the float result y of a kernel, its result q in the integer program, and the result f(x) of the float kernel on the
-integer program's inputs, all as real numbers:
+Let y be the float result of a kernel, q its result in the integer program, and f(x) the result of the float kernel on
+the integer program's inputs, all as real numbers. The noises are
 
     total      E (q - y)^2       noise of the result
     inherited  E (f(x) - y)^2    noise of the inputs, as passed on by the kernel
-    added      E (q - f(x))^2    from rounding the weights and the result, and from clipping its range
+    added      E (q - f(x))^2    noise of rounding the weights and the result, and of clipping its range
 
-relative to E y^2. These are the figures of `zeropoint.correct.sensitivity`, measured on the lowered program, so that a
-saved program and the float model are enough.
+relative to E y^2. `zeropoint.correct.sensitivity` has the same figures. Here they are measured on the lowered program,
+so a saved program and the float model suffice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from zeropoint.report.layers import observed_at
 
 
 def _noise(sums: NoiseSums) -> Noise | None:
-    """Noise relative to the signal; None if that is 0 or not finite."""
+    """The noise relative to the signal; None if the signal is 0 or not finite."""
     if not sums.signal or not np.isfinite(sums.signal):
         return None
     return Noise(sums.total / sums.signal, sums.inherited / sums.signal, sums.added / sums.signal)
@@ -64,7 +64,7 @@ def _key(occurrence: Occurrence) -> str:
 
 
 def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: ReportGraph, runs: int) -> list[_Step]:
-    """The float kernels of the nodes; a kernel is left out if it reads a value that has no name."""
+    """The float kernels of the nodes. A kernel is left out if it reads a value without a name."""
     keys: dict[SSAValue, str] = {op.results[0]: _key(occurrence) for occurrence, op in ops.items()}
     keys |= {value: port.name for value, port in zip(fused.entry.args, fused.inputs, strict=True)}
     found: list[_Step] = []
@@ -77,9 +77,10 @@ def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: ReportGra
 
 
 def _matched(fused: Program, graph: ReportGraph) -> dict[Occurrence, Operation]:
-    """The float op of every node: by name and number if there are as many of that name in both programs.
+    """The float op of every node, matched by name and number. Names that occur a different number of times are left
+    out.
 
-    A float island of several ops ends in the last float op of its name.
+    A float island of several ops ends with the last float op of its name.
     """
     ops, nodes = occurrences(fused), graph.by_occurrence()
     counts = [Counter(name for name, _ in named) for named in (ops, nodes)]
@@ -104,9 +105,9 @@ def observe(
 ) -> Observed:
     """Run both programs on the samples and compare every kernel.
 
-    `fused` is the float program with its regions, `graph` that of `program`. With `spread`, the float values are also
-    counted. Nodes whose values cannot be matched by name and shape are left out, and positions where the input `mask`
-    is 0.
+    `fused` is the float program with its regions, and `graph` is that of `program`. With `spread`, the distributions of
+    the float values are measured as well. Nodes whose values cannot be matched by name and shape are left out.
+    Positions where the input `mask` is 0 do not count.
     """
     runs, ops = len(samples), _matched(fused, graph)
     made = {graph.ops[node.id][-1]: _key(occurrence) for occurrence, node in graph.by_occurrence().items()}
@@ -115,7 +116,7 @@ def observe(
     steps = _steps(ops, fused, graph, runs)
     sums = {step.node: NoiseSums() for step in steps}
     seen = {step.name: PercentileObserver(100.0) for step in steps} if spread else {}
-    with np.errstate(all="ignore"):  # values that are not finite give noise that is not
+    with np.errstate(all="ignore"):  # non-finite values give non-finite noise
         for sample in progress(samples, "kernels"):
             exact, given = dict(sample), dict(sample)
             (shown,) = masks_of([sample], mask) or [None]
@@ -133,7 +134,7 @@ def observe(
 
 
 def _compare(step: _Step, exact: Sample, given: Sample, sums: NoiseSums, mask: Array | None) -> None:
-    """Add one sample of a kernel, where it is not padding, if all of its values exist with the same shape."""
+    """Add one sample of a kernel, without padding, if all of its values exist with the same shape."""
     names = (step.name, *step.reads)
     if any(name not in exact or name not in given or exact[name].shape != given[name].shape for name in names):
         return

@@ -23,7 +23,8 @@ def compare_outputs(
 ) -> tuple[int, tuple[Agreement, ...], tuple[Agreement, ...]]:
     """The number of samples, and the agreement of every output and of the parts of concatenated outputs.
 
-    Positions where the input `mask` is 0 are left out: they change the positions of parts; a mask leaves none.
+    Positions where the input `mask` is 0 do not count. With a mask, outputs have no parts, because the positions of
+    parts would shift.
     """
     engine = masked(QuickestEngine(length_hint(samples, 1)), mask)
     exactly, integers = engine.prepare(reference), engine.prepare(program)

@@ -1,8 +1,8 @@
 """The peak throughput of one core of this processor: int8 and f32 arithmetic, measured.
 
-A loop of independent accumulators and nothing else, in the widest form that the processor has; the first row of `FORMS`
-whose features it has is the one a compiler would choose. The sums are checked against NumPy. Figures are the best of
-several runs: other work on the machine can only lower them.
+The loop contains only independent accumulators, in the widest form that the processor supports. The first supported row
+of `FORMS` is the one that a compiler would choose. The sums are checked against NumPy. Figures are the best of several
+runs, because other work on the machine can only lower them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import numpy as np
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
 from zeropoint.ir.tensors import Array
 
-llvm: Any = llvmlite.binding  # it has no type stubs
+llvm: Any = llvmlite.binding  # without type stubs
 REPEATS = 12
 SECONDS = 0.02
-"""Seconds of one measurement: long enough for the clock to settle, short enough to fall between other work."""
+"""The seconds of one measurement: long enough for the clock to settle, and short enough to fall between other work."""
 SHORT = 0.0002
-"""Seconds of one run of `integer_peak`."""
+"""The seconds of one run of `integer_peak`."""
 
 
 @dataclass(frozen=True)
 class ProductForm:
     """One way to accumulate products.
 
-    `assembly` works on $0 (the accumulator), $2 and $3 (the factors); `clobbers` are registers it uses besides.
+    `assembly` uses $0 (the accumulator), $2 and $3 (the factors). `clobbers` are other registers that it uses.
     `operations` counts a multiplication and an addition as two.
     """
 
@@ -49,7 +49,7 @@ class ProductForm:
 
 
 def _pairs(letter: str) -> str:
-    """u8 x i8 without VNNI: pairs are added in 16 bits (and saturate there), then in 32."""
+    """u8 x i8 without VNNI: pairs are added in 16 bits, where they may saturate, then in 32 bits."""
     temporary = f"%{letter}mm15"
     return f"vpmaddubsw $3, $2, {temporary}; vpmaddwd {temporary}, $2, {temporary}; vpaddd {temporary}, $0, $0"
 
@@ -84,7 +84,7 @@ def choose(kind: str, features: Mapping[str, bool]) -> ProductForm:
 
 
 def arithmetic_ir(form: ProductForm, unroll: int = 4) -> str:
-    """LLVM IR of `void run(i64 iterations, ptr factors, ptr sums)`; an iteration is `unroll` steps an accumulator."""
+    """LLVM IR of `void run(i64 iterations, ptr factors, ptr sums)`. An iteration is `unroll` steps per accumulator."""
     vector = f"<{form.vector}>" if form.register != "r" else "i64"
     count = form.accumulators
     clobbers = f",~{{{form.clobbers}}}" if form.clobbers else ""
@@ -125,7 +125,7 @@ def arithmetic_ir(form: ProductForm, unroll: int = 4) -> str:
 
 
 class Native:
-    """A compiled `run`; the machine code lives as long as this does."""
+    """A compiled `run`. The machine code lives as long as this object."""
 
     def __init__(self, ir: str, arguments: int):
         features = str(llvm.get_host_cpu_features().flatten())
@@ -136,7 +136,7 @@ class Native:
 
 
 def aligned(size: int) -> Array:
-    """`size` zero bytes, u8, that start at a multiple of 64, each page touched."""
+    """`size` zero bytes (u8) that start at a multiple of 64. Each page is touched."""
     raw = np.zeros(size + 64, np.uint8)
     offset = -raw.ctypes.data % 64
     raw[:] = 0
@@ -144,9 +144,9 @@ def aligned(size: int) -> Array:
 
 
 def best_rate(work: float, run: Callable[[int], None], seconds: float | None = None, repeats: int = 0) -> float:
-    """The highest rate of `run(n)`, which does `n` times `work`: in units of `work` a second.
+    """The highest rate of `run(n)`, which does `n` times `work`, in units of `work` per second.
 
-    `seconds` is the time of one run (default `SECONDS`), `repeats` their number (default `REPEATS`).
+    `seconds` is the time of one run (default `SECONDS`), and `repeats` the number of runs (default `REPEATS`).
     """
     count, elapsed, least = 1, 0.0, seconds or SECONDS
     while elapsed < least:
@@ -165,11 +165,9 @@ def best_rate(work: float, run: Callable[[int], None], seconds: float | None = N
 def arithmetic(
     form: ProductForm, threads: int = 1, unroll: int = 4, *, seconds: float | None = None, repeats: int = 0
 ) -> float:
-    """Operations per second of one core, in units of 1e9, while `threads` cores do the same.
+    """Operations per second of one core, in units of 1e9, while `threads` cores run the same loop.
 
-    `seconds` and `repeats` are those of `best_rate`.
-
-    Raises ValueError if the sums are not what NumPy computes.
+    `seconds` and `repeats` are those of `best_rate`. Raises ValueError if the sums differ from NumPy's.
     """
     native = Native(arithmetic_ir(form, unroll), 3)
     factors, expected = _factors(form)
@@ -194,7 +192,7 @@ def arithmetic(
 
 
 def _factors(form: ProductForm) -> tuple[Array, Array]:
-    """The two factors, one after the other, as bytes; and what one step adds to an accumulator."""
+    """The two factors as consecutive bytes, and the number that one step adds to an accumulator."""
     generator = np.random.default_rng(0)
     if form.kind == "clock":
         return np.array([0, 3], np.int64).view(np.uint8), np.array([3], np.int64)
@@ -202,7 +200,7 @@ def _factors(form: ProductForm) -> tuple[Array, Array]:
     if form.kind == "f32":
         values = generator.integers(1, 5, (2, lanes)).astype(np.float32)  # small integers: exact sums
         return values.view(np.uint8).ravel(), values[0] * values[1]
-    if "VPMADDWD" in form.name:  # ones: its second multiplication takes the pairs of the first factor, 0x0101
+    if "VPMADDWD" in form.name:  # ones, because the second multiplication of the pairs uses the first factor, 0x0101
         left, right = np.ones((lanes, 4), np.uint8), generator.integers(-60, 60, (lanes, 4)).astype(np.int8)
         pairs = right.reshape(lanes, 2, 2).sum(2, dtype=np.int32) * 0x0101
         return np.concatenate([left.ravel(), right.ravel().view(np.uint8)]), pairs.sum(1, dtype=np.int32)
@@ -213,10 +211,11 @@ def _factors(form: ProductForm) -> tuple[Array, Array]:
 
 @cache
 def integer_peak() -> float | None:
-    """Integer operations per second of one core, multiplications and additions; None for an unknown processor.
+    """Integer operations per second of one core, where a multiplication and an addition are two; None for unknown
+    processors.
 
-    The runs are as short as runs of kernels, because their times are compared: on a machine with other work, only short
-    runs are undisturbed.
+    The runs are as short as those of kernels, because their times are compared. On a machine with other work, only
+    short runs are undisturbed.
     """
     try:
         form = choose("int8", dict(llvm.get_host_cpu_features()))
@@ -226,5 +225,5 @@ def integer_peak() -> float | None:
 
 
 def processor() -> str:
-    """The processor, as LLVM calls it."""
+    """The processor's name in LLVM."""
     return str(llvm.get_host_cpu_name())

@@ -1,4 +1,4 @@
-"""Collects the data of a report about an integer program, from the sources that are known."""
+"""Collect the data of a report about an integer program from the available sources."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from zeropoint.version import __version__
 _LOG = logging.getLogger(__name__)
 
 GIVEN = "data given in Python"
-"""The name of data that do not come from a file."""
+"""The name of data that does not come from a file."""
 INSIDE = 16
 """The maximum number of samples for comparing every kernel."""
 NEEDS = {
@@ -49,25 +49,25 @@ NEEDS = {
     "values": "calibration (zeropoint quantize --report), or the float model and data (--reference, --data)",
     "weights": "the stages of quantization: zeropoint quantize --report, or --stages DIR of --save-stages",
     "before": "the float model: --reference float.onnx",
-    "times": "native code; it was left out (--no-timing)",
+    "times": "native code, which was skipped (--no-timing)",
     "worst": "calibrated ranges and data: zeropoint quantize --report, or --stages DIR with --data",
 }
-"""The sources that a section needs; shown if it is missing."""
+"""The sources that a section needs. Shown if they are missing."""
 
 
 class ReportError(Error, ValueError):
-    """A program for which there is no report, or a reference that does not match it."""
+    """There is no report for the program, or the reference does not match it."""
 
 
 @dataclass(frozen=True)
 class ReportSources:
-    """The sources of a report besides the integer program. Every part may be missing.
+    """The sources of a report besides the integer program. Each of them may be missing.
 
-    `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
-    quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics
-    key. `data` has the samples of the comparison; `data_name` and `calibration` describe the samples. `mask` names an
-    input that is 0 at padding, which the comparison leaves out. `table` is the file of the program's target, if that is
-    not built in.
+    `reference` is the float program as imported. `fused`, `calibrated`, `propagated` and `quantized` are stages of
+    quantization, and `settings` are those of its passes. `distributions` are the values that calibration saw, by
+    statistics key. `data` has the samples of the comparison. `data_name` and `calibration` describe the samples. `mask`
+    names an input that is 0 at padding, which the comparison leaves out. `table` is the file of the program's target,
+    if that is not built in.
     """
 
     reference: Program | None = None
@@ -91,7 +91,7 @@ def stages_of(
     data_name: str = GIVEN,
     mask: str | None = None,
 ) -> ReportSources:
-    """The source of a program that was quantized in this process."""
+    """The sources for a program that was quantized in this process."""
     seen = made.calibration
     return ReportSources(
         reference,
@@ -109,9 +109,9 @@ def stages_of(
 
 
 def saved_stages(folder: Path) -> ReportSources:
-    """The source of a program whose stages were saved by `quantize --save-stages`.
+    """The sources for a program whose stages were saved by `quantize --save-stages`.
 
-    Raises ReportError if the folder lacks one of them, and what the loader raises.
+    Raises ReportError if the folder lacks one of them, and passes on the errors of the loader.
     """
     names = ("1-fused.mlir", "2-calibrated.mlir", "4-corrected.mlir", "5-quantized.mlir")
     missing = [name for name in names if not (folder / name).is_file()]
@@ -132,9 +132,9 @@ def measured_report(
 ) -> Document:
     """The document of an integer program. Sections whose sources are missing say what they need.
 
-    `timing` compiles the program and times its kernels; `trials` measures recipe rules for the worst kernels. Raises
-    ReportError for a float program, and for a reference with other inputs or outputs; OptionError if no input has the
-    name of the mask. Logs the time of each step.
+    `timing` compiles the program and times its kernels. `trials` measures recipe rules for the worst kernels. Raises
+    ReportError for a float program, and for a reference with other inputs or outputs. Raises OptionError if no input
+    has the name of the mask. Logs the time of each step.
     """
     profile = _check_integers(program, name)
     check_mask(program, source.mask)
@@ -158,7 +158,7 @@ def measured_report(
 
 
 def _check_integers(program: Program, name: str) -> str:
-    """The profile of the program. Raises ReportError for a float program, and for the stages before integers."""
+    """The profile of the program. Raises ReportError for a float program, and for stages before the integer program."""
     if program.profile is None:
         raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
     for op in program.entry.ops:
@@ -179,7 +179,7 @@ def _target(program: Program) -> str:
 
 
 def _with_fused(program: Program, source: ReportSources) -> ReportSources:
-    """The source with the float program in kernels, and checked against the integer program."""
+    """The sources with the float program in kernels, after a check against the integer program."""
     if source.reference is not None:
         _check_ports("inputs", source.reference.inputs, program.inputs)
         _check_ports("outputs", source.reference.outputs, program.outputs)
@@ -194,7 +194,7 @@ def _check_ports(kind: str, reference: Sequence[Port], program: Sequence[Port]) 
     if names[0] != names[1]:
         raise ReportError(f"found {kind} {names[0]} of the reference and {names[1]} of the model, expected the same")
     for one, other in zip(reference, program, strict=True):
-        # Element types may differ: the program may have integers at its ports.
+        # Element types may differ, because the program may have integers at its ports.
         shapes = [shape_of(port.type) for port in (one, other)]
         if shapes[0] != shapes[1]:
             first, second = map(shape_text, shapes)
@@ -205,7 +205,7 @@ def _check_ports(kind: str, reference: Sequence[Port], program: Sequence[Port]) 
 
 
 class _Measured:
-    """The sections that are measured, one after the other."""
+    """The measured sections, one after the other."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _Measured:
             self.found = replace(self.found, values=calibrated_values(graph, source.distributions))
 
     def compare(self) -> None:
-        """Outputs on all samples, kernels on some."""
+        """Compare the outputs on all samples, and the kernels on some."""
         source = self.source
         if source.reference is None or source.fused is None or source.data is None:
             return
@@ -251,14 +251,15 @@ class _Measured:
             self.found = replace(self.found, values=observed_values(self.graph, distributions, source.data_name))
 
     def _with_floats(self, reference: Program) -> Program | None:
-        """The program if its inputs are those of the float program; one with float inputs if the stages are known."""
+        """The program if its inputs are those of the float program. Otherwise one with float inputs, if the stages are
+        known."""
         if [port.type for port in reference.inputs] == [port.type for port in self.program.inputs]:
             return self.program
         quantized = self.source.quantized
         return None if quantized is None else run_all(INTEGER_PASSES, quantized, {})
 
     def time(self) -> None:
-        """The time of every kernel, if the program has a native form."""
+        """Time every kernel, if the program has a native form."""
         from zeropoint.codegen.llvm.machine import CodegenError
 
         if not self.timing:
@@ -279,12 +280,12 @@ class _Measured:
         )
 
     def try_rules(self, wanted: bool) -> None:
-        """Recipe rules for the kernels that add most noise."""
+        """Try recipe rules for the kernels that add most noise."""
         source = self.source
         if source.calibrated is None or not self.found.noise:
             return
         if not wanted:
-            self.missing["worst"] = "runs of the network under other rules; they were left out (--no-trials)"
+            self.missing["worst"] = "runs of the network under other rules, which were skipped (--no-trials)"
             return
         samples = self.kept.in_order[:SAMPLES]
         settings = source.settings

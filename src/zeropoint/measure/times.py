@@ -12,16 +12,16 @@ from zeropoint.progress import Progress, silent
 from zeropoint.report.document import ReportGraph, Time
 
 _NAME = re.compile(r"'(.*)'$")
-"""The name of an op of the model in the name of a step: `fxpmath.requantize 'conv1'`."""
+"""The name of an op of the model inside the name of a step: `fxpmath.requantize 'conv1'`."""
 ROUNDS = 20
-"""Runs; the time of a kernel is the least of them."""
+"""The number of runs. The time of a kernel is the minimum of these."""
 
 
 @dataclass(frozen=True)
 class Timed:
     """The times by node, the total time of all kernels, and the bytes of memory for intermediate values.
 
-    `peak` has the integer operations per second that one core can do at most, measured; None where that is unknown.
+    `peak` is the measured maximum number of integer operations per second of one core; None if unknown.
     """
 
     times: dict[str, Time]
@@ -36,7 +36,7 @@ def times(program: Program, graph: ReportGraph, sample: Mapping[str, Array], pro
 
     Raises CodegenError if an op has no native form.
     """
-    from zeropoint.codegen.llvm.machine import host  # imports LLVM, needed only here
+    from zeropoint.codegen.llvm.machine import host  # imports LLVM, which is needed only here
     from zeropoint.codegen.runtime.native import NativeProgram
     from zeropoint.codegen.runtime.profiling import profile
     from zeropoint.measure.peak import integer_peak, processor

@@ -1,7 +1,7 @@
-"""Recipe rules that may help the kernels that add most noise, each tried alone and measured at the outputs.
+"""Recipe rules that may help the kernels that add most noise. Each is tried alone and measured at the outputs.
 
-Source: the candidates are the demands that a recipe can make of one kernel. They are a wider result (`bits: 16`) if the
-target has the kernel in two widths, other ranges (`observer`), and float (`quantize: false`). Float always works, so it
+Source: the candidates are the demands that a recipe can make for one kernel: a wider result (`bits: 16`) if the target
+has the kernel in two widths, other ranges (`observer`), and float (`quantize: false`). Float always works, so it
 measures the cost of quantizing the kernel.
 """
 
@@ -33,15 +33,15 @@ from zeropoint.report.document.graph import ReportNode
 from zeropoint.targets import target as named_target
 
 WORST = 5
-"""Kernels that rules are tried for."""
+"""The number of kernels that rules are tried for."""
 SAMPLES = 8
 """The maximum number of samples for measuring rules."""
 OTHER_OBSERVERS = ("minmax", "mse")
-"""Observers whose ranges are tried, where they differ from the present one."""
+"""Observers whose ranges are tried if they differ from the present one."""
 WIDE = 16
 _FLOAT = "quantize: false"
 _SUMS = "i32"
-"""The element type of accumulators that only floats read: they are not rounded, so an observer changes nothing."""
+"""The element type of accumulators that only floats read. These are not rounded, so an observer changes nothing."""
 
 
 def worst_nodes(graph: ReportGraph, noise: Mapping[str, Noise], count: int = WORST) -> list[ReportNode]:
@@ -50,7 +50,7 @@ def worst_nodes(graph: ReportGraph, noise: Mapping[str, Noise], count: int = WOR
     ranked = sorted(kernels, key=lambda node: -noise[node.id].added)
     named = {
         node.name: node for node in reversed(ranked) if noise[node.id].added > 0
-    }  # a rule applies to all of a name
+    }  # a rule applies to all kernels of a name
     return [node for node in ranked if named.get(node.name) is node][:count]
 
 
@@ -65,7 +65,7 @@ class Trials:
     mask: str | None = None
 
     def run(self, nodes: Sequence[ReportNode], progress: Progress) -> list[Worst]:
-        """The rules for every node, the best first. Those without an effect at the outputs are left out."""
+        """The rules for every node, the best first. Rules without an effect at the outputs are left out."""
         engine = self._engine
         reference = engine.prepare(self.calibrated)
         expected = [reference(sample) for sample in self.samples]
@@ -82,7 +82,7 @@ class Trials:
         return masked(QuickestEngine(len(self.samples)), self.mask)
 
     def _rules(self, node: ReportNode) -> Iterator[tuple[str, Callable[[], Program]]]:
-        """The rules for a node: the setting as a user writes it, and the calibrated program under it."""
+        """The rules for a node: the setting in the form that a user writes, and the calibrated program with it."""
         rows = named_target(str(self.settings["target"])).by_kernel.get(node.kernel, ())
         widths = {width for row in rows for width in row.output.widths}
         if WIDE in widths and len(widths) > 1:
@@ -119,13 +119,13 @@ def _gain(trial: RuleTrial) -> float:
 
 
 def _statistics(program: Program, name: str) -> StatisticsOp | None:
-    """The statistics of a value; None if it has none, or shares its name with another one."""
+    """The statistics of a value; None if it has none or shares its name with another value."""
     named = [op for op in program.entry.ops if isinstance(op, StatisticsOp) and location_text(op.location) == name]
     return named[0] if len(named) == 1 else None
 
 
 def _with_range(calibrated: Program, name: str, limits: tuple[float, float]) -> Program:
-    """The program with another observed range of a value."""
+    """The program with another observed range for a value."""
     program = calibrated.clone()
     old = _statistics(program, name)
     assert old is not None
@@ -134,6 +134,6 @@ def _with_range(calibrated: Program, name: str, limits: tuple[float, float]) -> 
     observed = old.attributes.get(EXTREMES, old.layer_stats)
     new.attributes |= {name: old.attributes[name] for name in (QUANTILES,) if name in old.attributes}
     if observed != new.layer_stats:
-        new.attributes[EXTREMES] = observed  # which 16 bits hold, whatever the range of 8 bits clips
+        new.attributes[EXTREMES] = observed  # 16 bits hold all observed values, whatever the range for 8 bits clips
     Rewriter.replace_op(old, new)
     return program

@@ -11,14 +11,14 @@ from zeropoint.report.document import Histogram, NodeValues, ReportGraph
 from zeropoint.report.document.graph import CONVERSIONS, ReportNode, ShownParameters
 
 BINS = 64
-"""Bins of a histogram in a report."""
+"""The number of bins of a histogram in a report."""
 
 
 def calibrated_values(graph: ReportGraph, distributions: Mapping[str, Distribution]) -> dict[str, NodeValues]:
-    """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value.
+    """The values that calibration saw, by node. `distributions` is by statistics key, which is the name of a value.
 
-    Kernels that share their name are left out: the keys do not tell them apart. Casts at the edges, which have the name
-    of the kernel next to them, are not kernels.
+    Kernels that share their name are left out, because the keys do not distinguish them. Casts at the edges have the
+    name of the kernel next to them, but are not kernels.
     """
     counted = list(filter(_has_values, graph.nodes))
     names = Counter(node.name for node in counted)

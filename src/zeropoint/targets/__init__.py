@@ -84,9 +84,9 @@ def _built_in(name: str) -> Target:
 def target(name: str) -> Target:
     """A built-in target by name, or the target in a user's `.toml` or `.py` file.
 
-    Python in such a file, or referenced by its table, is executed.
+    Python in such a file, or in a file that its table references, is executed.
 
-    Raises TargetError, a ValueError, that names the available targets, or the row and column of an invalid table.
+    Raises TargetError, a ValueError, which names the available targets, or the row and column of an invalid table.
     """
     if name in TARGETS:
         return _built_in(name)
@@ -99,10 +99,10 @@ def target(name: str) -> Target:
 
 
 def named_in_file(name: str, table: str | None = None) -> str:
-    """The target that a model or an exported file states, by its name or by the `table` that the user named for it.
+    """The target that a model or an exported file states by its name. `table` is the file that the user named for it.
 
-    Only the user may name a file with a table, because its Python is executed. Raises TargetError for a target that is
-    not built in, without a table or with that of another one; for one that is, with a table.
+    Only the user may name a table's file, because its Python is executed. Raises TargetError for a target that is not
+    built in without a table, or with that of another target, and for a built-in target with a table.
     """
     if table is not None:
         if name in TARGETS:
@@ -115,7 +115,7 @@ def named_in_file(name: str, table: str | None = None) -> str:
         return table
     if name not in TARGETS:
         raise TargetError(
-            f"found target '{name}' in a file, expected one of: {', '.join(TARGETS)}; a table of your own is read only "
-            "where you name it: --target TABLE"
+            f"found target '{name}' in a file, expected one of: {', '.join(TARGETS)}; your own table must "
+            "be named with --target TABLE"
         )
     return name

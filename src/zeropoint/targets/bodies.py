@@ -1,14 +1,15 @@
-"""Whether the body of a region computes what its kernel's name says: a text can name any kernel.
+"""Check that the body of a region computes what its kernel's name says, because a text can name any kernel.
 
 ```mlir
 %y = quant.region "convolution"(%a: tensor<4xf32> = %x) -> tensor<4xf32> { tanh of %a }
 ```
-is a misfit: passes and exporters that know a kernel by its name would compute another function than the body does. A
-body needs the op that its kernel is about (`NEEDED`), has none of another kind of kernel (`FOREIGN`), and its ops have
-the form that fusion gives them (`body_forms.py`). A kernel that moves elements computes none, apart from indices.
+This is a misfit: passes and exporters that recognize a kernel by its name would compute another function than the body.
+A body must contain the op that characterizes its kernel (`NEEDED`) and no op of another kind of kernel (`FOREIGN`). Its
+ops must have the form that fusion gives them (`body_forms.py`). A kernel that moves elements must not compute any,
+except indices.
 
-Kernels that only a program's text or a user's table has (`WRITTEN`, `composites`) mean what their bodies compute. Those
-that move elements compute none.
+Kernels that only a program's text or a user's table has (`WRITTEN`, `composites`) are defined by their bodies. Only
+those that move elements are checked: they must not compute any.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ MOVING: Kinds = (
     DequantizeCastOp,
     QuantizeCastOp,
 )
-"""Ops that compute no elements; annotations and simulated quantizations are dropped from bodies."""
+"""Ops that compute no elements. Annotations and simulated quantizations are dropped from bodies."""
 NEEDED: Mapping[str, Kinds] = {
     **dict.fromkeys(("batch_matmul", "fully_connected"), (DotGeneralOp,)),
     **dict.fromkeys(("convolution", "depthwise_convolution", "transpose_convolution"), (ConvolutionOp,)),
@@ -100,27 +101,27 @@ NEEDED: Mapping[str, Kinds] = {
     "subtract": (SubtractOp,),
     "transpose": (TransposeOp,),
 }
-"""Kernel -> ops of which its body has at least one. The rows of single reductions replace those of all."""
+"""For each kernel, ops of which its body has at least one. The rows of single reductions replace those of all."""
 REDUCED_BY: Mapping[str, type[Operation]] = {
     **dict.fromkeys(("average_pool", "mean", "sum"), AddOp),
     **dict.fromkeys(("max_pool", "reduce_max"), MaximumOp),
     "reduce_min": MinimumOp,
 }
-"""Kernel -> the op by which its reductions combine elements."""
+"""For each kernel, the op with which its reductions combine elements."""
 MOVING_KERNELS = {*MOVEMENTS, *(PASSES_ELEMENTS & WRITTEN)}
 FOREIGN: Mapping[str, Kinds] = dict.fromkeys(
     (*BINARY, *FUNCTIONS, *MOVING_KERNELS, *NORMALIZATIONS, *POSITIONS, *REDUCTIONS), CONTRACTING
 )
-"""Kernel -> ops of which its body has none."""
+"""For each kernel, ops of which its body has none."""
 
 
 def misfit(region: QuantizeRegionOp, weights: Weights) -> str | None:
-    """Why the body of a region does not compute what its kernel's name says; None if it does."""
+    """The reason why the body of a region does not compute what its kernel's name says; None if it does."""
     return lacks(region) or misformed(region, weights)
 
 
 def lacks(region: QuantizeRegionOp) -> str | None:
-    """Why the ops of a region are not those of its kernel, in whatever form; None if they are."""
+    """The reason why a region lacks the ops of its kernel, in whatever form; None if it has them."""
     kernel = region.logical_kernel.data
     ops = list(region.body.block.ops)
     needed = NEEDED.get(kernel)
@@ -130,14 +131,14 @@ def lacks(region: QuantizeRegionOp) -> str | None:
 
 
 def foreign_contraction(region: QuantizeRegionOp) -> str | None:
-    """Why a contraction in a region is not one of its kernel's; None without one."""
+    """The reason why a contraction in a region does not belong to its kernel; None without one."""
     kernel = region.logical_kernel.data
     ops = [op for op in region.body.block.ops if isinstance(op, FOREIGN.get(kernel, ()))]
     return next((reason for op in ops if (reason := _foreign(kernel, op))), None)
 
 
 def _foreign(kernel: str, op: Operation) -> str | None:
-    """Why an op is not one of a kernel's; None if it may be."""
+    """The reason why an op does not belong to a kernel; None if it may."""
     if isinstance(op, FOREIGN.get(kernel, ())):
         return f"found {op.name} in the region, which the kernel does not compute"
     if isinstance(op, ReduceOp | ReduceWindowOp) and kernel in REDUCED_BY:

@@ -1,10 +1,10 @@
-"""The forms of the bodies of kernels, read from the result: those that fusion makes.
+"""Check that the bodies of kernels have the forms that fusion makes. They are read backwards from the result.
 
-- A function of one value is evaluated at points, as fusion recognizes it.
-- Arithmetic and contractions: bounds, then (of a contraction) the bias, then the kernel's own op, then ports.
-- Sums: the division by counts of a mean, then reshapes, then a reduction that starts at 0.
+- A function of one value is evaluated at points, as in fusion.
+- Arithmetic and contractions: bounds, then (for a contraction) the bias, then the kernel's own op, then ports.
+- Sums: the division by counts for a mean, then reshapes, then a reduction that starts at 0.
 - Movement: one op on ports.
-- Softmax: e / sum(e) where e = exp(x), perhaps of x minus its maximum. Layer norms have many forms, of which only the
+- Softmax: e / sum(e) where e = exp(x), possibly of x minus its maximum. Layer norms have many forms, of which only the
   last op and the root are checked.
 """
 
@@ -59,7 +59,7 @@ from zeropoint.targets.logical_kernels import FUNCTIONS
 
 GENERIC = "elementwise_unary"
 NARROW_TOLERANCE = 0.05
-"""Of functions whose constants have fewer bits than f32."""
+"""The tolerance for functions whose constants have fewer bits than f32."""
 LOWEST = float(np.finfo(np.float32).min)
 """Reductions by a maximum start at this number or below."""
 
@@ -69,7 +69,7 @@ class _Misformed(Exception):
 
 
 class _Body:
-    """The body of a region while it is read from its result."""
+    """The body of a region, read from its result."""
 
     def __init__(self, region: QuantizeRegionOp, weights: Weights):
         self.kernel, self.weights = region.logical_kernel.data, weights
@@ -78,7 +78,7 @@ class _Body:
         self.results = [unstated(value) for value in self.block.last_op.operands]
 
     def misfit(self, found: SSAValue, expected: str) -> _Misformed:
-        """The refusal of a value."""
+        """The error for a value."""
         owner = found.owner
         name = "an argument of the region" if isinstance(owner, Block) else f"{owner.name} in the region"
         return _Misformed(f"found {name}, expected {expected}")
@@ -96,14 +96,14 @@ class _Body:
             self.port(operand)
 
     def unbounded(self, value: SSAValue) -> SSAValue:
-        """The value before the last ops, which clamp it to numbers."""
+        """The value before the last ops, which clamp it to constants."""
         while not isinstance(op := (value := unstated(value)).owner, Block) and Bounds().then(op, self.weights):
             is_number = isinstance(op, MaximumOp | MinimumOp) and self.number(op.lhs) is not None
             value = op.operands[1] if is_number or isinstance(op, ClampOp) else op.operands[0]
         return value
 
     def behind(self, value: SSAValue) -> SSAValue:
-        """The value behind broadcasts, reshapes, conversions and maximums with -inf."""
+        """The value before broadcasts, reshapes, conversions and maximums with -inf."""
         while True:
             owner = (value := unstated(value)).owner
             if isinstance(owner, BroadcastInDimOp | ReshapeOp | TransposeOp | ConvertOp):
@@ -119,7 +119,7 @@ class _Body:
 
 
 def misformed(region: QuantizeRegionOp, weights: Weights) -> str | None:
-    """Why the body of a region does not have the form of its kernel; None if it does, or the kernel has no form."""
+    """The reason why a region's body does not have the form of its kernel; None if it has, or if there is no form."""
     form = FORMS.get(region.logical_kernel.data)
     if form is None:
         return None
@@ -134,7 +134,7 @@ def misformed(region: QuantizeRegionOp, weights: Weights) -> str | None:
 
 
 def _function(body: _Body, value: SSAValue) -> None:
-    """A function of the only argument with the values of the one that the kernel names."""
+    """A function of the only argument, with the values of the function that the kernel names."""
     if len(body.block.args) != 1:
         raise _Misformed(f"found {len(body.block.args)} arguments of the region, expected one")
     dtype = element_dtype(element_of(argument := body.block.args[0]))
@@ -151,7 +151,7 @@ def _function(body: _Body, value: SSAValue) -> None:
 
 
 def _arithmetic(*kinds: type[Operation]) -> Callable[[_Body, SSAValue], None]:
-    """One op of two ports, then bounds."""
+    """One op on two ports, then bounds."""
 
     def check(body: _Body, value: SSAValue) -> None:
         made = body.unbounded(value)
@@ -163,7 +163,7 @@ def _arithmetic(*kinds: type[Operation]) -> Callable[[_Body, SSAValue], None]:
 
 
 def _bound(kind: type[Operation]) -> Callable[[_Body, SSAValue], None]:
-    """A maximum or minimum of two ports, then bounds; or of one port with a number."""
+    """A maximum or minimum of two ports, then bounds; or of one port and a number."""
     of_ports = _arithmetic(kind)
 
     def check(body: _Body, value: SSAValue) -> None:
@@ -219,7 +219,7 @@ def _prelu(body: _Body, value: SSAValue) -> None:
 
 
 def _reduction(kind: type[Operation], *, divided: bool = False) -> Callable[[_Body, SSAValue], None]:
-    """A reduction of the argument by `kind` from its neutral element; `divided` by counts afterwards, or not."""
+    """A reduction of the argument by `kind` from its neutral element. `divided`: whether counts divide it."""
 
     def check(body: _Body, value: SSAValue) -> None:
         scaled = 0
@@ -251,11 +251,11 @@ STARTS: Mapping[type[Operation], Callable[[float], bool]] = {
     MaximumOp: lambda start: start <= LOWEST,
     MinimumOp: lambda start: start >= -LOWEST,
 }
-"""Where reductions start: at a number that changes no result."""
+"""The initial values of reductions, which must not change any result."""
 
 
 def _movement(kind: type[Operation]) -> Callable[[_Body, SSAValue], None]:
-    """One op on arguments; a padding value is a number, and indices are computed in any way."""
+    """One op on arguments. A padding value is a number, and indices may be computed in any way."""
 
     def check(body: _Body, value: SSAValue) -> None:
         op = value.owner
@@ -271,7 +271,7 @@ def _movement(kind: type[Operation]) -> Callable[[_Body, SSAValue], None]:
 
 
 def _position(kind: type[Operation]) -> Callable[[_Body, SSAValue], None]:
-    """The least position at which the argument equals its extreme (`fuse/positions.py`)."""
+    """The first position at which the argument equals its extreme (`fuse/positions.py`)."""
 
     def check(body: _Body, value: SSAValue) -> None:
         first = value.owner
@@ -304,7 +304,7 @@ def _total_of_exponentials(body: _Body, value: SSAValue) -> ExponentialOp:
 
 
 def _scores(body: _Body, value: SSAValue) -> None:
-    """Arguments, scaled and masked; perhaps minus their maximum."""
+    """Arguments, scaled and masked, possibly minus their maximum."""
     op = (value := body.behind(value)).owner
     if isinstance(op, SubtractOp):
         greatest = body.behind(op.rhs)
@@ -344,12 +344,12 @@ def _log_softmax(body: _Body, value: SSAValue) -> None:
         raise body.misfit(log, f"{SubtractOp.name} of a {LogOp.name}")
     exponential = _total_of_exponentials(body, log.owner.operand)
     if body.behind(exponential.operand) is not body.behind(op.lhs):
-        raise body.misfit(body.behind(exponential.operand), "exponentials of what the logarithm is subtracted from")
+        raise body.misfit(body.behind(exponential.operand), "exponentials of the subtraction's first operand")
     _scores(body, op.lhs)
 
 
 def _layer_norm(body: _Body, value: SSAValue) -> None:
-    """A quotient or a product, and perhaps a sum, of a deviation with a root of sums."""
+    """A quotient or a product, and possibly a sum, of a deviation and a root of sums."""
     if not isinstance(body.behind(value).owner, AddOp | MultiplyOp | DivideOp):
         raise body.misfit(value, f"{MultiplyOp.name}, {DivideOp.name} or {AddOp.name}")
     ops = list(body.block.ops)
@@ -396,4 +396,4 @@ FORMS: Mapping[str, Callable[[_Body, SSAValue], None]] = {
     "sum": _reduction(AddOp),
     "transpose": _movement(TransposeOp),
 }
-"""Of the kernels that patterns make and that mean a certain function; `elementwise_unary` is any."""
+"""The forms of kernels that patterns make and that have a certain meaning. `elementwise_unary` may be any function."""

@@ -1,4 +1,4 @@
-"""Validation of kernel tables; errors name the row and the column.
+"""Validation of kernel tables. Errors name the row and the column.
 
 The same checks apply to tables from files and to `Target` objects built in Python.
 """
@@ -27,7 +27,7 @@ from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
 PAIR_BITS = 16
 LARGEST_SQNR = 100
-"""Upper limit for `least_sqnr` in dB: a value that uses all of 16 bits has 98 dB."""
+"""The upper limit for `least_sqnr` in dB. A value that uses all of 16 bits has 98 dB."""
 
 
 class TargetError(Error, ValueError):
@@ -35,12 +35,12 @@ class TargetError(Error, ValueError):
 
 
 def cell_name(target: str, number: int, kernel: str, column: str) -> str:
-    """A location in a table, for messages; rows count from 1."""
+    """A location in a table, for messages. Rows count from 1."""
     return f"target '{target}', row {number} (kernel '{kernel}'), column '{column}'"
 
 
 def check_target(target: Target) -> Target:
-    """The target itself. Raises TargetError, naming row and column, for an invalid table."""
+    """Return the target. Raises TargetError, naming row and column, for an invalid table."""
     if target.profile not in PROFILES:
         raise TargetError(
             f"target '{target.name}': found profile '{target.profile}', expected one of {', '.join(PROFILES)}"
@@ -51,7 +51,7 @@ def check_target(target: Target) -> Target:
     for low, high in target.bounds or ():
         if not low < high:
             found = f"found bounds [{low:g}, {high:g}]"
-            raise TargetError(f"target '{target.name}': {found}, expected a lower number and a greater one")
+            raise TargetError(f"target '{target.name}': {found}, expected the lower bound first")
     if not target.rows:
         raise TargetError(f"target '{target.name}': found no rows, expected at least one kernel")
     own = frozenset(row.kernel for row in target.rows if row.composites is not None)
@@ -64,7 +64,7 @@ def check_target(target: Target) -> Target:
 
 
 def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
-    """The first invalid column and what is wrong with it; None for a valid row. Kernels in `own` cover composites."""
+    """The first invalid column and its problem; None for a valid row. Kernels in `own` cover composites."""
     if not row.kernel:
         return "name", "found no name, expected that of a logical kernel"
     if not row.inputs:
@@ -93,31 +93,31 @@ def _adds_pairs(row: KernelRow) -> bool:
 
 
 def _kernel_problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
-    """Check the kernel name: nothing would ever match an unknown one, and a fused kernel cannot cover composites.
+    """Check the kernel name. An unknown kernel would never match, and a fused kernel cannot cover composites.
 
-    One row of a kernel, perhaps an inherited one, states its composites for all its rows.
+    One row of a kernel, possibly an inherited one, states the composites for all rows of the kernel.
     """
     if row.composites is None and row.kernel not in FUSED | WRITTEN | own:
         near = get_close_matches(row.kernel, sorted(FUSED | WRITTEN), 1)
         hint = f"'{near[0]}'" if near else "one that fusion makes"
         return (
             "name",
-            f"found kernel '{row.kernel}', which nothing makes, expected {hint}; or, for a kernel of your own, the "
+            f"found kernel '{row.kernel}', which no pattern produces, expected {hint}; or, for your own kernel, the "
             f"composites that it covers: composites = ['NAMESPACE.NAME'], or [] where the program has its regions",
         )
     if row.composites and row.kernel in FUSED:
-        return "composites", f"found composites of '{row.kernel}', which patterns make, expected a kernel of your own"
+        return "composites", f"found composites of '{row.kernel}', which patterns produce, expected your own kernel"
     return None
 
 
 def _roles_problem(row: KernelRow) -> tuple[str, str] | None:
     roles = [rule.role for rule in row.inputs]
     if Role.WEIGHT in roles and row.accumulator_bits is None:
-        return "accumulator", "found none, expected a width in bits, as the kernel sums products with weights"
+        return "accumulator", "found none, expected a width in bits, because the kernel sums products with weights"
     if Role.BIAS in roles and not isinstance(row.relation, MultiplierAccumulatorScale | FixedScale | Custom):
         return "relation", "found a bias port, expected multiplier_accumulator_scale, fixed_scale or a function"
     if isinstance(row.relation, MultiplierAccumulatorScale) and roles[:2] != [Role.ACTIVATION, Role.WEIGHT]:
-        return "inputs", "found multiplier_accumulator_scale, expected the ports 'act', 'weight' and perhaps 'bias'"
+        return "inputs", "found multiplier_accumulator_scale, expected the ports 'act', 'weight' and optionally 'bias'"
     if Role.BIAS in roles and roles != [Role.ACTIVATION, Role.WEIGHT, Role.BIAS]:
         return "inputs", "found a bias port, expected the ports 'act', 'weight' and 'bias'"
     return None

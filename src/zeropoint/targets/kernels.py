@@ -1,6 +1,6 @@
-"""Rows of a kernel table: what a kernel of a target requires of its ports.
+"""Rows of a kernel table. A row states what a kernel of a target requires of its ports.
 
-Source: the RFC on quantization transformations, section "Target Constraints": per (logical kernel, signature) a
+Source: the RFC on quantization transformations, section "Target Constraints": for each (logical kernel, signature), a
 relation between the quantization parameters of the ports. The columns are those of the project's target notes.
 """
 
@@ -28,7 +28,7 @@ class Role(Enum):
 
 
 DATA = (Role.ACTIVATION, Role.CONSTANT)
-"""The roles whose parameters propagation decides; parameters of weights and biases follow from these."""
+"""The roles whose parameters propagation decides. The parameters of weights and biases follow from these."""
 OUTPUT = -1
 """The index of the first result in a group of ports. Result n has index `~n`: -1, -2, ..."""
 
@@ -39,16 +39,16 @@ def port_label(port: int) -> str:
 
 
 WIDEST_TYPE = 32
-"""Bits of the widest quantized type. A bias that a kernel stores in more bits has this width in the IR."""
+"""The width of the widest quantized type in bits. A bias that a kernel stores in more bits has this width in the IR."""
 
 
 @dataclass(frozen=True)
 class PortRule:
-    """Storage and parameters that a kernel accepts at a port.
+    """The storage and the parameters that a kernel accepts at a port.
 
-    `zero_point` None means any. `per_channel` allows one scale per output channel, `blocks` one per block of a
-    channel's terms; `axis` is the quantized dimension in the target's own layout. `wildcard` accepts every integer
-    storage (only widths in `bits`, if given); `storage` is then the default.
+    `zero_point` None means any. `per_channel` allows one scale per output channel, and `blocks` one per block of a
+    channel's terms. `axis` is the quantized dimension in the target's own layout. `wildcard` accepts every integer
+    storage, or only the widths in `bits` if given; `storage` is then the default.
     """
 
     role: Role
@@ -61,7 +61,7 @@ class PortRule:
     blocks: bool = False
 
     def accepts(self, demand: Demand) -> bool:
-        """Whether the port accepts a demand on its storage; a subrange of its storage is accepted too."""
+        """Whether the port accepts a demand on its storage. It also accepts a subrange of its storage."""
         if demand is None:
             return True
         if isinstance(demand, AtLeast):
@@ -83,7 +83,7 @@ class PortRule:
         return (self.bits or (8, 16, 32)) if self.wildcard else (self.storage.type.width,)
 
     def resolve(self, demand: Demand) -> Storage:
-        """The storage that satisfies a demand, which the port must accept."""
+        """The storage that satisfies a demand. The port must accept the demand."""
         if isinstance(demand, Storage):
             return in_four_bits(demand) if self.storage.type == NIBBLE.type else demand
         if isinstance(demand, EitherSign):
@@ -101,12 +101,13 @@ class Free:
 
 @dataclass(frozen=True)
 class MultiplierScale:
-    """Like `Free`; the kernel multiplies by s_1 * s_2 / s_out, which must be in the range that the profile supports."""
+    """Like `Free`, but the kernel multiplies by s_1 * s_2 / s_out, which must be in the range that the profile
+    supports."""
 
 
 @dataclass(frozen=True)
 class SameScale:
-    """The ports of `group` (all data ports if empty) have the same scale and zero point; `fixed` fixes other ports."""
+    """The ports of `group` (all data ports if empty) have the same scale and zero point. `fixed` fixes other ports."""
 
     group: tuple[int, ...] = ()
     fixed: FixedScale | None = None
@@ -117,7 +118,7 @@ class SameScale:
 
 @dataclass(frozen=True)
 class FixedScale:
-    """The listed ports (default: the first result) always have these parameters; `others` fix further ports."""
+    """The listed ports (default: the first result) always have these parameters. `others` fix further ports."""
 
     scale: float
     zero_point: int
@@ -135,18 +136,21 @@ class FixedScale:
 
 @dataclass(frozen=True)
 class MultiplierAccumulatorScale:
-    """bias scale = input scale * weight scale, bias zero point 0; the output is free."""
+    """The scale of the bias is input scale * weight scale, and its zero point is 0. The output is free."""
 
 
 PortTypes = list[QuantizedType | None]
 QuantFunction = Callable[[PortTypes, PortTypes], tuple[Sequence[int], Sequence[int]]]
-"""`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`: sets the types that it can derive in the two lists,
-and returns the indices that it set. `zeropoint.solve.functions` describes the types that it gets."""
+"""`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`.
+
+It sets the types that it can derive in the two lists, and returns the indices that it set. `zeropoint.solve.functions`
+describes the types that it gets.
+"""
 
 
 @dataclass(frozen=True)
 class Custom:
-    """A Python function derives parameters of some ports from those of others; `name` is its name in the table."""
+    """A Python function derives the parameters of some ports from those of others. `name` is its name in the table."""
 
     function: QuantFunction
     name: str
@@ -157,19 +161,23 @@ Relation = Free | MultiplierScale | SameScale | FixedScale | MultiplierAccumulat
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One kernel.
+    """A row: one kernel with its requirements.
 
-    `inputs` are the rules of the operands in order. If there are more operands (concat), the last rule repeats. An
-    operand may be missing (no bias). `output` is the rule of the first result, `more_outputs` are those of the others;
-    if there are more results (split), the last rule repeats. `accumulator_bits` is the width in which products are
-    summed; `pair_bits` is the width in which the products of two adjacent terms are added first, with saturation;
-    `intermediate` describes a narrower sum, for information. `steps_per_term` bounds the scale of the results of a
-    kernel that sums: it is at least 1 / (`steps_per_term` * terms). `segments` is the number of equal parts of
-    a 16-bit operand's range in which a function is interpolated. `nonzero` is the number of an operand of which the
-    kernel refuses zeros. `same_storage` requires one storage for all wildcards. `profile` is the kernel's own rounding,
-    if it differs from the target's. `checked` names the runtime version and the test that confirmed the row; empty if
-    unconfirmed. `composites` are the names of the `stablehlo.composite` ops that the kernel covers; None for kernels
-    made by fusion patterns, empty if only regions in the program's text use it.
+    - `inputs`: the rules of the operands in order. If there are more operands (concat), the last rule repeats. An
+      operand may be missing (no bias).
+    - `output`, `more_outputs`: the rule of the first result, and those of the others. If there are more results
+      (split), the last rule repeats.
+    - `accumulator_bits`: the width in which products are summed.
+    - `pair_bits`: the width in which the products of two adjacent terms are added first, with saturation.
+    - `intermediate`: a narrower sum, for information.
+    - `steps_per_term`: a kernel that sums has result scales of at least 1 / (`steps_per_term` * terms).
+    - `segments`: the number of equal parts of a 16-bit operand's range in which a function is interpolated.
+    - `nonzero`: the number of an operand in which the kernel refuses zeros.
+    - `same_storage`: requires one storage for all wildcards.
+    - `profile`: the kernel's own rounding, if it differs from the target's.
+    - `checked`: the runtime version and the test that confirmed the row; empty if unconfirmed.
+    - `composites`: the names of the `stablehlo.composite` ops that the kernel covers. None for kernels made by fusion
+      patterns; empty if only regions in the program's text use the kernel.
     """
 
     kernel: str
@@ -202,7 +210,8 @@ class KernelRow:
         return self.input_rule(port) if port >= 0 else self.outputs[min(~port, len(self.outputs) - 1)]
 
     def port_name(self, port: int) -> str:
-        """The name of a port in messages: its role, and its number if several have that (`output`, `input 1`)."""
+        """The name of a port in messages: its role, with its number if several ports have the role (`output`, `input
+        1`)."""
         if port < 0:
             return "output" if port == OUTPUT and not self.more_outputs else f"output {~port}"
         role = self.input_rule(port).role
@@ -216,7 +225,7 @@ class KernelRow:
 
     @property
     def tied_output(self) -> int | None:
-        """The first result that shares its parameters with other ports, by its index; None if there is none."""
+        """The index of the first result that shares its parameters with other ports; None if there is none."""
         results = (~number for number, rule in enumerate(self.outputs) if rule.role is not Role.OTHER)
         return next((port for port in results if self.shares(port, port)), None)
 
@@ -226,16 +235,15 @@ class KernelRow:
         return output is not None and self.shares(index, output)
 
     def fixed(self, port: int, storage: Storage) -> UniformQuantizedType | None:
-        """The type that `fixed_scale` gives a port with that storage; None if the row does not fix it."""
+        """The type that `fixed_scale` gives a port with this storage; None if the row does not fix it."""
         relation = self.relation.fixed if isinstance(self.relation, SameScale) else self.relation
         parts = relation.parts if isinstance(relation, FixedScale) else ()
         found = next((part for part in parts if port in part.ports), None)
         return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
 
     def storages(self, signature: KernelSignature) -> tuple[Storage, ...] | None:
-        """The storage of each port, by its index: results come last, the first of them at the end.
-
-        None if the row does not fit the signature.
+        """The storage of each port, by its index: results come last, in reverse order. None if the row does not fit the
+        signature.
 
         Ports that the signature leaves open get the row's storage. An open wildcard gets its default, or with
         `same_storage` the storage of the other wildcards.
@@ -265,28 +273,36 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its kernel rows, of which the first that fits is used, and its numerics profile."""
+    """A target: its kernel rows, of which the first fitting one is used, and its numerics profile."""
 
     name: str
     profile: str
     rows: tuple[KernelRow, ...]
     description: str = ""
     real_results: bool = False
-    """Whether contractions can return floats, dequantized from their accumulators. If so, a contraction that only
-    floats read is not requantized, and a sum that only floats read stays float."""
+    """Whether contractions can return floats, dequantized from their accumulators.
+
+    If so, a contraction that only floats read is not requantized, and a sum that only floats read stays float.
+    """
     least_sqnr: float = 0.0
-    """Minimum SQNR, in dB of the result's variance, of a function whose operand alone is rounded. If the calibrated
-    values give less, the function and the kernel that produces its operand use wider storage or float. 0: no check."""
+    """The minimum SQNR of a function when only its operand is rounded, in dB of the result's variance. 0 disables the
+    check.
+
+    If the calibrated values give less, the function and the kernel that produces its operand use wider storage or
+    float.
+    """
     scale_type: str = "f64"
-    """The type in which the runtime stores scales; parameters are chosen to be exact in it. `power_of_two` for runtimes
-    that shift instead of multiplying."""
+    """The type in which the runtime stores scales. Parameters are chosen to be exact in it.
+
+    `power_of_two` is for runtimes that shift instead of multiplying.
+    """
     bounds: frozenset[tuple[float, float]] | None = None
-    """The clamp bounds that sum and product kernels can absorb. None: any, for kernels that clamp to arbitrary
+    """The clamp bounds that sum and product kernels can absorb. None means any, for kernels that clamp to arbitrary
     integers."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:
-        """Composite name -> kernel, for all composites that rows name."""
+        """The kernel of each composite that rows name."""
         return {name: row.kernel for row in reversed(self.rows) for name in row.composites or ()}
 
     @cached_property
@@ -298,7 +314,7 @@ class Target:
         return found
 
     def row(self, kernel: str, signature: KernelSignature | None = None) -> KernelRow | None:
-        """The first row of a logical kernel that fits the signature, or None."""
+        """The first row of a logical kernel that fits the signature; None if there is none."""
         for row in self.by_kernel.get(kernel, ()):
             if signature is None or row.storages(signature) is not None:
                 return row

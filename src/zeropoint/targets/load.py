@@ -2,15 +2,15 @@
 
 A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 
-- `extends`: append the rows of another target. `checked` replaces their column of that name, `bits = [8]` restricts
-  their wildcards (`*u8`) to storage of those widths, and `without` lists kernels whose rows are left out.
-- `prefer = 16`: move rows whose output has that many bits to the front.
+- `extends`: append the rows of another target. `checked` replaces the column of this name, `bits = [8]` restricts
+  wildcards (`*u8`) to storage of these widths, and `without` lists kernels whose rows are left out.
+- `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
 - `bounds = [[0, inf], [0, 6]]`: clamp bounds that kernels absorb after a sum or product (`"any"`: all).
 
 Python in a target is executed with the user's rights. Only the user can name a target (`--target`, an option of a pass,
-an argument of a function), never a model; and a table can only name files in its own folder.
+an argument of a function); a model cannot. A table can only name files in its own folder.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ REQUIRED = ("name", "inputs", "relation")
 
 MOST_PARTS = 16
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')[ \t]*\.[ \t]*){{{MOST_PARTS}}}")
-"""`a.b.c`, which tomllib reads in the square of its parts."""
+"""Matches keys such as `a.b.c`, which tomllib reads in time quadratic in the number of parts."""
 
 ValueT = TypeVar("ValueT")
 Extends = Callable[[str], Target]
@@ -75,7 +75,7 @@ Extends = Callable[[str], Target]
 def load_target(path: Path, extends: Extends) -> Target:
     """The target in a `.toml` or `.py` file.
 
-    Raises TargetError, naming file, row and column, for an invalid table; OSError if the file cannot be read.
+    Raises TargetError, naming file, row and column, for an invalid table. Passes on OSError if the file cannot be read.
     """
     if path.suffix == ".toml":
         with reading(path, TargetError):
@@ -101,7 +101,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
 
 def _executed(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
-        path.open().close()  # raises the error of the system
+        path.open().close()  # raises the system's error
     with running_foreign(lambda what: TargetError(f"{path}: found Python that fails: {what}")):
         return runpy.run_path(str(path))
 
@@ -118,7 +118,7 @@ def _beside(path: Path, name: str) -> Path:
     folder = path.parent.resolve()
     found = (folder / name).resolve()
     if not found.is_relative_to(folder):
-        raise ValueError(f"found file '{name}', expected one in the folder of {path.name}, which alone is trusted")
+        raise ValueError(f"found file '{name}', expected one in the folder of {path.name}, the only trusted folder")
     return found
 
 
@@ -145,7 +145,7 @@ def _function(path: Path, text: str) -> QuantFunction:
 
 
 def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target:
-    """The target that a TOML table describes. Raises TargetError as `load_target`."""
+    """The target that a TOML table describes. Raises TargetError like `load_target`."""
     unknown = [key for key in table if key not in KEYS]
     if unknown:
         raise TargetError(f"{path}: found key '{unknown[0]}', expected: {', '.join(KEYS)}")
@@ -154,7 +154,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     profile = _text(table, "profile", path) if base is None or "profile" in table else base.profile
     entries: object = table.get("kernel", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", entries)):
-        raise TargetError(f"{path}: found 'kernel' that is not a list of tables, expected [[kernel]] for each row")
+        raise TargetError(f"{path}: found a 'kernel' that is not a list of tables, expected [[kernel]] for each row")
     tables = cast("list[Mapping[str, object]]", entries)
     rows = [row for number, entry in enumerate(tables, 1) for row in _rows(_Entry(entry, number, name, path))]
     if base is not None:
@@ -176,7 +176,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
 
 
 def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[KernelRow]:
-    """The rows of the target that a table extends, as its `without`, `bits` and `checked` change them."""
+    """The rows of the target that a table extends, changed by its `without`, `bits` and `checked`."""
     without = _without(base, table, path)
     rows = [row for row in base.rows if row.kernel not in without]
     if "checked" in table:
@@ -204,7 +204,7 @@ def _without(base: Target, table: Mapping[str, Any], path: Path) -> set[str]:
 
 
 def _within(row: KernelRow, widths: Sequence[int]) -> KernelRow | None:
-    """The row with its wildcards restricted to some widths; None if a wildcard has none of them."""
+    """The row with its wildcards restricted to some widths; None if a wildcard has none of these."""
     rules = (*row.inputs, *row.outputs)
     kept = [
         replace(rule, bits=tuple(w for w in rule.widths if w in widths)) if rule.wildcard else rule for rule in rules
@@ -266,7 +266,7 @@ class _Entry:
 
     @property
     def outputs(self) -> tuple[PortRule, ...]:
-        """The rules of the results: of `output`, or of the list `outputs`."""
+        """The rules of the results, from `output` or from the list `outputs`."""
         if ("output" in self.columns) == ("outputs" in self.columns):
             found = "it beside 'output'" if "outputs" in self.columns else "nothing"
             raise self.wrong("outputs", f"found {found}, expected 'output', or a list 'outputs' for several results")
@@ -290,14 +290,14 @@ class _Entry:
         return cast("list[str]", found)
 
     def read(self, column: str, text: str, reader: Callable[[str], ValueT]) -> ValueT:
-        """The result of `reader` on a text; its ValueError becomes a TargetError for the column."""
+        """The result of `reader` for a text. Its ValueError becomes a TargetError for the column."""
         try:
             return reader(text)
         except ValueError as error:
             raise self.wrong(column, str(error)) from error
 
     def relation(self, text: str) -> Relation:
-        """The relation; if it is a function, it is loaded."""
+        """The relation. If it is a function, the function is loaded."""
         return parse_relation(text, lambda function: _function(self.path, function))
 
 

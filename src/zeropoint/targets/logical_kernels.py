@@ -1,7 +1,7 @@
 """The names of logical kernels that rows of a kernel table may have.
 
-A row for an unknown kernel would never be used. So the name must be one that fusion patterns produce, one that only
-regions in a program's own text have, or the row must list the composites that it covers.
+A row for an unknown kernel would never be used. So the name must be one that fusion patterns produce or that regions in
+a program's own text may have. Otherwise the row must list the composites that it covers.
 
 Source: the RFC on quantization transformations, sections "Target Constraints" (the key) and "Kernel fusion pass".
 """
@@ -88,4 +88,4 @@ WRITTEN = frozenset(
         "unpack",
     }
 )
-"""Kernels of runtimes that no pattern produces; only regions in a program's own text can have them."""
+"""Kernels of runtimes that no pattern produces. Only regions in a program's own text can have them."""

@@ -1,4 +1,4 @@
-"""The second half of a table's key: what is known about the storage at each port of a kernel.
+"""The second half of a table's key: the known storage at each port of a kernel.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the signature is a sequence of storage
 types and ranges for all inputs and outputs; it can be partially specified.
@@ -45,7 +45,8 @@ NIBBLE = Storage.of("i4")
 
 
 def in_four_bits(storage: Storage) -> Storage:
-    """The i4 storage of the same integers, or of those less 8 if they are unsigned; `storage` if they do not fit."""
+    """The i4 storage of the same integers, or of these minus 8 if they are unsigned. `storage` itself if they do not
+    fit."""
     shift = 0 if storage.type.signed else NIBBLE.minimum
     low, high = storage.minimum + shift, storage.maximum + shift
     fits = NIBBLE.minimum <= low and high <= NIBBLE.maximum
@@ -58,7 +59,7 @@ Demand = Storage | AtLeast | EitherSign | None
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """The demands on the operands and on the results of a kernel, of which `output` is the first."""
+    """The demands on the operands and on the results of a kernel. `output` is that on the first result."""
 
     inputs: tuple[Demand, ...]
     output: Demand = None

@@ -1,6 +1,6 @@
 """The columns of a kernel table as text: `act i8`, `weight i8<-127:127> zp=0 per_channel axis=0`, `same_scale(0, out)`.
 
-Each parser raises ValueError with what was found and what was expected; `load` adds the row and the column.
+Each parser raises a ValueError that says what was found and expected. `load` adds the row and the column.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ FunctionLoader = Callable[[str], QuantFunction]
 
 
 def parse_storage(text: str) -> tuple[Storage, bool]:
-    """Parse `i8`, `i8<-127:127>`, or `*i8` (any storage, default i8). Returns the storage, and whether it is any."""
+    """Parse `i8`, `i8<-127:127>`, or `*i8` (any storage, default i8). Returns the storage, and whether it is a
+    wildcard."""
     match = _STORAGE.fullmatch(text)
     if match is None:
         raise ValueError(f"found storage '{text}', expected one such as i8, u8, i8<-127:127>, or *i8 for any")
@@ -59,7 +60,7 @@ def parse_storage(text: str) -> tuple[Storage, bool]:
 
 
 def parse_port(text: str) -> PortRule:
-    """Parse a port: `ROLE STORAGE` and options (`PORT_FORM`)."""
+    """Parse a port: `ROLE STORAGE` and options (see `PORT_FORM`)."""
     words = text.split()
     roles = {role.value: role for role in Role}
     if not words or words[0] not in roles:
@@ -91,14 +92,14 @@ def _port(text: str, role: Role, storage: Storage, wildcard: bool, options: dict
     if zero_point is not None and not storage.minimum <= zero_point <= storage.maximum:
         raise ValueError(f"found zero point {zero_point} in port '{text}', expected one inside {storage}")
     if bits and not wildcard:
-        raise ValueError(f"found bits in port '{text}', expected them only with any storage, as in '*i8 bits=8|16'")
+        raise ValueError(f"found bits in port '{text}', expected them only with any storage, such as '*i8 bits=8|16'")
     if bits and (storage.type.width not in bits or not all(1 <= width <= 32 for width in bits)):
-        raise ValueError(f"found widths {bits} in port '{text}', expected 1 to 32 and that of the default among them")
+        raise ValueError(f"found widths {bits} in port '{text}', expected 1 to 32, including that of the default")
     per_channel = "per_channel" in options
     if (per_channel or axis is not None) and role not in (Role.WEIGHT, Role.BIAS):
-        raise ValueError(f"found per-channel parameters in port '{text}', expected them of weights and biases only")
+        raise ValueError(f"found per-channel parameters in port '{text}', expected them for weights and biases only")
     if "blocks" in options and role is not Role.WEIGHT:
-        raise ValueError(f"found blocks in port '{text}', expected them of weights only")
+        raise ValueError(f"found blocks in port '{text}', expected them for weights only")
     return PortRule(role, storage, zero_point, per_channel, axis, wildcard, bits, "blocks" in options)
 
 
@@ -127,8 +128,8 @@ def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
         group = [part for tie in ties for part in tie.removeprefix("same_scale(").removesuffix(")").split(",")]
         return SameScale(tuple(map(_port_index, group)), made) if ties else made
     raise ValueError(
-        f"found relation '{text}', expected one of: {RELATIONS}; fixed_scale may stand several times, and with one "
-        f"same_scale(PORTS) of other ports"
+        f"found relation '{text}', expected one of: {RELATIONS}; fixed_scale may be repeated, and combined with "
+        f"one same_scale(PORTS) of other ports"
     )
 
 
