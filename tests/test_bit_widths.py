@@ -160,7 +160,7 @@ def test_more_than_the_widest_kernels_give_is_refused_with_what_they_give() -> N
     program, data = classifier()[0], classifier()[1][:4]
     with pytest.raises(
         BitWidthError,
-        match=r"found [\d.]+ dB on all 4 samples and [\d.]+ dB on the 4 of the search, .* expected 300 dB",
+        match=r"found [\d.]+ dB on all 4 samples and [\d.]+ dB on the 4 samples of the search, .* expected 300 dB",
     ):
         quantize(program, data, Options("litert", least_sqnr=300.0))
 
@@ -190,10 +190,10 @@ def test_the_command_line_refuses_it_in_one_line(tmp_path) -> None:
     assert result.exit_code == 2
     assert (
         "expected 300 dB; name a target with 16-bit kernels, such as litert (--target), try effort 'best' "
-        "(--effort best), ask for less" in result.output
+        "(--effort best), lower the minimum" in result.output
     )
     chosen = CliRunner().invoke(main, [*arguments, "--effort", "best", "-o", str(tmp_path / "q.mlir")])
-    assert "such as litert (--target), ask for less" in chosen.output
+    assert "such as litert (--target), lower the minimum" in chosen.output
     assert set(tmp_path.iterdir()) == before
 
 
@@ -316,7 +316,7 @@ def test_kernels_are_widened_until_the_minimum_holds_less_two_standard_errors() 
     assert made.widths.wide  # the minimum is met without, but hardly
     assert made.widths.margin > 0.2
     assert made.widths.verified - made.widths.margin >= base - 0.2
-    assert f"({made.widths.verified - made.widths.margin:.1f} less 2 standard errors)" in str(made.widths)
+    assert f"({made.widths.verified - made.widths.margin:.1f} after subtracting 2 standard errors)" in str(made.widths)
     assert "other data" not in str(made.widths)
 
 
@@ -327,7 +327,7 @@ def test_a_minimum_that_holds_on_the_data_alone_is_met_and_the_summary_says_so()
     made = quantize(program, data, Options("litert", least_sqnr=asked))
     assert made.widths is not None
     assert made.widths.verified >= asked > made.widths.verified - made.widths.margin
-    assert f"other data may have less than the {asked:g} dB asked for" in str(made.widths)
+    assert f"other data may give less than the requested {asked:g} dB" in str(made.widths)
 
 
 def test_validation_data_judges_the_widths() -> None:

@@ -51,7 +51,7 @@ class Refused(Error):
         (IndexError("list index out of range"), "unreadable a.onnx (IndexError: list index out of range)"),
         (KeyError(), "unreadable a.onnx (KeyError)"),
         (RecursionError("maximum recursion depth exceeded"), "unreadable a.onnx (nested too deeply)"),
-        (MemoryError(), "unreadable a.onnx (needs more memory than there is)"),
+        (MemoryError(), "unreadable a.onnx (needs more memory than is available)"),
         (UnreadableFile("unreadable b.mlir (why)"), "unreadable b.mlir (why)"),
         (Refused("found a, expected b"), "found a, expected b"),
     ],

@@ -89,7 +89,7 @@ def test_a_quotient_that_stays_float_needs_no_data(target: str) -> None:
 def test_values_that_nobody_stated_are_named(tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
     path.write_text(OPEN)
-    with pytest.raises(MissingStatistics, match=r"found no data, and no range in the model for what"):
+    with pytest.raises(MissingStatistics, match=r"found no data, and no range in the model for values"):
         zp.quantize(zp.load(path))
     result = CliRunner().invoke(main, ["quantize", str(path), "-o", str(tmp_path / "out.mlir")])
     assert result.exit_code == 2

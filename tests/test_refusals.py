@@ -217,7 +217,7 @@ def test_an_observer_of_values_with_the_range_of_others_is_refused() -> None:
 
 
 def test_scales_that_a_target_does_not_have_are_refused() -> None:
-    with pytest.raises(zp.Error, match=r"'scale': found 0.01, expected a power of two, as all scales of target shift_"):
+    with pytest.raises(zp.Error, match=r"'scale': found 0.01, expected a power of two, which target shift_"):
         zp.quantize(dense(), ROWS, effort="none", target="shift_only", recipe=[{"name": "dense", "scale": 0.01}])
     zp.quantize(dense(), ROWS, effort="none", target="shift_only", recipe=[{"name": "dense", "scale": 0.0625}])
 
@@ -251,7 +251,7 @@ def test_an_observer_for_a_model_that_states_its_ranges_is_refused() -> None:
         ({"journal": "journal"}, "found journal journal for a model that states all its ranges"),
         (
             {"ranges": "minmax-nudged"},
-            "found ranges 'minmax-nudged' for a model without a range that becomes another type by it",
+            "found ranges 'minmax-nudged' for a model in which no range gets another type by this rule",
         ),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_correction_that_is_repeated_is_refused() -> None:
 
 
 def test_the_refusal_of_an_observer_for_a_program_in_float_says_so() -> None:
-    with pytest.raises(zp.Error, match="for a program of which nothing is quantized, where it changes nothing"):
+    with pytest.raises(zp.Error, match="for a program in which nothing is quantized, where it changes nothing"):
         zp.quantize(IN_FLOAT, ROWS, observer="minmax", target="onnxruntime")
 
 

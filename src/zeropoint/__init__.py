@@ -13,7 +13,7 @@ integers.save("model.mlir")
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as that of `typing`, whose import takes longer than this one
+TYPE_CHECKING = False  # like that of `typing`, whose import takes longer than this one
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -104,7 +104,7 @@ _HOMES = {
     "TargetError": "targets.checks",
     "__version__": "version",
 }
-"""The modules of names that are imported when they are first used: `import zeropoint` alone should stay fast."""
+"""The modules of names that are imported on first use, so that `import zeropoint` alone is fast."""
 
 
 def __getattr__(name: str) -> Any:
@@ -116,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)  # completion in notebooks: without modules and what they import
+    return sorted(__all__)  # for completion in notebooks: without modules and the names that they import
 
 
 def load(
@@ -127,14 +127,16 @@ def load(
     constants: Mapping[str, Constant] | None = None,
     progress: Progress | bool = False,
 ) -> Model:
-    """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
-    or what `jax.jit(f).lower(...)` returns.
+    """Load a model as a `Model`.
 
-    `example` holds the inputs for tracing a `torch.nn.Module`: `zp.load(net, images[:1])`. `shapes` fixes dynamic
-    dimensions of inputs, `{"x": (1, 3, 224, 224)}`, and changes static ones of ONNX models. `constants` turns inputs
-    into constants, `{"sr": 16000}`, a number or an array. `progress=True` shows bars on a terminal.
-    `Specializations.load` loads a folder of programs for several shapes. Raises ModelError with one line: what was
-    found and what was expected.
+    `model` is a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or
+    ExportedProgram, or the result of `jax.jit(f).lower(...)`. `example` holds the inputs for tracing a
+    `torch.nn.Module`: `zp.load(net, images[:1])`. `shapes` fixes dynamic dimensions of inputs, as in `{"x": (1, 3, 224,
+    224)}`, and changes static dimensions of ONNX models. `constants` turns inputs into constants, as in `{"sr":
+    16000}`; a constant is a number or an array. `progress=True` shows progress bars on a terminal.
+    `Specializations.load` loads a folder of programs for several shapes.
+
+    Raises ModelError with one line that says what was found and what was expected.
     """
     from zeropoint.frontend import ModelError
     from zeropoint.frontend.sources import load_source
@@ -187,24 +189,25 @@ def quantize(
     inputs and outputs. `ranges` turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
 
     `least_sqnr` is the minimum SQNR of every output in dB, measured on `validation`, or on all of `data` without it;
-    wider kernels are used where needed, with a margin of two standard errors over the samples if the target has it, and
-    BitWidthError is raised if the minimum cannot be reached. `budget` limits quality, size and latency,
-    `quality=20,size=4MB,latency=5ms`: a search widens kernels, or keeps them in float, until it is met, and BudgetError
-    is raised if it cannot be. `recipe` is a YAML file of rules for parts of the model, or a list of rules as dicts.
-    `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and biases that bring outputs closer to
-    float. A correction is kept only if it helps on `validation`, or on a held-back quarter of `data`. `corrections`
-    selects them by name instead. `mask` names an input that is 0 at padding, such as `attention_mask`: padded positions
-    neither widen ranges nor count when programs are judged. With `integer_only`, any remaining float op is an error.
+    wider kernels are used where needed. If the target has enough of them, the SQNR exceeds the minimum by two standard
+    errors over the samples. BitWidthError is raised if the minimum cannot be reached. `budget` limits quality, size and
+    latency, as in `quality=20,size=4MB,latency=5ms`. A search widens kernels or keeps them in float until the budget is
+    met, and BudgetError is raised if it cannot be met. `recipe` is a YAML file of rules for parts of the model, or a
+    list of rules as dicts. `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and biases that
+    bring outputs closer to float. A correction is kept only if it helps on `validation`, or on a held-back quarter of
+    `data`. `corrections` selects them by name instead. `mask` names an input that is 0 at padding, such as
+    `attention_mask`. Padded positions do not widen ranges, and do not count when programs are judged. With
+    `integer_only`, any remaining float op is an error.
 
-    `workers` is the number of calibration processes (-1: all processors, or as `joblib.parallel_config` says: Dask,
-    Ray); it does not change the result. Calibration saves its progress in the file `journal`; after a crash, the same
-    call with `resume=True` continues from there. `save_stages` is a folder for the program after every stage.
-    `max_memory` (bytes, or `8G`) limits the size of a tensor, `max_trips` the iterations of all loops in a run.
-    `progress=True` shows progress bars on a terminal.
+    `workers` is the number of calibration processes. -1 means all processors, or the workers of the backend that
+    `joblib.parallel_config` selects (Dask, Ray). The number does not change the result. Calibration saves its progress
+    in the file `journal`. After a crash, the same call with `resume=True` continues from there. `save_stages` is a
+    folder for the program after every stage. `max_memory` (bytes, or `8G`) limits the size of a tensor, and `max_trips`
+    the iterations of all loops in a run. `progress=True` shows progress bars on a terminal.
 
     The result's `quantization` holds the intermediate stages and the gains of corrections. `Model.report` writes a page
-    about it, `Model.save` and `Model.export` files. Warnings about calibration and
-    data are logged under the name `zeropoint`; Python prints them to standard error unless logging is configured.
+    about it, and `Model.save` and `Model.export` write files. Warnings about calibration and data are logged under the
+    name `zeropoint`. Python prints them to standard error unless logging is configured.
 
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError, OptionError for an option that is
     unknown or has no effect, and other kinds of `zp.Error`.
@@ -263,14 +266,14 @@ def quantize(
 
 
 def _is_folder(model: Any) -> bool:
-    """Whether a model is given as the path of a folder: programs of one network for several shapes."""
+    """Whether a model is given as the path of a folder, which holds programs of one network for several shapes."""
     from pathlib import Path
 
     if not isinstance(model, str | Path):
         return False
     try:
         return Path(model).is_dir()
-    except (OSError, ValueError):  # no path, such as a long text; what loads the model says so
+    except (OSError, ValueError):  # no path, for example a long text: the code that loads the model raises an error
         return False
 
 
@@ -282,7 +285,7 @@ def _loaded(
     example: Any,
     progress: Progress | bool = False,
 ) -> Model:
-    """A Model as it is; anything else is loaded by `load`. The error about dynamic shapes suggests those of the
+    """A Model unchanged; anything else is loaded by `load`. The error about dynamic shapes suggests the shapes of the
     data."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
@@ -292,7 +295,7 @@ def _loaded(
 
     if isinstance(model, Model):
         if checked_shapes(shapes) or checked_constants(constants) or example is not None:
-            raise OptionError("found shapes, constants or an example for a Model, expected them where it is loaded")
+            raise OptionError("found shapes, constants or an example for a Model, expected them in the call to zp.load")
         return model
     try:
         return load(model, example, shapes=shapes, constants=constants, progress=progress)
@@ -312,12 +315,11 @@ def compare(
     example: Any = None,
     progress: Progress | bool = False,
 ) -> Comparison:
-    """SQNR, cosine and top-1 agreement of a model with a reference on data; with `layers`, also of inner values.
+    """SQNR, cosine and top-1 agreement of a model with a reference on data. With `layers`, also those of inner values.
 
-    `mask` names an input that is 0 at padding, which is left out. Both are a Model or anything that `load` accepts.
-    `shapes`, `constants` and `example` are those of the reference.
-    Without them, its dynamic dimensions are those of the model, and a PyTorch module is traced with zeros in the shapes
-    of the model's inputs.
+    `reference` and `model` are a Model or anything that `load` accepts. `mask` names an input that is 0 at padding,
+    which is left out. `shapes`, `constants` and `example` are those of the reference. Without them, its dynamic
+    dimensions are those of the model, and a PyTorch module is traced with zeros in the shapes of the model's inputs.
 
     `model` may also be `Specializations`, or a folder of them. Each sample is then run by the model whose shapes it
     fits, the reference is loaded for these shapes, and the figures are over all samples.
@@ -370,11 +372,11 @@ def sensitivity(
     example: Any = None,
     progress: Progress | bool = False,
 ) -> Sensitivities:
-    """For each kernel of the quantized model: the noise that it adds and inherits, and the gain from 16 bits, in dB.
+    """For each kernel of the quantized model, the noise that it adds and inherits, and the gain from 16 bits, in dB.
 
-    Arguments are those of `quantize`. With `exact`, also the loss at the outputs if only that kernel has 8 bits, for
-    targets that have kernels in two widths; `workers` processes share them. The result is a list; its text is a table.
-    Raises as `quantize`.
+    The arguments are those of `quantize`. With `exact`, the result also has the loss at the outputs if only that kernel
+    has 8 bits, for targets that have kernels in two widths. `workers` processes share these measurements. The result is
+    a list whose text is a table. Raises the errors of `quantize`.
     """
     from zeropoint.calibrate import Work, display, samples
     from zeropoint.narrow_losses import check_widths

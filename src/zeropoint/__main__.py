@@ -1,6 +1,7 @@
-"""`python -m zeropoint` and the script `zeropoint`. From the first import on, Ctrl-C ends them with a line and 130.
+"""`python -m zeropoint` and the script `zeropoint`. From the first import on, Ctrl-C ends them with one line and status
+130.
 
-Nothing is imported before it is heeded, not even `typing`.
+Nothing is imported before Ctrl-C is handled, not even `typing`.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ def _run() -> None:
 
 
 def _heed(handler: Callable[..., object]) -> None:
-    """Let a function handle Ctrl-C, unless it is ignored, as in a job in the background."""
+    """Let a function handle Ctrl-C, unless Ctrl-C is ignored, as in a background job."""
     import atexit
     import signal
 
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _leave):
         signal.signal(signal.SIGINT, handler)
-        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first one runs last: all is done
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first one runs last
 
 
 def _leave(*_: object) -> None:
-    """End the process at once, while there is nothing to clean up: imports may lose an exception."""
+    """End the process at once, while there is nothing to clean up. An exception might be lost during imports."""
     try:
         if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] (it may be closed)
             os.write(2, b"zeropoint: interrupted\n")
@@ -64,20 +65,20 @@ def _leave(*_: object) -> None:
 
 
 def _end() -> None:
-    """End an interrupted process as `sys.exit` does.
+    """End an interrupted process like `sys.exit`.
 
-    Python would end by the signal if Ctrl-C interrupted a text that was executed, as `dataclasses` do, even if the
-    exception was caught.
+    Python would end by the signal if Ctrl-C interrupted code that is executed from text, as in `dataclasses`, even if
+    the exception was caught.
     """
     import atexit
 
     _heed(lambda *_: os._exit(INTERRUPTED))
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] (part of what `sys.exit` leads to)
-    os._exit(INTERRUPTED)  # streams are flushed
+    os._exit(INTERRUPTED)  # streams are flushed already
 
 
 def _unraisable(lost: sys.UnraisableHookArgs, /) -> None:
-    """Interrupt again if Ctrl-C came in a callback, where Python prints exceptions and drops them."""
+    """Interrupt again if Ctrl-C came during a callback, where Python prints exceptions and drops them."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         import _thread
         import threading

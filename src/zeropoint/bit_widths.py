@@ -1,15 +1,16 @@
 """The SQNR of programs, and the widths that a search for a minimum chose.
 
-`least_sqnr` is a minimum: the search under a budget (`zeropoint.budget`) widens kernels until the program, with
-its corrections, reaches it on all samples. A wide kernel's output gets the spec `!quant.any` with the wide storage,
-which propagation treats as a demand of the user.
+`least_sqnr` is a minimum: the search under a budget (`zeropoint.budget`) widens kernels until the program, with its
+corrections, reaches it on all samples. A wide kernel's output gets the spec `!quant.any` with the wide storage, which
+propagation treats as a demand of the user.
 
 Source: the RFC on quantization transformations, "Intermediate transformations": bit widths explored by a parameter
 search become AnyQuantizedType.
 
-The noise of a few samples may be most of the noise of all: those that a network is undecided about, or almost empty
-ones. So the SQNR on the samples of a search says little about others, and an estimate has a margin. With the energies
-s_i of the exact outputs and n_i of the noise, R = sum n / sum s, and N samples, the standard error of 10 log10 R is
+A few samples may contribute most of the noise, for example almost empty ones, or those that a network is undecided
+about. So the SQNR on the samples of a search says little about other samples, and an estimate has a margin. With the
+energies s_i of the exact outputs and n_i of the noise, R = sum n / sum s, and N samples, the standard error of 10 log10
+R is
 
     10 / ln 10 * sqrt(N / (N - 1) * sum (n_i - R s_i)^2) / sum n
 
@@ -28,11 +29,11 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics.noise import decibels, energies
 
 LISTED = 12
-"""The most names in a message; `explain`, the report and `Widths.wide` have all of them."""
+"""The maximum number of names in a message. `explain`, the report and `Widths.wide` have all of them."""
 
 
 STANDARD_ERRORS = 2
-"""How many standard errors over the samples a margin has."""
+"""The number of standard errors over the samples in a margin."""
 
 
 class BitWidthError(Error, ValueError):
@@ -43,11 +44,11 @@ class BitWidthError(Error, ValueError):
 class Widths:
     """The result of a search for a minimum SQNR, measured on all samples.
 
-    `wide` has the names of the wide kernels, each unique (`gru`, `gru_1`) and the same as in warnings, out of
-    `candidates` kernels that the target has in two widths. `searched` is the least SQNR of an output in dB on the `few`
-    samples of the search, `verified` the one on all `samples`, `margin` how much less another such set may have
-    (`SqnrEstimate`). `least` is the minimum that was asked for; `validation` says whether the samples are others than
-    those of calibration.
+    `wide` has the unique names (`gru`, `gru_1`) of the wide kernels, which are the same as in warnings. `candidates` is
+    the number of kernels that the target has in two widths. `searched` is the SQNR of the worst output in dB on the
+    `few` samples of the search, and `verified` that on all `samples`. `margin` is how much lower it may be on another
+    such set of samples (`SqnrEstimate`). `least` is the requested minimum. `validation` says whether the samples differ
+    from those of calibration.
     """
 
     wide: tuple[str, ...]
@@ -70,7 +71,7 @@ class Widths:
 
     @property
     def listed(self) -> str:
-        """The names of the wide kernels in parentheses, at most a line of them; empty without any."""
+        """The names of the wide kernels in parentheses, at most `LISTED` of them; empty if there are none."""
         more = len(self.wide) - LISTED
         names = [*map(repr, self.wide[:LISTED]), *([f"and {more} more"] if more > 0 else [])]
         return f" ({', '.join(names)})" if names else ""
@@ -83,15 +84,15 @@ class Widths:
     def __str__(self) -> str:
         counts = f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{self.listed}"
         shown = counts if self.candidates else "no kernel has two widths"
-        few = f"{self.searched:.1f} dB on the {self.few} of the search"
+        few = f"{self.searched:.1f} dB on the {self.few} samples of the search"
         sure = self.verified - self.margin
-        margin = f" ({sure:.1f} less {STANDARD_ERRORS} standard errors)" if self.margin else ""
-        short = f"; other data may have less than the {self.least:g} dB asked for" if sure < self.least else ""
+        margin = f" ({sure:.1f} after subtracting {STANDARD_ERRORS} standard errors)" if self.margin else ""
+        short = f"; other data may give less than the requested {self.least:g} dB" if sure < self.least else ""
         return f"{shown}: worst output {self.verified:.1f} dB on {self.judges}{margin}, {few}{short}"
 
 
 Energies = dict[str, tuple[float, float]]
-"""By output: the sum of squares of the float outputs, and that of the differences from them."""
+"""For each output, the sum of squares of the float output, and that of the difference from it."""
 
 
 def energies_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> Energies:
@@ -104,8 +105,11 @@ def energies_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> Ener
 
 @dataclass(frozen=True)
 class SqnrEstimate:
-    """The least SQNR of an output in dB over some samples, and the `margin` in dB by which that of other such samples
-    may be less: `STANDARD_ERRORS` of them. The margin of a single sample is 0."""
+    """The SQNR of the worst output in dB over some samples, and its margin.
+
+    The SQNR on other such samples may be up to `margin` dB lower, which is `STANDARD_ERRORS` standard errors. The
+    margin of a single sample is 0.
+    """
 
     least: float
     margin: float = 0.0
@@ -113,7 +117,7 @@ class SqnrEstimate:
 
 @dataclass
 class _Sums:
-    """Sums over samples of one output: of signal and noise, and of their products."""
+    """Sums over the samples for one output: of signal and noise, and of their products."""
 
     count: int = 0
     signal: float = 0.0
@@ -139,29 +143,29 @@ class _Sums:
         if self.count < 2 or not isfinite(self.sqnr):
             return 0.0
         ratio = self.noise / self.signal
-        # Rounding may leave a tiny negative number where all samples have the same ratio.
+        # If all samples have the same ratio, rounding may leave a tiny negative number.
         squares = max(self.noises - 2 * ratio * self.both + ratio * ratio * self.signals, 0.0)
         error = sqrt(self.count / (self.count - 1) * squares) / self.noise
         return STANDARD_ERRORS * 10 / log(10) * error
 
 
 def estimated_sqnr(samples: Iterable[Energies]) -> SqnrEstimate:
-    """The least SQNR of an output in dB, over samples, and its margin. Energies are added in order."""
+    """The SQNR of the worst output in dB, over samples, and its margin. Energies are added in order."""
     outputs: dict[str, _Sums] = {}
     for sample in samples:
         for name, pair in sample.items():
             outputs.setdefault(name, _Sums()).add(*pair)
-    # Energies are summed over samples before the ratio: a sample of little signal counts little.
+    # Energies are summed over the samples before the ratio is formed, so a sample with little signal has little weight.
     least = min((sums.sqnr for sums in outputs.values()), default=inf)
     sure = min((sums.sqnr - sums.margin for sums in outputs.values()), default=inf)
     return SqnrEstimate(least, least - sure if isfinite(least) else 0.0)
 
 
 def least_sqnr(samples: Iterable[Energies]) -> float:
-    """The least SQNR of an output in dB, over samples."""
+    """The SQNR of the worst output in dB, over samples."""
     return estimated_sqnr(samples).least
 
 
 def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
-    """The least SQNR of an output in dB, over pairs of float outputs and quantized outputs."""
+    """The SQNR of the worst output in dB, over pairs of float outputs and quantized outputs."""
     return least_sqnr(energies_of(wanted, given) for wanted, given in pairs)

@@ -1,8 +1,8 @@
 """The candidates of the search under a budget: a program quantized with some of its kernels widened.
 
-One process makes them in sequence. Several processes work ahead: they make the prefixes that bisection may measure
-next, for either outcome of its comparisons. A candidate depends on nothing but its steps, so
-the result of the search is the same for any number of workers.
+One process makes the candidates in sequence. Several processes work ahead: they make the prefixes that bisection may
+measure next, for both outcomes of its comparisons. A candidate depends only on its steps, so the result of the search
+is the same for any number of workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from zeropoint.workers import completed
 
 
 class Made(Protocol):
-    """The stages of a quantization that the search reads: before and after corrections, quantized, integer."""
+    """The stages of a quantization that the search reads: before and after corrections, quantized, and integer."""
 
     @property
     def decided(self) -> Program: ...
@@ -50,7 +50,7 @@ M = TypeVar("M", bound=Made)
 
 
 class Quantizer(Protocol[M_co]):
-    """Makes a calibrated program into an integer program, with its corrections, which run on `platform`."""
+    """Turns a calibrated program into an integer program, with its corrections, which run on `platform`."""
 
     @property
     def platform(self) -> Platform: ...
@@ -58,16 +58,18 @@ class Quantizer(Protocol[M_co]):
     def __call__(self, calibrated: Program) -> M_co: ...
 
     def stored(self, folder: Path) -> Callable[[], Quantizer[Made]]:
-        """A description that can be sent to another process, which makes the same object from it. Programs are written
-        into the folder."""
+        """A description that can be sent to another process, which makes the same object from it.
+
+        Programs are written to files in the folder.
+        """
         ...
 
 
 @dataclass(eq=False)
 class Candidates(Generic[M]):
-    """The quantizations of a calibrated program, with some kernels widened.
+    """The quantizations of a calibrated program with some kernels widened.
 
-    `held` are the samples to measure with; `exact` is the program that gives the expected outputs.
+    `held` are the samples to measure with. `exact` is the program that gives the expected outputs.
     """
 
     calibrated: Program
@@ -90,7 +92,7 @@ class Candidates(Generic[M]):
         return [run(sample) for sample in self.progress(self.held, "float outputs")]
 
     def made(self, steps: Sequence[WideningStep]) -> M:
-        """The quantization with these steps; only the latest one is kept."""
+        """The quantization with these steps. Only the latest one is kept."""
         key = tuple(steps)
         if key not in self.latest:
             made = self.quantize(budget.widened(self.calibrated, steps, self.limits, self.quantize.platform.target))
@@ -104,7 +106,7 @@ class Candidates(Generic[M]):
         return sensitivities(made.propagated, made.decided, self.held, self.quantize.platform, self.progress)
 
     def figures(self, steps: Sequence[WideningStep]) -> Figures:
-        """Quality, size and, if the budget has one, latency with these steps."""
+        """Quality, size and, if the budget limits it, latency with these steps."""
         program = self.with_floats(self.made(steps))
         run = self.engine.prepare(program)
         found = map(run, self.progress(self.held, "integer outputs"))
@@ -113,13 +115,13 @@ class Candidates(Generic[M]):
         return Figures(quality.least, constant_bytes(program), took, margin=quality.margin)
 
     def with_floats(self, made: M) -> Program:
-        """The integer program, with floats at inputs and outputs."""
+        """The integer program with floats at inputs and outputs."""
         return run_all(INTEGER_PASSES, made.quantized, {}) if self.integer_io else made.integer
 
 
 @dataclass(frozen=True)
 class _Job:
-    """All that a worker needs besides the steps: the programs' files, what makes candidates, samples and limits."""
+    """What a worker needs besides the steps: the programs' files, the quantizer, samples and limits."""
 
     calibrated: Path
     exact: Path
@@ -137,7 +139,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class Task:
-    """Steps to measure; with `ranked`, also the noise of the kernels, unless the figures meet the budget."""
+    """Steps to measure. With `ranked`, also the noise of the kernels, unless the figures meet the budget."""
 
     steps: tuple[WideningStep, ...]
     ranked: bool = False
@@ -145,7 +147,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a task, and the noise of the kernels if it was asked for."""
+    """The figures of a task, and the noise of the kernels if it was requested."""
 
     figures: Figures
     noise: Sequence[Sensitivity] | None
@@ -156,7 +158,7 @@ _PREPARED: dict[Path, Candidates[Made]] = {}
 
 
 def _work(job: _Job, task: Task) -> Measured | None:
-    """Measure in a worker. Returns None on failure; the parent then measures it itself and gets the exception."""
+    """Measure in a worker. Returns None on failure; the parent then measures itself and gets the exception."""
     try:
         with limited(memory=job.resources.memory, trips=job.resources.trips):
             if job.calibrated not in _PREPARED:
@@ -176,9 +178,10 @@ Measure = Callable[[Sequence[Task]], Iterator[tuple[Task, Measured]]]
 
 @contextmanager
 def by_workers(candidates: Candidates[M], workers: int, journal: Path | None) -> Generator[Measure]:
-    """A function that measures tasks by workers: those that did not fail, in order of completion.
+    """A function that measures tasks with workers. It yields those that did not fail, in order of completion.
 
-    It raises WorkerError. The programs are in a folder beside the journal, which all machines must see.
+    The function raises WorkerError. The programs are in a folder next to the journal, which all machines must be able
+    to read.
     """
     with folder_for_workers(journal) as folder:
         job = _Job(

@@ -1,4 +1,4 @@
-"""Run the search under a budget: quantize with some kernels widened, measure, rank the kernels that are left."""
+"""Run the search under a budget: quantize with some kernels widened, measure, and rank the remaining kernels."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ IN_BYTES = WideningStep(("no 4-bit weights",), (), "i8", 0.0, 0, 0)
 
 @dataclass(eq=False)
 class BudgetSearch(Generic[M]):
-    """A search; `quantize` makes a calibrated program into an integer program, with its corrections.
+    """A search. `quantize` turns a calibrated program into an integer program, with its corrections.
 
-    `held` are the samples to measure with; with `every`, the quality of the result is that on all of these. The
-    expected outputs are those of `reference` in float; if it is None, of the calibrated program in float.
+    `held` are the samples to measure with. With `every`, the quality of the result is that on all of these. The
+    expected outputs are those of `reference` in float, or those of the calibrated program in float if it is None.
     """
 
     quantize: Quantizer[M]
@@ -49,11 +49,11 @@ class BudgetSearch(Generic[M]):
     every: Iterable[Mapping[str, Array]] | None = None
 
     def run(self, calibrated: Program, options: str, work: Work | None) -> tuple[M, Spent]:
-        """The quantization that meets the budget. The journal is next to that of `work`;
-        the text `options` identifies the options of the search.
+        """The quantization that meets the budget. The journal is next to that of `work`.
 
-        Workers measure the candidates that may be asked for next, unless the budget has a latency, which is measured in
-        this process while nothing else runs. Raises BudgetError if there is no result, or no sample, and WorkerError.
+        `options` is a text that identifies the options of the search. Workers measure the candidates that may be needed
+        next. If the budget has a latency, there are none, because latency is measured in this process while nothing
+        else runs. Raises BudgetError if there is no result or no sample, and WorkerError.
         """
         if not self.held:
             raise BudgetError("found a budget without samples, expected at least one to measure the outputs with")
@@ -84,7 +84,7 @@ class BudgetSearch(Generic[M]):
         return candidates.made(spent.steps), spent
 
     def _narrow_enough(self, candidates: Candidates[M], journal: SearchJournal) -> Candidates[M]:
-        """The candidates, with 4-bit weights where the target has them if 8-bit ones alone are beyond the size."""
+        """The candidates, with 4-bit weights where the target has them if 8-bit weights alone exceed the size."""
         regions, target = regions_of(candidates.calibrated), self.quantize.platform.target
         able = any(budget.takes_nibbles(region, target) for region in regions)
         if self.limits.size is None or not able:
@@ -106,14 +106,14 @@ def _ahead(candidates: Candidates[M], work: Work | None) -> Generator[tuple[Meas
 
 
 class _Search(Generic[M]):
-    """The figures of candidates, from the journal, from workers, or made here, and the ranking of steps."""
+    """The figures of candidates, from the journal, from workers, or measured here, and the ranking of steps."""
 
     def __init__(self, candidates: Candidates[M], journal: SearchJournal, measure: Measure | None, count: int):
         self._candidates, self._journal = candidates, journal
         self._measure, self._count = measure, count
 
     def rank(self, taken: Sequence[WideningStep]) -> list[WideningStep]:
-        """The steps that are left, the most important first."""
+        """The remaining steps, the most important first."""
         of = self._candidates
         noise = self._journal.noise(taken)
         if noise is None:
@@ -130,9 +130,10 @@ class _Search(Generic[M]):
         return figures
 
     def ahead(self, lists: Iterable[Sequence[WideningStep]], *, ranked: bool = False) -> None:
-        """Let the workers measure the first of these lists, unless it was measured, and as many others as they can.
+        """Let the workers measure the first of these lists, unless it was measured, and as many others as there are
+        workers.
 
-        With `ranked`, the noise of its kernels as well, after which the steps that are left are ranked.
+        With `ranked`, also measure the noise of its kernels, from which the remaining steps are then ranked.
         """
         wanted = iter(lists)
         first = tuple(next(wanted))

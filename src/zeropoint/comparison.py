@@ -30,14 +30,14 @@ from zeropoint.specializations import Specializations, shapes_of
 
 @dataclass
 class _Sums:
-    """The agreement of values so far, by name in the order in which they were seen."""
+    """The agreement of values so far, by name, in the order in which they were seen."""
 
     outputs: dict[str, Accumulated] = field(default_factory=dict[str, Accumulated])
     parts: dict[str, Accumulated] = field(default_factory=dict[str, Accumulated])
     layers: dict[str, Accumulated] = field(default_factory=dict[str, Accumulated])
     samples: int = 0
     is_padded: bool = False
-    """Whether the mask is 0 somewhere."""
+    """Whether the mask is 0 anywhere."""
 
     def add(
         self,
@@ -49,10 +49,10 @@ class _Sums:
         mask: str | None,
         progress: Progress,
     ) -> None:
-        """Run two models on the same samples and add what they return. Raises as `compare`."""
+        """Run two models on the same samples and add the agreement of their outputs. Raises the errors of `compare`."""
         _check_ports(reference, model)
         check_mask(reference.program, mask)
-        # By their positions in the outputs, which a mask changes.
+        # By their positions in the outputs, which a mask would change.
         parts = output_parts(reference.program) if mask is None else {}
         runs, rows = length_hint(given, 1), getattr(given, "rows_a_sample", 1)
         engines = [
@@ -76,7 +76,7 @@ class _Sums:
                     _named(self.parts, f"{name}: {part.name}").add(part.of(values[0][name]), part.of(values[1][name]))
             for name, wanted in observed[0].items():
                 found = observed[1].get(name)
-                if found is not None and wanted.shape == found.shape:  # otherwise, two different values share a name
+                if found is not None and wanted.shape == found.shape:  # otherwise two different values share a name
                     _named(self.layers, name).add(wanted, found)
             self.samples += rows
             self.is_padded = self.is_padded or has_padding(sample, mask)
@@ -104,11 +104,11 @@ def compare(
     mask: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same samples, each by its engine; with `layers`, by the fastest engine.
+    """Run both models on the same samples, each with its engine; with `layers`, with the fastest engine.
 
-    `mask` names an input that is 0 at padding, which is left out (`zeropoint.interp.padding`).
-    Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples; OptionError if
-    there is no such mask, or it is 0 nowhere.
+    `mask` names an input that is 0 at padding, which is left out (`zeropoint.interp.padding`). Raises ComparisonError
+    if inputs or outputs differ in name or number, or if there are no samples. Raises OptionError if there is no such
+    mask, or if it is 0 nowhere.
     """
     return compare_all([(reference, model, given)], layers=layers, mask=mask, progress=progress)
 
@@ -120,9 +120,10 @@ def compare_all(
     mask: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """`compare` for pairs of a reference and a model, each with samples: one network for several shapes.
+    """`compare` for pairs of a reference and a model, each with samples. All pairs are one network for different
+    shapes.
 
-    The figures are over all samples. The ops are those of the first model. Raises as `compare`.
+    The figures are over all samples. The ops are those of the first model. Raises the errors of `compare`.
     """
     sums, ops = _Sums(), None
     for number, (reference, model, given) in enumerate(pairs):
@@ -138,9 +139,9 @@ def paired(
 ) -> list[tuple[Model, Model, Iterable[Mapping[str, Array]]]]:
     """The models that the data needs, each with its reference and its samples.
 
-    `reference` is a Model, Specializations, or what `load_source` takes; it is loaded for the shapes of each model.
-    Raises ModelError as `load_source`, ComparisonError if the reference lacks the shapes of a model, and what
-    `Specializations.parts_of` raises.
+    `reference` is a Model, Specializations, or anything that `load_source` takes, which is loaded for the shapes of
+    each model. Raises ComparisonError if the reference lacks the shapes of a model, and the errors of `load_source` and
+    `Specializations.parts_of`.
     """
     if isinstance(reference, Model | Specializations):
         known = [reference] if isinstance(reference, Model) else reference.models
@@ -173,12 +174,13 @@ def _reference_for(model: Model, reference: Any, constants: ConstantInputs | Non
 
 
 def _rows(array: Array, rows: int) -> list[Array]:
-    """The rows of an output of a batch, each with a leading axis of 1; the output itself if it has no batch axis."""
+    """The rows of a batch's output, each with a leading axis of 1. The output itself if it has no batch axis."""
     return [array[row : row + 1] for row in range(rows)] if rows > 1 and array.shape[:1] == (rows,) else [array]
 
 
 def _with_layers(program: Program) -> Program:
-    """The program with its inner values observed. A float program is fused first, so that kernels' values match."""
+    """The program with its inner values observed. A float program is first fused, so that its values match those of
+    kernels."""
     return observed_layers(fuse(simplify(program)) if program.profile is None else program)
 
 

@@ -1,6 +1,6 @@
-"""Checks a recipe's demands against the kernels of a target: its observers, and rules without effect.
+"""Check the demands of a recipe against the kernels of a target: its observers, and rules without effect.
 
-`recipe` has the rules and the program, `targets` has the kernels. Whether a rule has an effect depends on both.
+Whether a rule has an effect depends on the program (`recipe`) and on the kernels (`targets`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from zeropoint.targets import Role, Target
 OTHER_STORAGE = ("scale", "range")
 """Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
 _OF_RESULTS = ("bits", "observer", "range", "symmetric")
-"""Demands that say how an output is rounded."""
+"""Demands that determine how an output is rounded."""
 DEFAULT_BITS = 8
 """The bits of an output that no rule names."""
 
@@ -52,7 +52,7 @@ def demanded_observers(asked: Program) -> dict[str, str]:
 
 
 def check_observers(asked: Program) -> None:
-    """Raise RecipeError for an observer of values whose ranges are not observed: other values decide them."""
+    """Raise RecipeError for an observer of a value whose range is not observed because other values determine it."""
     references = [op for op in asked.entry.ops if isinstance(op, StatisticsRefOp)]
     observed = {op.arg.owner for op in references if isinstance(op.arg.owner, Operation)}
     demanded = [(region, fact) for region, fact, _ in _demands(asked) if fact.name == "observer"]
@@ -66,15 +66,15 @@ def check_observers(asked: Program) -> None:
 
 
 def check_scales(recipe: RecipeRules, target: Target) -> None:
-    """Raise RecipeError for a scale that is not a power of two, for a target that has no others."""
+    """Raise RecipeError for a scale that is not a power of two, on a target that requires it."""
     if target.scale_type != "power_of_two":
         return
     for rule in recipe.rules:
         for scale in numbers_of(rule.settings["scale"]) if "scale" in rule.settings else ():
             if held_scale(scale, target.scale_type) != scale:
                 raise RecipeError(
-                    f"{rule}: key 'scale': found {scale:g}, expected a power of two, as all scales of target "
-                    f"{target.name} are"
+                    f"{rule}: key 'scale': found {scale:g}, expected a power of two, which target "
+                    f"{target.name} requires"
                 )
 
 
@@ -95,11 +95,11 @@ def check_demands(fused: Program, target: Target) -> None:
 
 
 def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
-    """Raise RecipeError for a demand on outputs that are not rounded, or whose kernel fixes their type.
+    """Raise RecipeError for a demand on outputs that are not rounded, or whose type their kernel fixes.
 
-    Which outputs these are is known once all types are decided.
+    These outputs are known once all types are decided.
     """
-    sources = {str(rule) for rule in recipe.rules}  # searches make demands, too, and try what has no effect
+    sources = {str(rule) for rule in recipe.rules}  # searches also make demands, and try demands without effect
     made = [entry for entry in _demands(decided) if entry[1].source in sources and entry[1].name in _OF_RESULTS]
     effective = {(fact.source, fact.name) for region, fact, _ in made if _settled(region, fact, target) is None}
     for region, fact, _ in made:
@@ -111,7 +111,7 @@ def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None
 
 
 def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
-    """The expectation of a demand on the outputs of a region, if it has no effect on them; None if it has one."""
+    """What a demand on the outputs of a region would need, if it has no effect on them; None if it has one."""
     if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
         return None  # restates a default
     name = value_name(region.outputs[0])
@@ -130,7 +130,7 @@ def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None
 
 
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why a demand has no effect on a region, None if it has one."""
+    """The reason why a demand has no effect on a region; None if it has one."""
     stays = keeping_float(demands)
     stored = OF_STORED_OUTPUTS if _only_weights(demands) else (*OF_STORED_OUTPUTS, *_OF_WEIGHTS)
     if stays is not None and name in stored:
@@ -148,7 +148,7 @@ def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[s
 
 
 def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why a minimum width has no effect: no kernel of the target is that narrow."""
+    """The reason why a minimum width has no effect: no kernel of the target has a width that low."""
     if any(name in demands for name in OTHER_STORAGE):
         return None
     rows = target.by_kernel.get(region.logical_kernel.data, ())
@@ -187,7 +187,7 @@ def _without_width(region: QuantizeRegionOp, demands: Mapping[str, Fact], target
 
 
 def _without_blocks(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why blocks have no effect: no kernel takes them, or the weights do not consist of such blocks."""
+    """The reason why blocks have no effect: no kernel takes them, or the weights cannot be divided into such blocks."""
     kernel = region.logical_kernel.data
     rows = target.by_kernel.get(kernel, ())
     if not _only_weights(demands) and not any(rule.blocks for row in rows for rule in row.inputs):
@@ -229,7 +229,7 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
 
 
 def _without_kernel(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why a zero point of 0 has no effect: no kernel makes the output."""
+    """The reason why a zero point of 0 has no effect: no kernel produces the output."""
     if demands["symmetric"].value == "false" or target.by_kernel.get(region.logical_kernel.data):
         return None
     return _unknown(region, target)
@@ -252,4 +252,4 @@ _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], 
     "weight_bits": _without_width,
     "weight_symmetric": _without_zero_points,
 }
-"""By key, a function that returns why the demand has no effect on a region, or None if it has one."""
+"""By key, a function that returns the reason why the demand has no effect on a region, or None if it has one."""

@@ -1,14 +1,14 @@
-"""Compares `expected-error` comments of a text with the errors that occur: mlir-opt's `--verify-diagnostics`.
+"""Compare `expected-error` comments of a text with the errors that occur, like mlir-opt's `--verify-diagnostics`.
 
 ```mlir
 %0 = quant.qcast %x : f32 to f32   // expected-error {{must be scalar or tensor of quantized type}}
-// expected-error@+1 {{...}}       on the next line, -1 on the one before; so `@below` and `@above`, over such comments
+// expected-error@+1 {{...}}       on the next line, -1: the one before; `@below` and `@above` skip such comments
 // expected-error-re {{'{{.*}}' op result #0}}
 // expected-error@unknown {{...}}  at no line of the text
 ```
 
-Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". There is one difference: an
-error that belongs to no line of the text may be expected by a comment on any line.
+Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". There is one difference: a
+comment on any line may expect an error that belongs to no line of the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """An error, or a note that belongs to one. `line` counts from 1; None if no line is at fault."""
+    """An error, or a note that belongs to one. `line` counts from 1, and is None if no line is at fault."""
 
     kind: str
     line: int | None
@@ -44,7 +44,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The diagnostic that a comment expects. `line` is None for `@unknown`; `comment` is the comment's own line."""
+    """The diagnostic that a comment expects. `line` is None for `@unknown`. `comment` is the comment's own line."""
 
     kind: str
     line: int | None
@@ -89,7 +89,7 @@ def _announced_line(number: int, position: str, announced: Iterable[int]) -> int
 
 
 def of_error(error: Exception) -> list[Diagnostic]:
-    """An error of the parser, the verifier or a pass, with its notes."""
+    """The diagnostics of an error of the parser, the verifier or a pass, including its notes."""
     if isinstance(error, ParseError):
         content = error.span.input.content
         assert isinstance(content, str)
@@ -104,7 +104,7 @@ def of_error(error: Exception) -> list[Diagnostic]:
 
 
 def position_of(error: BaseException | None) -> TextPosition | None:
-    """The position of the op that an error, or one of its causes, has as `op`."""
+    """The position of the op that an error, or one of its causes, has in its attribute `op`."""
     op = _op_of(error)
     return None if op is None else text_position(op)
 
@@ -121,7 +121,7 @@ def _op_of(error: BaseException | None) -> Operation | None:
 def nearest_position(error: BaseException, text: str, file: str) -> TextPosition:
     """The position in a program's text that best matches an error of a pass.
 
-    It is the position of the error's op; else of the first op whose name the error mentions, `loc("conv1")`;
+    It is the position of the error's op, or else of the first op whose name the error mentions (`loc("conv1")`), or
     else of the function.
     """
     op, position = _op_of(error), position_of(error)
@@ -137,7 +137,7 @@ def nearest_position(error: BaseException, text: str, file: str) -> TextPosition
 
 
 def _use(text: str, stated: re.Match[str]) -> int:
-    """The start of the op with a location; for an alias, `#loc1 = loc("conv1")`, of the first op that uses it."""
+    """The start of the op with a location. For an alias, `#loc1 = loc("conv1")`, the first op that uses it."""
     start = text.rfind("\n", 0, stated.start()) + 1
     alias = re.match(r"(#\w+) = ", text[start:])
     if alias is not None:

@@ -1,4 +1,4 @@
-"""Selects the engine that runs a program by default. Both engines give the same bits (docs/native.md, "Floats")."""
+"""Select the default engine for a program. Both engines give the same bits (docs/native.md, "Floats")."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from zeropoint.progress import Progress, silent
 from zeropoint.report.counts import multiplications
 
 COMPILING = 1_500_000
-"""Float multiplications and additions that the interpreter performs in the time in which one op is compiled, without
+"""The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
 OPTIMIZING = 1_000_000_000
-"""Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
-of the time to compile and runs at half the speed."""
+"""The number of operations per op from which optimized code saves more time than LLVM's passes take.
+
+Unoptimized code takes a tenth of the time to compile and runs at half the speed.
+"""
 SHARED = 10_000_000
-"""Operations per run from which a program runs on several threads. One of 5 million takes as long on one as on two."""
+"""The number of operations per run from which a program runs on several threads. 5 million take as long on one as on
+two."""
 WARM_RUNS, TIMED_RUNS = 3, 15
-"""Runs of a program before its latency is measured (warm-up), and during the measurement."""
+"""The numbers of warm-up runs and of measured runs for the latency of a program."""
 
 
 def observed(program: Program) -> tuple[Program, list[str]]:
-    """The program with its requested statistics as additional outputs, and their keys; without known statistics.
+    """The program with its requested statistics as additional outputs, and their keys. Known statistics are removed.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -87,7 +90,7 @@ class ObservedProgram:
     """
 
     def __init__(self, program: Program, *, threads: int = 1, optimized: bool = True, progress: Progress = silent):
-        from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, needed only here
+        from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, which is needed only here
 
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
@@ -99,7 +102,7 @@ class ObservedProgram:
         return self._native.operations
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
-        """The outputs by name; `observe(key, array)` is called for every requested value, in order.
+        """The outputs by name. `observe(key, array)` is called for every requested value, in order.
 
         Raises InputError if names, shapes or dtypes do not match the inputs.
         """
@@ -121,11 +124,11 @@ def _compiled(program: Program, threads: int, progress: Progress, *, optimized: 
 
 
 class Warming:
-    """A program that is compiled once its runs have taken as long as compiling would, and optimized by the same rule.
+    """A program that is compiled once its runs have taken as long as compiling takes, and optimized by the same rule.
 
     It is interpreted first. It is compiled from the start if `expected`, the number of multiplications and additions in
-    all runs, already justifies compiling it. So is a program with a loop, whose trips are not known. Calls are
-    thread-safe. Native code runs on `threads` threads. `progress` counts the modules to compile.
+    all runs, already justifies this. A program with a loop, whose number of trips is unknown, is also compiled from the
+    start. Calls are thread-safe. Native code runs on `threads` threads. `progress` counts the modules to compile.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class Warming:
         self.runnable = self.runnable or ReferenceEngine().prepare(program)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
-        """The outputs by name; `observe(key, array)` is called at every `quant.stats_ref`."""
+        """The outputs by name. `observe(key, array)` is called at every `quant.stats_ref`."""
         if self._levels:
             self._count()
         assert self.runnable is not None
@@ -157,7 +160,7 @@ class Warming:
                 self._compile(optimized=reached[-1])
 
     def _compile(self, *, optimized: bool) -> None:
-        """Compile the program; if that is not possible, it is not tried again."""
+        """Compile the program. If that is not possible, it is not tried again."""
         made = _compiled(self._program, self._threads, self._progress, optimized=optimized)
         self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
         self.runnable = made or self.runnable
@@ -169,11 +172,11 @@ def _has_loop(program: Program) -> bool:
 
 @dataclass(frozen=True)
 class QuickestEngine:
-    """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
+    """Native code for expensive programs, and the interpreter for cheap ones and for ops without a native form.
 
-    Native code is optimized if its runs are expected to take longer than optimizing it. `runs` is the expected number
-    of runs, if known. `progress` counts the modules to compile. Native code of programs with many operations runs on
-    `threads` threads; the bits do not depend on them. Both stay in this process.
+    Native code is optimized if its runs are expected to take longer than its optimization. `runs` is the expected
+    number of runs, if known. `progress` counts the modules to compile. Native code of programs with many operations
+    runs on `threads` threads, which do not affect the bits. `progress` and `threads` are not sent to other processes.
     """
 
     runs: int = 1
@@ -181,7 +184,7 @@ class QuickestEngine:
     threads: int = field(default=1, compare=False)
 
     def __reduce__(self) -> tuple[type[QuickestEngine], tuple[int]]:
-        # Workers have no terminal, and a user's display may not be picklable. They share the processors.
+        # Workers have no terminal, a user's display may not be picklable, and workers share the processors.
         return QuickestEngine, (self.runs,)
 
     def prepare(self, program: Program) -> Runnable:
@@ -209,5 +212,5 @@ def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:
 
 
 def for_runs(engine: Engine, runs: int) -> Engine:
-    """The engine with the number of runs, if its choice depends on it."""
+    """The engine with the number of runs, if its choice depends on that number."""
     return replace(engine, runs=max(runs, 1)) if isinstance(engine, QuickestEngine) else engine

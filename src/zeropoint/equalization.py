@@ -1,8 +1,10 @@
-"""Try equalization: observe channels, equalize, calibrate anew, and keep it if the outputs get closer to float.
+"""Try equalization: observe channels, equalize, calibrate again, and keep the result if the outputs get closer to
+float.
 
-Both programs are compared without corrections, on the samples held back. Calibrating anew takes as long as all that
-came before, so the equalized program is first compared with provisional ranges. The equalized values get the extremes
-that were observed by channel; the others keep their ranges. If it clearly loses then, it is undone at once.
+Both programs are compared without corrections, on the held-back samples. The second calibration takes as long as
+everything before it, so the equalized program is first compared with provisional ranges. The equalized values get the
+extremes that were observed per channel, and the others keep their ranges. If the equalized program is then clearly
+worse, it is dropped at once.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ from zeropoint.ir.tensors import Array
 from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, Pass, run_all
 
 HOPELESS = 10**0.05
-"""Equalization is undone at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
+"""Equalization is dropped at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
 (half a dB), and by more than chance explains."""
 
 
 EQUALIZED_PROGRAM = "equalized"
-"""The suffix of the journal of the calibration of the equalized program."""
+"""The suffix of the journal for the calibration of the equalized program."""
 
 
 @dataclass(frozen=True)
 class Calibrated:
     """A fused program, the report of its calibration, and the program with its ranges.
 
-    `judged` is the propagated program made of it, if its outputs were compared with float.
+    `judged` is the propagated program made from it, if its outputs were compared with float.
     """
 
     fused: Program
@@ -50,8 +52,8 @@ class Calibrated:
 class EqualizationTrial:
     """The inputs of a trial of equalization.
 
-    `samples` calibrate the equalized program; `settings` are those of the passes. `work` distributes this calibration
-    as the first one; its journal is beside that one's.
+    `samples` calibrate the equalized program, and `settings` are those of the passes. `work` distributes this
+    calibration like the first one, with a journal next to that one's.
     """
 
     samples: Iterable[Mapping[str, Array]]
@@ -63,7 +65,7 @@ class EqualizationTrial:
     work: Work | None = None
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
-        """The better one of the program and its equalized form; None for the figures if no channels are uneven."""
+        """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
         observed = observe_channels(before.fused, some(self.parts.fitted), self.platform.programs, self.progress)
         equalized = equalize(observed)
         if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
@@ -86,11 +88,11 @@ class EqualizationTrial:
         return run_all(passes, program, self.settings, self.progress)
 
     def _noise(self, judged: Judged) -> OutputNoise:
-        """The noise on the samples held back, which are the first ones of the judge."""
+        """The noise on the held-back samples, which are the first samples of the judge."""
         return judged.noise(range(len(some(self.parts.held))))
 
     def _provisional(self, equalized: Program, report: Report) -> Program | None:
-        """The propagated program with the ranges that are known without running it; None if one is not known."""
+        """The propagated program with the ranges that are known without running it; None if a range is unknown."""
         asked = self._passed(ASKING_PASSES, only_equalized(equalized))
         if not report.observations.keys() >= {*stats_keys(asked)}:
             return None

@@ -18,16 +18,16 @@ from typing import Any, cast
 
 _ROOT = Path(__file__).parent
 _NO_MEMORY = re.compile(f"{re.escape(os.strerror(errno.ENOMEM))}|failed to map segment", re.IGNORECASE)
-"""Messages of the system and of its loader if memory is short."""
+"""Messages of the system and its loader if memory is short."""
 _LEAST = 16 << 20
-"""If an allocation of this many bytes fails, memory is short."""
+"""Memory is short if an allocation of this many bytes fails."""
 
 
 class Error(Exception):
     """An error caused by input: a file, data, a target, an option or a program that cannot be used as requested.
 
-    The text is for the user: what was found, what was expected, and the fix. Any other exception, apart from
-    OSError of a disk or network that fails, is a bug in zeropoint.
+    The text is for the user: what was found, what was expected, and the fix. Any other exception, apart from an OSError
+    of a failing disk or network, is a bug in zeropoint.
     """
 
     position: object = None
@@ -43,7 +43,8 @@ class UnreadableFile(Error):
 
 
 def origin(error: BaseException) -> str:
-    """The innermost line of zeropoint of an error's traceback, `frontend/onnx/pooling.py:61`; empty if none."""
+    """The innermost line of zeropoint in an error's traceback, such as `frontend/onnx/pooling.py:61`; empty if there is
+    none."""
     frames = traceback.extract_tb(error.__traceback__)
     paths = [(Path(frame.filename), frame.lineno) for frame in frames]
     ours = [(path, line) for path, line in paths if path.is_relative_to(_ROOT) and path != Path(__file__)]
@@ -51,11 +52,11 @@ def origin(error: BaseException) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """An exception in one line: what happened, then its notes and the line of zeropoint."""
+    """An exception in one line: what happened, its notes, and the line of zeropoint."""
     if isinstance(error, RecursionError):
         what = "nested too deeply"
     elif is_out_of_memory(error):
-        what = "needs more memory than there is"
+        what = "needs more memory than is available"
     else:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     positions = [*getattr(error, "__notes__", ()), origin(error)]
@@ -63,7 +64,7 @@ def summary(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: this exception, or one that it was raised for, says so, or there is none left.
+    """Whether memory ran out: this exception or one of its causes says so, or no memory is left.
 
     A library that could not be loaded for lack of memory may be reported as missing, or not at all.
     """
@@ -81,7 +82,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def running_foreign(fail: Callable[[str], Error]) -> Generator[None]:
-    """A context for Python of the user's: all that it raises, `SystemExit` too, becomes the error of a message.
+    """A context for running a user's Python code. Everything that it raises, including `SystemExit`, becomes
+    `fail(message)`.
 
     Only Ctrl-C passes.
     """
@@ -103,15 +105,15 @@ def _shown(error: BaseException) -> str:
 
 
 def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:
-    """Raise an error for a path that no file can have, with a NUL character or too long, and for links in a circle."""
+    """Raise an error for an invalid path: with a NUL character, too long, or with a cycle of symbolic links."""
     try:
         os.stat(path)
     except ValueError as error:
-        why = "it has a NUL character" if "\0" in str(path) else "it is no text"
-        raise kind(f"{_shortened(path)}: found a name that no file can have ({why}), expected another one") from error
+        why = "it has a NUL character" if "\0" in str(path) else "it is not text"
+        raise kind(f"{_shortened(path)}: found an invalid file name ({why}), expected another one") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise kind(f"{_shortened(path)}: found symbolic links in a circle, expected a regular file") from error
+            raise kind(f"{_shortened(path)}: found a cycle of symbolic links, expected a regular file") from error
         if error.errno == errno.ENAMETOOLONG:
             raise kind(f"{_shortened(path)}: found a name that is too long, expected a shorter one") from error
 
@@ -123,7 +125,7 @@ def _shortened(path: Path) -> str:
 
 
 def check_regular(path: Path, kind: type[Error] = UnreadableFile) -> None:
-    """Raise an error for a name that no file can have, and for a pipe, a socket or a device, which may never end.
+    """Raise an error for an invalid path, and for a pipe, a socket or a device, which may never end.
 
     Folders and absent files pass.
     """
@@ -136,9 +138,9 @@ def check_regular(path: Path, kind: type[Error] = UnreadableFile) -> None:
 def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[None]:
     """A context for parsing a file: an unexpected exception of the parser becomes `unreadable FILE (what, where)`.
 
-    `source` names the file in messages, `kind` is the error that callers of this parser expect. The parser's own errors
-    (`Error`) and OSError pass through. A note on the exception (`add_note`) gives the position in the file; the line in
-    zeropoint follows it. A `source` that is a path must be a regular file.
+    `source` names the file in messages, and `kind` is the error that callers of this parser expect. The parser's own
+    errors (`Error`) and OSError pass through. A note on the exception (`add_note`) may give the position in the file.
+    The line in zeropoint follows it. A `source` that is a path must be a regular file.
     """
     if isinstance(source, Path):
         check_regular(source, kind)
@@ -155,7 +157,7 @@ def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[Non
 
 
 def json_object(text: str | bytes) -> dict[str, Any]:
-    """The object that a text is in JSON; an empty one for any other text."""
+    """The object that a JSON text represents; an empty one for any other text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -166,7 +168,7 @@ def json_object(text: str | bytes) -> dict[str, Any]:
 def port_order(metadata: Mapping[str, Any], kind: str, name: str, rank: int) -> list[int]:
     """The permutation of a port's dimensions in the metadata of an exported file; the identity if it states none.
 
-    `kind` is `inputs` or `outputs`. Anyone may have edited the metadata, so it may be anything.
+    `kind` is `inputs` or `outputs`. The metadata may have been edited, so nothing is assumed about it.
     """
     found: Any = metadata.get("orders")
     for key in (kind, name):

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ends.
+"""Processes that end with the process that started them, however that ends.
 
 Every package may import this module; it imports none of them.
 """
@@ -11,14 +11,15 @@ import time
 from functools import cache
 
 SECONDS = 0.5
-"""Between two looks at the parent."""
+"""The seconds between two checks of the parent."""
 
 
 def end_with(parent: int) -> None:
-    """End this process soon after the process `parent`, which started it, ends: by kill -9, too.
+    """End this process soon after its parent process `parent` ends, even by kill -9.
 
-    A process whose parent ends gets another one, so a thread watches its number. Linux could send a signal instead, but
-    sends it when the thread ends that started the process. Has no effect in the process `parent` itself.
+    If the parent ends, the process gets another parent, so a thread watches the parent's number. Linux could send a
+    signal instead, but it sends it when the thread that started the process ends. Has no effect in the process `parent`
+    itself.
     """
     if os.getpid() != parent:
         _watch(parent)
@@ -26,7 +27,7 @@ def end_with(parent: int) -> None:
 
 @cache
 def _watch(parent: int) -> None:
-    """Start the thread; once, so that it may be asked for with every task."""
+    """Start the thread, once: it may be requested with every task."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,6 +1,7 @@
-"""Resource limits: bytes of a tensor, trips of the loops in a run. They are checked before it is used.
+"""Limits on resources that input can request: the bytes of a tensor, and the trips of all loops in a run.
 
-A file of a few bytes can request terabytes. Every package may import this module; it imports only `errors`.
+Memory is checked before it is allocated, because a file of a few bytes can request terabytes. Every package may import
+this module; it imports only `errors`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zeropoint.errors import Error, OptionError
 _SHARE = 2
 """A tensor may take half of the machine's memory, because the op that computes it also has an operand."""
 MOST_DIMENSIONS = 32
-"""The dimensions of arrays that all functions of NumPy take."""
+"""The maximum rank that all NumPy functions support."""
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -42,7 +43,8 @@ def machine_memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """`memory` is the maximum size of a tensor in bytes, `trips` the maximum number of trips of all loops in a run."""
+    """Limits: `memory` is the maximum size of a tensor in bytes, and `trips` the maximum number of trips of all loops
+    in a run."""
 
     memory: int
     trips: int = 1_000_000
@@ -59,7 +61,7 @@ def limits() -> Limits:
 
 @contextmanager
 def limited(*, memory: int | None = None, trips: int | None = None) -> Generator[Limits]:
-    """Change limits inside of the `with`; None keeps a limit."""
+    """Change limits inside the `with` block; None keeps a limit."""
     given = {"memory": memory, "trips": trips}
     token = _CURRENT.set(replace(limits(), **{name: value for name, value in given.items() if value is not None}))
     try:
@@ -69,8 +71,7 @@ def limited(*, memory: int | None = None, trips: int | None = None) -> Generator
 
 
 def afford(shape: Sequence[int], itemsize: float, what: str = "a tensor") -> None:
-    """Check that an array of a shape, with elements of `itemsize` bytes, has a rank that NumPy computes with, and is
-    within the memory limit.
+    """Check that an array has a rank that NumPy supports, and fits the memory limit. An element has `itemsize` bytes.
 
     Raises LimitExceeded.
     """

@@ -13,7 +13,7 @@ class MissingPackage(Error, ImportError):
 
 
 def schema() -> Any:
-    """The generated schema: readers (`Model`, `Tensor`, ...) and its object API (`ModelT`, `TensorT`, ...).
+    """The generated schema: readers (`Model`, `Tensor`, ...) and their object API (`ModelT`, `TensorT`, ...).
 
     Raises MissingPackage, which names the extra, if the package is not installed.
     """

@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 class Model:
     """A program that is ready to run.
 
-    `model(x=array)` runs a sample of the inputs' shapes, or a batch of samples, and returns a dict of outputs.
+    `model(x=array)` runs a sample or a batch of samples, and returns a dict of outputs.
 
     `quantization` holds the intermediate stages if the program was quantized in this process. `engine` runs the
-    program; by default it is the faster of the interpreter and native code. Both give the same bits.
+    program. It defaults to the faster one of the interpreter and native code. Both give the same bits.
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
         if not isinstance(cast("object", program), Program):
-            raise ModelError(f"found {type(program).__name__}, expected a Program; zp.load makes a Model of a file")
+            raise ModelError(f"found {type(program).__name__}, expected a Program; zp.load makes a Model from a file")
         self.program = program
         self.quantization = quantization
         self.engine: Engine = QuickestEngine() if engine is None else engine
@@ -78,13 +78,13 @@ class Model:
         """Run a sample or a batch of samples: `model(image=array)`, or `model(array)` in the order of the inputs.
 
         Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
-        `run_samples`. A model with a batch axis of N takes any number of samples: N at a time, the last group filled up
-        and its additional outputs dropped. NaN at a quantized input counts as 0 (docs/numerics.md).
+        `run_samples`. A model with a batch axis of N takes any number of samples. It runs N at a time; the last group
+        is filled up, and its additional outputs are dropped. NaN at a quantized input counts as 0 (docs/numerics.md).
 
-        A single argument may also be data as `zp.quantize` takes it: a path, `zp.Images`, a dict, an iterable. All of
-        its samples are run, and outputs are stacked. A dict of arrays in the shapes of the inputs is one sample.
+        A single argument may also be data in the forms that `zp.quantize` takes: a path, `zp.Images`, a dict or an
+        iterable. All of its samples are run, and outputs are stacked. A dict of arrays with the inputs' shapes is a sample.
 
-        Raises InputError if names, shapes or dtypes do not match the inputs, DataError for data that does not.
+        Raises InputError for arrays, and DataError for data, that do not match the inputs.
         """
         if self._exact is None:
             self._exact = ExactCalls(self.inputs)
@@ -102,7 +102,7 @@ class Model:
         return self._ready()(with_batch_of_one(given, ports)) if rows is None else self._in_batches(rows, size)
 
     def _in_batches(self, rows: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Run rows, `size` at a time; outputs are concatenated. Raises InputError if an output is not by rows."""
+        """Run rows, `size` at a time, and concatenate the outputs. Raises InputError if an output has no batch axis."""
         count = len(next(iter(rows.values())))
         fixed = [port.name for port in self.outputs if tuple(port.type.get_shape())[:1] != (size,)]
         if count != size and fixed:
@@ -116,10 +116,10 @@ class Model:
         return {port.name: np.concatenate([found[port.name] for found in results])[:count] for port in self.outputs}
 
     def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
-        """The time of every kernel in native code, on one thread and one sample: the first one of a batch or of data.
+        """The time of every kernel in native code on one thread, for one sample: the first one of a batch or of data.
 
-        Takes what a call takes. Raises CodegenError if an op has no kernel, InputError or DataError if the arguments do
-        not match the inputs.
+        Takes the arguments of a call. Raises CodegenError if an op has no kernel, and InputError or DataError if the
+        arguments do not match the inputs.
         """
         check_arguments(rounds=rounds)
         from zeropoint.codegen.runtime.native import NativeProgram
@@ -129,7 +129,7 @@ class Model:
         return Timing(profile(NativeProgram(self._for_machines()), self._first(arrays, inputs), plain(rounds)))
 
     def _first(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> Sample:
-        """The first sample of what a call is given."""
+        """The first sample of a call's arguments."""
         if (data := data_of(arrays, inputs, self.inputs)) is not None:
             return next(iter(samples(data, self.inputs, fill=True)))
         given, size = arrays_of_call(arrays, inputs, self.inputs), batch_of(self.inputs)
@@ -153,18 +153,18 @@ class Model:
         trials: bool = True,
         progress: Progress | bool = False,
     ) -> Path:
-        """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
+        """Write a page about this integer program, `REPORT.html`, or its data, `REPORT.json`. Returns the path.
 
-        `name` is the title of the page; without one, the name of the file. With `data`, outputs and kernels are
-        compared with the float model. It is `reference`, a Model or anything that `zp.load` accepts, or the one that
-        this model was quantized from in this process. Positions where the input `mask` is 0 do not count. `target` is
-        the file of a target of your own, which a saved model names but does not load. `stages` is the folder of
-        `save_stages` of a saved model. `timing` compiles the program and times its kernels. `trials` measures recipe
-        rules for the kernels that add most noise. `model_explorer` is a folder for files of Google's Model Explorer.
-        Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
+        `name` is the title of the page, and defaults to the name of the file. With `data`, outputs and kernels are
+        compared with the float model. This is `reference`, a Model or anything that `zp.load` accepts, or else the
+        model that this one was quantized from in this process. Positions where the input `mask` is 0 do not count.
+        `target` is the file of your own target, which a saved model names but does not load. `stages` is the folder
+        that `save_stages` wrote for a saved model. `timing` compiles the program and times its kernels. `trials`
+        measures recipe rules for the kernels that add most noise. `model_explorer` is a folder for files of Google's
+        Model Explorer. Sections that cannot be made say what they need. `progress=True` shows bars on a terminal.
 
         Raises ReportError for a float model, ModelError for a reference that is not a model, DataError if the data does
-        not match the inputs, OptionError for another suffix, OSError.
+        not match the inputs, and OptionError for another suffix. Passes on OSError.
         """
         check_arguments(path=path, name=name, mask=mask, timing=timing, trials=trials, progress=progress)
         check_arguments(stages=stages, model_explorer=model_explorer)
@@ -179,7 +179,7 @@ class Model:
         return write(self.program, self.quantization, Path(path), given, display(progress))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""
+        """Text and weights, which other versions of Python can also read. Stages and compiled code are left out."""
         held = {name: np.array(array) for name, array in ResourceArrays(self.program).items()}
         return {"text": print_program(self.program, locations=True), "weights": held, "engine": self.engine}
 
@@ -198,7 +198,7 @@ class Model:
         return self._prepared
 
     def _for_machines(self) -> Program:
-        """The program to compile. In a float network, batch norms and constants are folded first."""
+        """The program to compile. For a float network, batch norms and constants are folded first."""
         return simplify(self.program) if self.program.profile is None else self.program
 
     def interpreted(self) -> Model:
@@ -208,18 +208,18 @@ class Model:
     def native(self, *, threads: int = 1, callers: int = 1) -> Model:
         """The same model, run by machine code for this processor: the same results, faster.
 
-        `threads` is the number of threads per call, `callers` the number of concurrent calls; further calls wait. The
-        model is compiled now, not at the first call. Raises CodegenError if an op has no kernel, OptionError for
-        invalid numbers.
+        `threads` is the number of threads per call, and `callers` the number of concurrent calls; further calls wait.
+        The model is compiled now, not at the first call. Raises CodegenError if an op has no kernel, and OptionError
+        for invalid numbers.
         """
         return Model.natives([self], threads=threads, callers=callers)[0]
 
     @staticmethod
     def natives(models: Sequence[Model], *, threads: int = 1, callers: int = 1) -> list[Model]:
-        """`native` for several models, which share equal weights in memory. Raises as `native`."""
+        """`native` for several models, which share equal weights in memory. Raises the errors of `native`."""
         check_arguments(threads=threads, callers=callers)
         models = models_of(models)
-        from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, needed only here
+        from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, which is needed only here
 
         engine = NativeEngine(threads=plain(threads), callers=plain(callers))
         made = [Model(model._for_machines(), model.quantization, engine=engine) for model in models]
@@ -240,11 +240,12 @@ class Model:
         triple: str | None = None,
         progress: Progress | bool = False,
     ) -> list[Path]:
-        """Write an object file (`NAME.o`) or shared library (`libNAME.so`) and its C header `NAME.h`; return the paths.
+        """Write an object (`NAME.o`) or shared library (`libNAME.so`), and its C header `NAME.h`. Returns the paths.
 
-        `name` is the prefix of its functions, by default the file's name. `isa` names the instruction set to compile
-        for, `cpu` the processor ("native", the default, is this one), `triple` another system. Raises CodegenError for
-        unknown names, ops without a kernel and a missing linker; OSError. `progress=True` shows a bar on a terminal.
+        `name` is the prefix of its functions, and defaults to the file's name. `isa` names the instruction set to
+        compile for, `cpu` the processor (the default "native" is this one), and `triple` another system.
+        `progress=True` shows a bar on a terminal. Raises CodegenError for unknown names, for ops without a kernel and
+        for a missing linker. Passes on OSError.
         """
         check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress)
         from zeropoint.codegen.aot.ahead_of_time import compile_to
@@ -256,7 +257,7 @@ class Model:
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
     ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each sample, a dict with an array for each input; of a file, a folder or arrays, too."""
+        """Yield the outputs of each sample (a dict with an array per input) of an iterable, a file, a folder or arrays."""
         check_arguments(progress=progress)
         samples = self._sampled(samples)
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
@@ -268,7 +269,7 @@ class Model:
             yield engine(sample)
 
     def _sampled(self, source: Any) -> Any:
-        """The samples of a file, a folder or arrays; other iterables have samples already."""
+        """The samples of a file, a folder or arrays. Other iterables already have samples."""
         has_samples = holds_items(source) and hasattr(source, "__iter__") and not isinstance(source, type)
         return source if has_samples else samples(source, self.inputs, fill=True)
 
@@ -277,8 +278,8 @@ class Model:
     ) -> dict[str, Array]:
         """Run all samples. Outputs are stacked along a leading sample axis, which replaces a batch axis of size 1.
 
-        If a sample holds N rows of the data, outputs are concatenated along that axis, without those of rows that only
-        fill up the last sample (`zeropoint.calibrate.samples`).
+        If a sample holds N rows of the data, outputs are concatenated along that axis. Outputs of rows that only fill
+        up the last sample are dropped (`zeropoint.calibrate.samples`).
 
         Raises DataError for data that does not match the inputs or has no samples.
         """
@@ -294,12 +295,12 @@ class Model:
         return {port.name: stacked([result[port.name] for result in results]) for port in self.outputs}
 
     def save(self, path: str | Path, *, emit: str = "integer", inline_weights: bool = False) -> list[Path]:
-        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file) and return their paths.
+        """Write `NAME.mlir` and `NAME.safetensors`, or one self-contained file. Returns the paths.
 
-        `emit` selects the stage of a model quantized in this process: `integer`, the model itself; `stablehlo`, the
-        quantized program before it; `kernels`, the kernels with their types, which `export` takes.
+        `emit` selects the stage of a model quantized in this process. `integer` is the model itself, `stablehlo` the
+        quantized program before it, and `kernels` the kernels with their types, which `export` takes.
 
-        Raises OptionError for any other suffix or stage, OSError if the files cannot be written.
+        Raises OptionError for any other suffix or stage, and OSError if the files cannot be written.
         """
         check_arguments(path=path, inline_weights=inline_weights)
         one_of("emit", emit, ("integer", "stablehlo", "kernels"))
@@ -328,10 +329,10 @@ class Model:
         """Write a file for another runtime: .tflite, .onnx, .tosa.mlir, .stablehlo.mlir, .mlirbc. Returns the paths.
 
         The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
-        `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
-        `onnx_format` is `qdq` or `qoperator`, `onnx_weights` is `auto`, `exact`, `i8` or `u8` (`docs/export.md`).
-        Raises ExportError if the format cannot hold the model; no file is written then. Raises OptionError for unknown
-        options. `progress=True` shows a bar on a terminal.
+        `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs.
+        `onnx_format` is `qdq` or `qoperator`, and `onnx_weights` is `auto`, `exact`, `i8` or `u8` (`docs/export.md`).
+        Raises ExportError if the format cannot represent the model; no file is written then. Raises OptionError for
+        unknown options. `progress=True` shows a bar on a terminal.
         """
         for name, found, known in (
             ("io", io, ("float", "integer")),
@@ -346,11 +347,11 @@ class Model:
         return export_program(decided, Path(path), options, display(progress))
 
     def explain(self, value: str | None = None, *, target: str | Path | None = None) -> Explanation:
-        """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.
+        """Explain the parameters of values, the rescales, and the ops that stay float; only those of `value`, if given.
 
-        For a float model: the kernels that `target`, by default `cpu`, has for it, the ops that would stay float, and
-        missing statistics.
-        Raises ExplanationError for a name that is not in the model, TargetError for an unknown target.
+        For a float model, explain the kernels that `target` (default: `cpu`) has for it, the ops that would stay float,
+        and missing statistics. Raises ExplanationError for a name that is not in the model, and TargetError for an
+        unknown target.
         """
         check_arguments(value=value, **({} if target is None else {"target": target}))
         program = self.program
@@ -396,7 +397,7 @@ def _ops(program: Program) -> int:
 
 
 def _asking(program: Program, target: Target) -> Program:
-    """A float program fused into kernels, with their statistics requests, and reasons for kernels that stay float."""
+    """A float program fused into kernels, with statistics requests, and with reasons for kernels that stay float."""
     if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
         program = fuse(simplify(program), target)
     program = name_kernels(instrument(program, asks=wanted_statistics(target)))
@@ -408,7 +409,7 @@ def _asking(program: Program, target: Target) -> Program:
 
 
 def models_of(models: object) -> list[Model]:
-    """The models of a list or another iterable. Raises OptionError for anything else."""
+    """The models in a list or another iterable. Raises OptionError for anything else."""
     found = listed(models)
     other = next((type(model).__name__ for model in found or () if not isinstance(model, Model)), None)
     if not found or other is not None:
@@ -418,7 +419,8 @@ def models_of(models: object) -> list[Model]:
 
 
 def stacked(results: list[Array]) -> Array:
-    """The outputs of samples in one array: concatenated if their leading axis is a batch of one, otherwise stacked."""
+    """The outputs of samples in one array. They are concatenated if their leading axis is a batch of one, otherwise
+    stacked."""
     if results and results[0].ndim and results[0].shape[0] == 1:
         return np.concatenate(results)
     return np.stack(results)

@@ -1,6 +1,6 @@
-"""The losses of kernels that a target has in two widths, in the narrow one, measured by this process or by workers.
+"""The losses caused by the narrow form of kernels that a target has in two widths, measured here or by workers.
 
-The loss of a kernel depends on nothing but the program and that kernel, so it is the same for any number of workers.
+The loss of a kernel depends only on the program and that kernel, so it is the same for any number of workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zeropoint.targets import target as named_target
 from zeropoint.workers import completed
 
 Decide = Callable[[Program], Program]
-"""Quantizes a fused program with statistics, under the options of the user."""
+"""Quantizes a fused program with statistics, under the user's options."""
 KernelPair = tuple[str, str]
 """A kernel's unique name and its kind."""
 TITLE = "each kernel in 8 bits"
@@ -34,7 +34,8 @@ TITLE = "each kernel in 8 bits"
 
 @dataclass(frozen=True)
 class Widening:
-    """A fused program with statistics, and all that measures it with some kernels wide. `decide` quantizes it."""
+    """A fused program with statistics, and what is needed to measure it with some kernels wide. `decide` quantizes
+    it."""
 
     program: Program
     target: str
@@ -48,7 +49,7 @@ class Widening:
         return [run(sample) for sample in self.samples]
 
     def sqnr(self, wide: Sequence[WideningStep]) -> float:
-        """The least SQNR of an output in dB."""
+        """The SQNR of the worst output in dB."""
         chosen = widened(self.program, wide, Budget(floats=False), named_target(self.target))
         run = self.engine.prepare(self.decide(chosen))
         return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
@@ -67,7 +68,7 @@ class Widening:
 
 
 def check_widths(target: str) -> None:
-    """Raise OptionError for a target that has no kernel in two widths: no kernel has a narrow loss there."""
+    """Raise OptionError for a target without a kernel in two widths, where no kernel has such a loss."""
     rows = named_target(target).by_kernel.values()
     if not any(len(output_widths(one)) > 1 for one in rows):
         raise _without_widths(target, "no kernel")
@@ -81,12 +82,12 @@ def _without_widths(target: str, kernels: str) -> OptionError:
 
 
 def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[KernelPair, float]:
-    """For every kernel that the target has in two widths: the loss at the outputs in dB if only it is narrow.
+    """For every kernel that the target has in two widths, the loss at the outputs in dB if only this kernel is narrow.
 
     Raises OptionError if there is no such kernel, and WorkerError.
     """
     steps = widening.steps()
-    # All but one wide: the loss of this kernel alone, without what other narrow kernels would hide.
+    # All kernels but one are wide, because other narrow kernels would hide the loss of this one.
     alone = {key: [other for other in steps.values() if other is not one] for key, one in steps.items()}
     lists: dict[KernelPair | None, list[WideningStep]] = {None: [*steps.values()], **alone}
     if workers == 1:
@@ -97,12 +98,12 @@ def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = sil
 
 
 _Task = tuple[KernelPair | None, Sequence[WideningStep]]
-"""The key of the only narrow kernel, None if all are wide, and the steps that widen the others."""
+"""The key of the only narrow kernel, or None if all are wide, and the steps that widen the others."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A `Widening` for another process: its program is a file."""
+    """A `Widening` for another process. Its program is a file."""
 
     program: Path
     target: str
@@ -120,7 +121,7 @@ _PREPARED: dict[Path, Widening] = {}
 
 
 def _work(job: _Job, task: _Task) -> float | None:
-    """Measure in a worker. Returns None on failure; the parent then measures it itself and gets the exception."""
+    """Measure in a worker. Returns None on failure; the parent then measures itself and gets the exception."""
     try:
         with limited(memory=job.limits.memory, trips=job.limits.trips):
             if job.program not in _PREPARED:

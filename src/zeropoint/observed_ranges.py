@@ -1,4 +1,5 @@
-"""The calibrations of `quantize`: of the values that need a range, and then of the parts that passes compute alone."""
+"""The calibrations of `quantize`: first of the values that need a range, then of the parts that passes compute
+separately."""
 
 from __future__ import annotations
 
@@ -26,13 +27,14 @@ from zeropoint.workers import processors
 
 _LOG = logging.getLogger(__name__)
 NAMES_LISTED = 6
-"""Maximum number of names listed in a message."""
+"""The maximum number of names in a message."""
 
 
 def check_journals(work: Work | None) -> None:
     """Check the journals of a calibration and of a search before any work, and remove what killed workers left there.
 
-    Raises JournalError for one that is a folder, a pipe or a device, and OptionError if there is nothing to resume.
+    Raises JournalError for a journal that is a folder, a pipe or a device, and OptionError if there is nothing to
+    resume.
     """
     if work is None or work.journal is None:
         return
@@ -45,7 +47,7 @@ def check_journals(work: Work | None) -> None:
     if work.resume and not any(path.exists() for path in journals):
         raise OptionError(
             f"{work.journal}: found no journal, expected that of an interrupted calibration; run without resume "
-            f"(--resume), which begins anew"
+            f"(--resume) to start over"
         )
 
 
@@ -56,21 +58,21 @@ def remove_journals(work: Work | None) -> None:
 
 
 def _journals(work: Work) -> list[Path]:
-    """The journals of one quantization: of the calibrations of its program, of the equalized one, and of parts of both,
-    and of the search."""
+    """The journals of one quantization: of the search, and of the calibrations of its program, of the equalized
+    program, and of parts of both."""
     equalized = work.part(EQUALIZED_PROGRAM)
     found = [one.journal for one in (work, work.part(PARTS), equalized, equalized.part(PARTS))]
     return [path for path in (*found, journal_path(work)) if path is not None]
 
 
 def check_annotated(asked: Program) -> None:
-    """Raise MissingStatistics if a program needs data; the message names the values without a range."""
+    """Raise MissingStatistics if a program needs data. The message names the values without a range."""
     missing = stats_keys(asked)
     if missing:
         listed = ", ".join(f"'{key}'" for key in missing[:NAMES_LISTED]) + (", ..." if missing[NAMES_LISTED:] else "")
         raise MissingStatistics(
-            f"found no data, and no range in the model for what has to be decided ({listed}), expected "
-            f"calibration data (--data), or statistics or fake quantization of these in the model"
+            f"found no data, and no range in the model for values that need one ({listed}), expected "
+            f"calibration data (--data), or statistics or fake quantization of these values in the model"
         )
 
 
@@ -83,7 +85,7 @@ def observe_ranges(
     engine: Engine | None,
     work: Work | None,
 ) -> Report:
-    """The ranges observed on samples; `kept` receives each sample as it is run."""
+    """The ranges observed on samples. `kept` receives each sample as it is run."""
     start = perf_counter()
     report = collect(
         asked,
@@ -111,7 +113,7 @@ def observe_parts(
     engine: Engine | None,
     work: Work | None,
 ) -> tuple[Program, Report]:
-    """The program and the report with the ranges of parts that a pass computes alone, if there are any."""
+    """The program and the report with the ranges of the parts that a pass computes separately, if there are any."""
     if not has_bounded(calibrated) or not length_hint(samples):
         return calibrated, report
     runs = masked(engine or QuickestEngine(length_hint(samples), progress, processors()), options.mask)

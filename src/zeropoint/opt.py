@@ -1,4 +1,4 @@
-"""Passes on program text, as mlir-opt runs them: `zeropoint opt FILE.mlir -p 'simplify,fuse'`."""
+"""Passes on program text, like mlir-opt: `zeropoint opt FILE.mlir -p 'simplify,fuse'`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zeropoint.targets import TargetError
 
 _IN_PATH = r"(?:[^\s\"'{},=]|[ ](?![\w-]+=))*"
 _PATH = re.compile(rf"=({_IN_PATH}[./\\]{_IN_PATH})")
-"""An option value that is a file name. The grammar of pipelines requires quotes for it: `target=tables/mine.toml`."""
+"""An option value that is a file name, `target=tables/mine.toml`. The grammar of pipelines requires quotes for it."""
 
 
 class PipelineError(Error, ValueError):
@@ -37,8 +37,11 @@ Shown = Callable[[str, Program], None]
 
 @dataclass(frozen=True)
 class Reading:
-    """The options of parsing: its name in messages, whether `// -----` separates programs, and whether ops of unknown
-    dialects are accepted."""
+    """The options of parsing.
+
+    They are the text's name in messages, whether `// -----` separates programs, and whether ops of unknown dialects are
+    accepted.
+    """
 
     name: str = "<stdin>"
     split: bool = False
@@ -46,7 +49,7 @@ class Reading:
 
 
 def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Program], Program]]:
-    """The passes of a pipeline text, in order: `a,b{option=value}`, optionally within `builtin.module(...)`.
+    """The passes of a pipeline text in order: `a,b{option=value}`, optionally inside `builtin.module(...)`.
 
     `after` is called with each pass's name and result. Raises PipelineError, which lists the existing passes or
     options.
@@ -65,7 +68,7 @@ def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Pr
 
 
 def _check_idle(pipeline: str) -> None:
-    """Raise PipelineError for a comma without a pass after it, and an option that is given twice."""
+    """Raise PipelineError for a comma without a pass after it, and for an option that is given twice."""
     if pipeline.rstrip().endswith(","):
         raise PipelineError(f"found pipeline '{pipeline}' that ends in a comma, expected a pass after it")
     for options in _OPTIONS.findall(_QUOTED.sub("", pipeline)):
@@ -75,7 +78,8 @@ def _check_idle(pipeline: str) -> None:
 
 
 def _settings(name: str, given: Mapping[str, tuple[Any, ...]], known: Collection[str]) -> dict[str, Any]:
-    """The value of each option of a pass. Raises PipelineError for an unknown option, and one of several values."""
+    """The value of each option of a pass. Raises PipelineError for an unknown option, and for one with several
+    values."""
     if unknown := set(given) - set(known):
         has = f"one of: {', '.join(known)}" if known else "none"
         raise PipelineError(f"found option '{min(unknown)}' of pass '{name}', expected {has}")
@@ -113,7 +117,7 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None)
 
 
 def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> Program:
-    """Run the passes in order and verify the program after each.
+    """Run the passes in order, and verify the program after each pass.
 
     Raises InvalidProgram if a pass returns an invalid program, and the errors of the passes.
     """
@@ -131,14 +135,14 @@ def optimized(
 ) -> Iterator[Program]:
     """Yield every program of a text after the passes.
 
-    Raises PipelineError, and the parser's and verifier's errors.
+    Raises PipelineError, and the errors of the parser and the verifier.
     """
     for part in split_input(text, reading.split):
         try:
             program = parse_program(
                 part, reading.name, weights, allow_unregistered=reading.allow_unregistered, annotated=bool(passes)
             )
-        except ValueError as error:  # a resource section that does not match its uses
+        except ValueError as error:  # for a resource section that does not match its uses
             raise PipelineError(f"{reading.name}: {error}") from error
         try:
             program = run_passes(program, passes)

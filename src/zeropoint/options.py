@@ -26,9 +26,9 @@ from zeropoint.targets import target as named_target
 from zeropoint.workers import MOST_WORKERS
 
 MOST_CALLERS = 1000
-"""The largest number of concurrent calls of native code. Each has memory and threads of its own from the start."""
+"""The maximum number of concurrent calls of native code. Each has its own memory and threads from the start."""
 MOST_ROUNDS = 1_000_000
-"""The largest number of rounds of a profile, which keeps the times of each."""
+"""The maximum number of rounds of a profile, which keeps the times of each round."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Options:
     names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is the minimum SQNR
     of every output against float, in dB. Kernels that the target has in two widths become wide where needed, until the
     program, with its corrections, reaches it on all samples (`zeropoint.budget`). `effort` selects the corrections that
-    are tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections`
+    are tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`). `corrections`
     lists them by name instead. `budget` limits quality, size or latency: a search widens kernels, or keeps them in
-    float, until it is met (`zeropoint.budget`). `mask` names an input that is 0 at padding, which does not count
-    (`zeropoint.interp.padding`).
+    float, until the budget is met (`zeropoint.budget`). `mask` names an input that is 0 at padding, which does not
+    count (`zeropoint.interp.padding`).
     """
 
     target: str = "cpu"
@@ -75,7 +75,11 @@ class Options:
 
 
 def check_options(options: Options) -> None:
-    """Raise OptionError for an unknown observer, effort, ... and an impossible minimum; TargetError; RecipeError."""
+    """Check the options.
+
+    Raises OptionError for an unknown observer, effort and so on, and for an impossible minimum. Also raises TargetError
+    and RecipeError.
+    """
     named_target(options.target)
     observer_factory(options.observer)
     check_methods(options.effort, options.corrections)
@@ -84,8 +88,8 @@ def check_options(options: Options) -> None:
     if options.profile is not None:
         named_profile(options.profile)
     least = options.least_sqnr
-    if least is not None and not 0 <= least <= float_info.max:  # not nan, and no int above every float
-        raise OptionError(f"found a least SQNR of {least}, expected a number of dB, 0 or more")
+    if least is not None and not 0 <= least <= float_info.max:  # excludes nan, and integers above every float
+        raise OptionError(f"found a minimum SQNR of {least}, expected a number of dB, 0 or more")
     if least is not None and options.budget is not None:
         raise OptionError("found least_sqnr and a budget, expected one of the two; quality=DB is a part of the budget")
     for rule in options.recipe.rules if options.recipe is not None else ():
@@ -96,7 +100,7 @@ def check_options(options: Options) -> None:
 
 
 def listed(value: object) -> list[object] | None:
-    """The items of a list or another iterable; None for anything else, also for an array, a text and a dict."""
+    """The items of a list or another iterable; None for anything else, including an array, a text and a dict."""
     is_other = isinstance(value, str | bytes | memoryview | Mapping) or hasattr(value, "dtype")
     return None if is_other or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
 
@@ -110,7 +114,8 @@ def _is_count(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)  # no half of a pair
+    # Half of a surrogate pair is no text.
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _is_path(value: object) -> bool:
@@ -164,7 +169,7 @@ _OPTIONAL = {
 def check_arguments(**given: Any) -> None:
     """Raise OptionError for an argument of a wrong type or out of range. Names are checked where they are used.
 
-    NumPy's numbers count as Python's; `plain` makes these of them.
+    NumPy numbers are accepted as Python numbers (`plain`).
     """
     for name, value in given.items():
         fits, expected = _KINDS[name]
@@ -183,7 +188,8 @@ def check_trips(trips: int | None, *programs: Program) -> None:
 
 
 def check_journal(journal: str | Path | None, *, resume: bool) -> None:
-    """Raise OptionError for a calibration to resume without a journal; OutputError if there is no folder for it."""
+    """Raise OptionError for a calibration to resume without a journal, and OutputError if there is no folder for the
+    journal."""
     if resume and journal is None:
         raise OptionError("found resume=True without a journal, expected journal=FILE of the interrupted calibration")
     if journal is not None:
@@ -191,7 +197,7 @@ def check_journal(journal: str | Path | None, *, resume: bool) -> None:
 
 
 def check_effort(effort: str, corrections: Sequence[str] | None) -> None:
-    """Raise OptionError for an effort that differs from the default of `zp.quantize`, together with corrections."""
+    """Raise OptionError for an effort other than the default of `zp.quantize` together with corrections."""
     if corrections is not None and effort != DEFAULT_EFFORT:
         raise OptionError(
             f"found effort '{effort}' and corrections, expected one of the two: corrections replace an effort's"
@@ -199,9 +205,10 @@ def check_effort(effort: str, corrections: Sequence[str] | None) -> None:
 
 
 def check_without_data(options: Options, *, validation: bool) -> None:
-    """Raise OptionError for an option that only data makes effective, where there is none.
+    """Raise OptionError for an option that has an effect only with data, if there is none.
 
-    The defaults need no data: without it no corrections are tried. `validation` says whether there are such samples.
+    The defaults need no data, because no corrections are tried without it. `validation` says whether there are
+    validation samples.
     """
     fits = "samples to fit corrections on and to judge them"
     needs = (
@@ -237,7 +244,7 @@ def check_padding(mask: str | None, *, padded: bool) -> None:
 
 
 def check_masked(data: Iterable[Sample], program: Program, mask: str | None) -> None:
-    """Raise OptionError for a mask that is not an input, or 0 nowhere in data that can be read twice."""
+    """Raise OptionError for a mask that is not an input, or that is 0 nowhere in data that can be read twice."""
     check_mask(program, mask)
     if mask is not None and isinstance(data, Sized):
         check_padding(mask, padded=any(has_padding(sample, mask) for sample in data))

@@ -1,4 +1,4 @@
-"""The ordered table of all passes by name, for `quantize`, `opt`, `--help` and docs/passes.md.
+"""The ordered table of all passes, by name, for `quantize`, `opt`, `--help` and docs/passes.md.
 
 The options of a pass are the parameters of its function: `propagate{target=cpu,ranges=minmax-nudged}`.
 """
@@ -76,7 +76,7 @@ from zeropoint.targets import target as named_target
 
 DEFAULT_TARGET = "cpu"
 EDGES = ("float", "integer")
-"""Inputs and outputs of a program: values of `--io`."""
+"""The forms of a program's inputs and outputs: the values of `--io`."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,8 @@ class PassError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a pass: the type that its function expects, and the default as a user would write it."""
+    """A parameter of a pass: the type that its function expects, and the default in the form that a user would
+    write."""
 
     name: str
     type: Any
@@ -99,7 +100,7 @@ class Option:
     def value(self, given: object) -> Any:
         """The function's argument for a value given by the user.
 
-        Raises PassError for a value of another type, ValueError for an unknown target.
+        Raises PassError for a value of another type, and ValueError for an unknown target.
         """
         if given is None and type(None) in (self.type, *get_args(self.type)):
             return None
@@ -121,12 +122,12 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """`fold-bounds` for `fold_bounds`."""
+        """The name of the pass for users: `fold-bounds` for `fold_bounds`."""
         return self.run.__name__.strip("_").replace("_", "-")
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """The options by name: the function's parameters besides the program."""
+        """The options by name, which are the function's parameters after the program."""
         types = get_type_hints(self.run)
         _, *parameters = inspect.signature(self.run).parameters.values()
         return {
@@ -137,7 +138,7 @@ class Pass:
         }
 
     def __call__(self, program: Program, settings: Mapping[str, object]) -> Program:
-        """Run the pass on a program with those settings that are its options.
+        """Run the pass on a program with those settings that are options of the pass.
 
         Raises PassError for a setting of another type, and the errors of the pass.
         """
@@ -148,7 +149,7 @@ class Pass:
 def run_all(
     passes: Sequence[Pass], program: Program, settings: Mapping[str, object], progress: Progress = silent
 ) -> Program:
-    """Run the passes in order, each with those settings that are its options; logs their times."""
+    """Run the passes in order, each with the settings that are its options. Logs their times."""
 
     def timed(entry: Pass) -> Callable[[Program], Program]:
         def run(program: Program) -> Program:
@@ -173,7 +174,8 @@ def _propagate(
     ranges: str = DEFAULT_RANGES,
     integer_io: bool = False,
 ) -> Program:
-    """`propagate`, whose options these are; a text may have regions whose body is not what their kernel computes."""
+    """`propagate` with its options. Checks bodies first, because a text may have regions that do not compute their
+    kernel."""
     program = propagate(program, target, profile, ranges=ranges, integer_io=integer_io)
     check_bodies(program)
     return program
@@ -236,41 +238,41 @@ MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
 MATERIALIZE = Pass(materialize, "lower regions to quantized StableHLO")
 INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions require")
 
-DERIVE_RANGES = Pass(derive_ranges, "state the ranges that follow from those of operands, without data")
+DERIVE_RANGES = Pass(derive_ranges, "derive ranges from those of the operands, without data")
 
 FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
-"""From the float model to regions. A recipe applies to their result."""
+"""The passes from the float model to regions. A recipe applies to their result."""
 ASKING_PASSES = (
-    Pass(keep_tested, "keep values float that the model tests for NaN or infinities"),
-    Pass(keep_compared, "keep values float that the model compares for equality"),
+    Pass(keep_tested, "keep values in float that the model tests for NaN or infinities"),
+    Pass(keep_compared, "keep values in float that the model compares for equality"),
     Pass(_instrument, "insert requests for statistics where ranges are needed"),
 )
-"""Request statistics, before calibration."""
+"""The passes that request statistics, before calibration."""
 CALIBRATED_PASSES = (
-    Pass(drop_inner_statistics, "remove statistics inside of kernels, which constrain nothing"),
+    Pass(drop_inner_statistics, "remove statistics inside kernels, which have no effect"),
     Pass(bound_masks, "replace -inf in masks of a softmax by a finite number that still hides every score"),
-    Pass(bound_terms, "raise constants added far below a relu to values that it still cuts off"),
+    Pass(bound_terms, "raise very negative constants before a relu to values that it still clamps"),
     Pass(split_channels, "move channels that need a much finer scale to separate kernels"),
     Pass(split_joins, "move kernels before a concatenation whose scale is too coarse for them"),
-    Pass(scale_parts, "scale operands of a concatenation to similar ranges if contractions compensate them"),
+    Pass(scale_parts, "scale operands of a concatenation to similar ranges, compensated in its contractions"),
     Pass(split_contractions, "split a contraction of a concatenation whose parts have different ranges"),
     Pass(name_kernels, "give unique names to the kernels of one op"),
 )
-"""Use the statistics of calibration."""
+"""The passes that use the statistics of calibration."""
 DECIDING_PASSES = (
     PROPAGATE,
     MOVE_RESCALES,
     Pass(split_composites, "split a user's composites of contractions, quotients and reductions into kernels"),
     Pass(
         express_accumulators,
-        "keep the accumulator of a contraction that only float ops read, if the target can",
+        "keep the accumulators of contractions that only float ops read, if the target can",
     ),
 )
-"""Decide all quantization parameters."""
+"""The passes that decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
 INTEGER_PASSES = (Pass(_integer_program, "lower, merge-sums, fold-bounds, expand-block-scales"),)
 EDGE_PASSES = (Pass(_integer_io, "replace floats by integers at inputs and outputs, with --io integer"),)
-"""Decide what the integer program takes and returns."""
+"""The passes that decide the types of the integer program's inputs and outputs."""
 QUANTIZE_PASSES = (
     *FLOAT_PASSES,
     *ASKING_PASSES,
@@ -280,17 +282,17 @@ QUANTIZE_PASSES = (
     *INTEGER_PASSES,
     *EDGE_PASSES,
 )
-"""All passes of `quantize`, in order. A recipe is applied before the asking passes, calibration runs after them."""
+"""All passes of `quantize` in order. A recipe is applied before the asking passes, and calibration runs after them."""
 LITERT_PASSES = (SIMULATED, SIMPLIFY, FUSE, PROPAGATE, MOVE_RESCALES, INSERT_CASTS, MATERIALIZE)
 
 
 def litert(program: Program) -> Program:
     """The general algorithm of TFLite's native quantization, on a float program with statistics or fake quantization.
 
-    The numbers are the steps of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the
-    program; (2, 5) fake quantization becomes pairs of casts, and on constants pinned parameters; (4) constants are
-    folded; (3) parameters are propagated by LiteRT's kernel table; then casts are inserted around every kernel, and (6)
-    dequantize -> op -> quantize becomes the quantized op, constant -> quantize the quantized constant. Raises the
+    The numbers are the steps of "MLIR Quantization", section "TFLite Native Quantization". (1) Ranges are in the
+    program. (2, 5) Fake quantization becomes pairs of casts, and pinned parameters on constants. (4) Constants are
+    folded. (3) Parameters are propagated by LiteRT's kernel table. Then casts are inserted around every kernel, and (6)
+    dequantize -> op -> quantize becomes the quantized op, and constant -> quantize the quantized constant. Raises the
     errors of the stages.
     """
     return run_all(LITERT_PASSES, program, {"target": "litert"})
@@ -300,7 +302,7 @@ NATIVE_PASSES = (
     Pass(_group, "expand rare ops, group ops into native.kernel ops, choose-dot-forms"),
     Pass(_layout, "assign memory (memrefs) to their operands and results"),
 )
-"""The passes of native code generation, before kernels are compiled: `codegen.lowering.PASSES`."""
+"""The passes of native code generation before kernels are compiled: `codegen.lowering.PASSES`."""
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(equalize, "balance channels between contractions, from statistics per channel"),
@@ -321,10 +323,10 @@ OTHER_PASSES = (
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
-    Pass(restore_limits, "select the limit of a function after it, where its operand was infinite"),
+    Pass(restore_limits, "select a function's limit where its operand is infinite"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
-    Pass(join_pads, "replace sums of values that are padded apart by concatenations"),
+    Pass(join_pads, "replace sums of disjointly padded values by concatenations"),
     Pass(legalize_chlo, "lower chlo ops to StableHLO"),
     Pass(legalize_real_math, "lower real math ops on floats to StableHLO"),
     Pass(litert, "run TFLite's general algorithm, from statistics to quantized ops"),
@@ -345,7 +347,7 @@ PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, 
 
 
 def listing() -> str:
-    """One line per pass: name, description, options and their defaults. Passes of `quantize` come first."""
+    """One line per pass: name, description, options and their defaults. The passes of `quantize` come first."""
     groups = (
         ("What `zeropoint quantize` runs, in order (calibration after `instrument`):", QUANTIZE_PASSES),
         ("What native code runs, in order:", NATIVE_PASSES),

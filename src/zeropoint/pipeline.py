@@ -1,4 +1,4 @@
-"""Quantizes a float program to an integer program, by the passes of `zeropoint.passes` and calibration."""
+"""Quantize a float program to an integer program, with the passes of `zeropoint.passes` and calibration."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ from zeropoint.targets import target as named_target
 from zeropoint.workers import processors
 
 SEARCHED = 4
-"""Number of samples to measure the loss of each narrow kernel with."""
+"""The number of samples for measuring the loss of each narrow kernel."""
 CORRECTED = 64
-"""Maximum number of samples on which corrections are computed and evaluated."""
+"""The maximum number of samples on which corrections are computed and evaluated."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ def _settings(options: Options) -> dict[str, object]:
 def _platform(
     target: Target, engine: Engine | None, samples: int, progress: Progress, mask: str | None = None
 ) -> Platform:
-    """The platform that corrections run on: the user's engine, or the fastest for this number of samples.
+    """The platform that corrections run on: the user's engine, or the fastest one for this number of samples.
 
     Whole programs are judged where the input `mask` is not 0.
     """
@@ -96,18 +96,18 @@ def quantize(
 ) -> Quantization:
     """Run all stages of quantization in order.
 
-    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. It may be
-    None if the model specifies parameters or a range for every value that needs them, for example after training with
-    fake quantization. Then the model is not run, and no corrections are tried. With samples, they are tried as for any
-    other model. `engine` runs the float program, by default `QuickestEngine`. Corrections are evaluated on
-    `validation`, or on samples that were not used to compute them. `work` distributes calibration over processes and
-    keeps a journal, which is removed at the end. With `keep_journals` it stays, for a caller that has yet to write the
-    result, and calls `remove_journals` then.
+    `samples` is consumed once, as a stream. Each sample is a dict of input names to arrays with the inputs' shapes.
+    `samples` may be None if the model specifies parameters or a range for every value that needs them, for example
+    after training with fake quantization. Then the model is not run, and no corrections are tried. With samples,
+    corrections are tried for such a model like for any other. `engine` runs the float program; it defaults to
+    `QuickestEngine`. Corrections are evaluated on `validation`, or on samples that were not used to compute them.
+    `work` distributes calibration over processes and keeps a journal, which is removed at the end. With `keep_journals`
+    the journal stays, for a caller that has yet to write the result, and calls `remove_journals` afterwards.
 
     Raises the errors of the stages: ModelError for a program that is already quantized, DataError, CalibrationError,
-    PropagationError, LoweringError; RecipeError for a rule that does not match the model; OptionError for unknown
-    options and for work to resume without a journal; MissingStatistics, with the names of the values, if there are no
-    samples but values need them.
+    PropagationError and LoweringError. Raises RecipeError for a rule that does not match the model, and OptionError for
+    unknown options and for work to resume without a journal. Raises MissingStatistics, with the names of the values, if
+    there are no samples but values need them.
     """
     options = options or Options()
     check_options(options)
@@ -157,7 +157,7 @@ def quantize(
 
 
 def _check_ranges(calibrated: Program, options: Options) -> None:
-    """Raise OptionError for another rule of ranges that gives the types that the default rule gives."""
+    """Raise OptionError for a range rule other than the default that gives the same types as the default rule."""
     if options.ranges == DEFAULT_RANGES:
         return
     made = (
@@ -166,7 +166,7 @@ def _check_ranges(calibrated: Program, options: Options) -> None:
     )
     if next(made) == next(made):
         raise OptionError(
-            f"found ranges '{options.ranges}' for a model without a range that becomes another type by it, where it "
+            f"found ranges '{options.ranges}' for a model in which no range gets another type by this rule, where it "
             f"changes nothing; leave it out"
         )
 
@@ -180,15 +180,15 @@ def _have_the_same_ops(first: Program, second: Program) -> bool:
 def _rounds(program: Program) -> bool:
     """Whether a model quantizes activations itself.
 
-    `propagate` takes these casts as types. But they are part of what the model computes: exporters leave out a relu
-    before a cast to zero point -128, which clamps at 0.
+    `propagate` takes these casts as types, but they are part of the model's computation. For example, exporters leave
+    out a relu before a cast to zero point -128, which clamps at 0.
     """
     return any(isinstance(op, QuantizeCastOp) and not is_constant(op.input) for op in program.entry.ops)
 
 
 @dataclass(frozen=True)
 class _Finish:
-    """The second half of `quantize`: from the program with its ranges to the integer program."""
+    """The second half of `quantize`, from the program with its ranges to the integer program."""
 
     fused: Program
     report: Report
@@ -202,18 +202,18 @@ class _Finish:
     """The propagated program before equalization; None if the program was not equalized."""
     equalization: Equalized | None = None
     known: Calibrated | None = None
-    """A calibrated program whose outputs were compared with float before."""
+    """A calibrated program whose outputs have already been compared with float."""
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
-        """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
+        """The calibrated program, equalized if that helps, and the `_Finish` for it."""
         trial = EqualizationTrial(
             samples, self.parts, self.platform, self.options.observer, self.settings, self.progress, work
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)
         if reference is not None and not _have_the_same_ops(best.program, calibrated):
-            reference = None  # even channels are not split
-        # A program that rounds by itself is compared with what it computes, which is not its propagated form.
+            reference = None  # channels that have become even are not split
+        # A program that rounds by itself is compared with its own computation, which is not its propagated form.
         known = None if _rounds(calibrated) else best
         made = replace(
             self, fused=best.fused, report=best.report, reference=reference, equalization=figures, known=known
@@ -222,7 +222,7 @@ class _Finish:
 
     @property
     def parts(self) -> SampleParts:
-        """The samples that corrections are fitted on, and those that programs are judged on."""
+        """The samples that corrections are fitted to, and those that programs are judged on."""
         return SampleParts.of(self.kept.in_order, list(self.validation))
 
     @property
@@ -236,8 +236,8 @@ class _Finish:
 
     @property
     def refits(self) -> bool:
-        """Whether the kept correction is fitted again to all samples. Not in a search, whose figures are those of the
-        samples held back."""
+        """Whether the kept correction is fitted again to all samples. Not in a search, which uses the figures on
+        held-back samples."""
         return self.options.budget is None and self.options.least_sqnr is None
 
     def __call__(self, calibrated: Program) -> Quantization:
@@ -262,7 +262,7 @@ class _Finish:
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
         quantized = self._passed(QUANTIZING_PASSES, propagated)
-        # The program carries its profile, and ops with a different one carry theirs.
+        # The program carries its profile, and ops with another profile carry theirs.
         integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": self.options.io}, self.progress)
         return Quantization(
             self.fused,
@@ -277,7 +277,7 @@ class _Finish:
         )
 
     def stored(self, folder: Path) -> _Stored:
-        """A description from which another process makes the same; `folder` gets the file of the reference."""
+        """A description from which another process makes the same object. `folder` gets the file of the reference."""
         path = None if self.reference is None else folder / "reference.mlir"
         if self.reference is not None and path is not None:
             save_program(self.reference, path)
@@ -287,7 +287,7 @@ class _Finish:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A `_Finish` for another process: the stages before it are left out, and its reference is a file."""
+    """A `_Finish` for another process. The stages before it are left out, and its reference is a file."""
 
     settings: Mapping[str, object]
     options: Options
@@ -310,7 +310,7 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
     Raises BitWidthError, with the best figures found, if that is not possible.
     """
     options = finish.options
-    # Samples that calibration has not seen are the better judges.
+    # Samples that calibration has not seen judge better.
     every, validation = (finish.validation, True) if finish.validation else (samples, False)
     held, count = some(finish.validation or finish.kept.in_order), length_hint(every)
     try:
@@ -320,10 +320,10 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
             journal.unlink(missing_ok=True)  # the search is complete
         best = Widths.of(error.best, len(held), count, validation=validation)
         wider = "" if best.candidates else "name a target with 16-bit kernels, such as litert (--target), "
-        advice = f"{wider}{_more_corrections(options)}ask for less, or keep parts in float by a recipe"
+        advice = f"{wider}{_more_corrections(options)}lower the minimum, or keep parts in float with a recipe"
         raise BitWidthError(
-            f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} of the "
-            f"search, with {_wide(best, options.target)}, expected {options.least_sqnr:g} dB; {advice}"
+            f"found {best.verified:.1f} dB on {best.judges} and {best.searched:.1f} dB on the {len(held)} samples of "
+            f"the search, with {_wide(best, options.target)}, expected {options.least_sqnr:g} dB; {advice}"
         ) from None
     assert made.spent is not None
     widths = Widths.of(made.spent, len(held), count, validation=validation)
@@ -331,7 +331,7 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample], wo
 
 
 def _wide(found: Widths, target: str) -> str:
-    """The number of wide kernels, of those that may be wide."""
+    """The number of wide kernels, of those that the target has in two widths."""
     if not found.candidates:
         return f"target {target}, which has none of the kernels in two widths"
     return (
@@ -340,7 +340,7 @@ def _wide(found: Widths, target: str) -> str:
 
 
 def _more_corrections(options: Options) -> str:
-    """Advice to try all corrections; empty if the user chose them, or tries all."""
+    """Advice to try all corrections. Empty if the user chose the corrections or all are tried already."""
     is_most = options.corrections is not None or options.effort == MOST_EFFORT
     return "" if is_most else f"try effort '{MOST_EFFORT}' (--effort {MOST_EFFORT}), "
 
@@ -373,9 +373,9 @@ def sensitivity(
 ) -> Sensitivities:
     """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
-    The program is quantized first, with `options`. With `exact`, also the loss at the outputs when only that kernel is
-    narrow; the target must have some kernel in two widths. `work` distributes these and calibration over processes.
-    Raises the errors of `quantize`.
+    The program is first quantized with `options`. With `exact`, the result also has the loss at the outputs if only
+    that kernel is narrow; the target must have some kernel in two widths. `work` distributes these measurements and
+    calibration over processes. Raises the errors of `quantize`.
     """
     options = options or Options()
     if exact:
@@ -384,7 +384,7 @@ def sensitivity(
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
     check_used(made, options, None if exact else work)
     if not kept.entries:
-        deque(kept.watch(samples), maxlen=0)  # the model states all ranges: nothing has read the samples
+        deque(kept.watch(samples), maxlen=0)  # the model states all ranges, so no stage has read the samples
     if not kept.entries:
         raise DataError("data: found no samples; expected at least one")
     shown = progress or silent

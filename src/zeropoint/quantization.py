@@ -1,4 +1,4 @@
-"""The result of quantization: the program after each stage, and what was measured on the way."""
+"""The result of quantization: the program after each stage, and the measurements made meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zeropoint.report.counts import Ops, counted
 from zeropoint.targets import target
 
 _INTEGER, _EXTENDED = "cpu-integer", ("cpu", "cpu-wide")
-"""The target with integer kernels for attention, and those with fewer of the same native code."""
+"""Our target with integer kernels for attention, and those of our targets with fewer integer kernels."""
 
 
 class FloatOpsLeft(Error, ValueError):
@@ -51,15 +51,15 @@ class Quantization:
 
     @property
     def stages(self) -> dict[str, Program]:
-        """The programs by stage name, in order; docs/passes.md lists the passes between them."""
+        """The programs by stage name, in order. docs/passes.md lists the passes between them."""
         names = ("fused", "calibrated", "propagated", "corrected", "quantized", "integer")
         found = (self.fused, self.calibrated, self.decided, self.propagated, self.quantized, self.integer)
         return dict(zip(names, found, strict=True))
 
     def save_stages(self, folder: str | Path) -> list[Path]:
-        """Write every stage, with its weights, into a folder (`1-fused.mlir`, ...), and return the paths.
+        """Write every stage with its weights into a folder (`1-fused.mlir`, ...), and return the paths.
 
-        Raises OSError if they cannot be written.
+        Passes on OSError if they cannot be written.
         """
         folder = made_folder(Path(folder))
         written: list[Path] = []
@@ -75,15 +75,15 @@ class Quantization:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of calibration, if the target leaves a parameter open, and about outputs far from float."""
+        """Warnings of calibration, if the target leaves a parameter open, and about outputs that are far from float."""
         calibration = self.calibration.warnings if self.calibration.observations else []
         return [*calibration, *self.corrections.warnings()]
 
 
 def require_integers(result: Quantization) -> None:
-    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons.
+    """Raise FloatOpsLeft if the integer program has float ops. The message lists their kernels and reasons.
 
-    It names `cpu-integer` if a target of ours lacks kernels that are integer there.
+    It suggests `cpu-integer` if one of our targets lacks kernels that are integer there.
     """
     ops = Ops.of(result.integer)
     if ops.floats:
@@ -94,7 +94,7 @@ def require_integers(result: Quantization) -> None:
 
 
 def _remedy(program: Program, ops: Ops) -> str:
-    """Which kernels that stay float are integer for `cpu-integer`; empty for targets of other runtimes."""
+    """The kernels that stay float but are integer on `cpu-integer`, as advice. Empty for targets of other runtimes."""
     name = program.module.attributes.get(TARGET)
     if not isinstance(name, StringAttr) or name.data not in _EXTENDED:
         return ""
@@ -106,8 +106,8 @@ def _remedy(program: Program, ops: Ops) -> str:
 def check_used(result: Quantization, options: Options, work: Work | None = None, *, observer: bool = False) -> None:
     """Raise OptionError for options of calibration if no value was observed: an observer, workers or a journal.
 
-    `observer` says that the user gave one, even if it is the default. A search uses a journal, and workers unless the
-    budget has a latency, which is measured in this process alone.
+    `observer` says that the user gave one, even if it is the default. A search uses a journal. It also uses workers,
+    unless the budget has a latency, which is measured in this process alone.
     """
     if result.calibration.observations:
         return
@@ -126,7 +126,7 @@ def check_used(result: Quantization, options: Options, work: Work | None = None,
 
 
 def _unobserved(result: Quantization) -> str:
-    """A description of a model of which no value was observed."""
+    """A description of a model in which no value was observed."""
     counts = Ops.of(result.integer).counts
     is_quantized = counts.integer or counts.edges
-    return "a model that states all its ranges" if is_quantized else "a program of which nothing is quantized"
+    return "a model that states all its ranges" if is_quantized else "a program in which nothing is quantized"

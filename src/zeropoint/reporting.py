@@ -24,7 +24,7 @@ from zeropoint.quantization import Quantization
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """The arguments of `Model.report`; `reference` is the float program."""
+    """The arguments of `Model.report`. `reference` is the float program."""
 
     name: str | None
     reference: Program | None
@@ -40,7 +40,7 @@ class ReportArguments:
 def write(
     program: Program, quantization: Quantization | None, path: Path, given: ReportArguments, progress: Progress
 ) -> Path:
-    """Write the report of a program, and the files of Model Explorer if they are requested.
+    """Write the report of a program, and the files for Model Explorer if requested.
 
     Raises OptionError for another suffix and for arguments without an effect, and the errors of `Model.report`.
     """

@@ -13,7 +13,8 @@ from zeropoint.report.tables import preformatted, text_table
 class Sensitivities(list[Sensitivity]):
     """The sensitivity of every kernel, in program order.
 
-    `total` is the noise/signal at the outputs that shares in the table refer to, by default that of the listed kernels.
+    `total` is the noise/signal at the outputs that shares in the table refer to. It defaults to that of the listed
+    kernels.
     """
 
     def __init__(self, found: Iterable[Sensitivity] = (), *, total: float | None = None):
@@ -23,11 +24,11 @@ class Sensitivities(list[Sensitivity]):
 
     @property
     def ranked(self) -> Sensitivities:
-        """The kernels that cost most first."""
+        """The kernels that cause the most noise first."""
         return Sensitivities(ranked(self), total=self.total)
 
     def worst(self, count: int) -> Sensitivities:
-        """The `count` kernels that cost most; their shares are still those of all kernels."""
+        """The `count` kernels that cause the most noise. Their shares are still those of all kernels."""
         return Sensitivities(ranked(self)[:count], total=self.total)
 
     def __str__(self) -> str:

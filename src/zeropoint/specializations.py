@@ -1,4 +1,4 @@
-"""Models of one network for several shapes of its inputs: a call runs the model whose shapes match its arrays."""
+"""Models of one network for several shapes of its inputs. A call runs the model whose shapes match its arrays."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ FITS: tuple[Callable[[tuple[int, ...], Port], bool], ...] = (
     lambda shape, port: is_one_sample(shape[1:], port),
     lambda shape, port: is_exact(shape[1:], port),
 )
-"""How an array fits an input, best first: its shape, a sample without the leading 1, and batches of either."""
+"""How an array may fit an input, best first: its shape, a sample without the leading 1, and batches of either."""
 
 
 class Specializations:
-    """Models of one network that differ in the shapes of inputs and outputs only.
+    """Models of one network that differ only in the shapes of inputs and outputs.
 
     `specializations(x=array)` runs the model whose inputs have the shapes of the arrays, or of the samples of a batch,
     and returns its outputs. If models differ in the size of the leading axis, arrays of n samples are run in as few
-    calls as these sizes allow. `Specializations.quantize` makes models with equal weights, which are stored once;
-    models that were quantized apart have their own ranges and weights.
+    calls as these sizes allow. `Specializations.quantize` makes models with equal weights, which are stored once.
+    Models that were quantized separately have their own ranges and weights.
 
-    Raises OptionError if there are no models, if names or element types differ, and if two have the same shapes.
+    Raises OptionError if there are no models, if names or element types differ, or if two models have the same shapes.
     """
 
     def __init__(self, models: Iterable[Model]):
@@ -66,22 +66,22 @@ class Specializations:
 
     @property
     def inputs(self) -> list[Port]:
-        """Names and types of the inputs of the first model; in others, shapes differ."""
+        """Names and types of the inputs of the first model. In other models, the shapes differ."""
         return self.models[0].inputs
 
     @property
     def outputs(self) -> list[Port]:
-        """Names and types of the outputs of the first model; in others, shapes differ."""
+        """Names and types of the outputs of the first model. In other models, the shapes differ."""
         return self.models[0].outputs
 
     def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
-        """The outputs of the model that the arrays fit, as a call of that model returns them.
+        """The outputs of the model that the arrays fit, like those of a call of that model.
 
-        A single argument may also be data as `zp.quantize` takes it: a dict, a path, `zp.Images`, or an iterable of
-        samples or batches, whose shapes may differ. Outputs are stacked.
+        A single argument may also be data in the forms that `zp.quantize` takes: a dict, a path, `zp.Images`, or an
+        iterable of samples or batches, whose shapes may differ. Outputs are stacked.
 
         Raises InputError if no model has inputs of these shapes, or if outputs cannot be stacked because their shapes
-        differ; DataError for data that does not match the inputs.
+        differ. Raises DataError for data that does not match the inputs.
         """
         if isinstance(named := arrays[0] if len(arrays) == 1 and not inputs else None, Mapping):
             given = cast("Mapping[str, Any]", named)
@@ -108,10 +108,10 @@ class Specializations:
         raise InputError(f"found arrays of shapes {_show(shapes)}, expected those of a specialization: {known}")
 
     def parts_of(self, data: Any) -> list[tuple[Model, Any]]:
-        """Parts of some data in their order, each with the model that runs it: every item of an iterable by its shapes.
+        """The parts of some data in order, each with the model that runs it. Every item of an iterable is a part.
 
-        Files, folders, images, arrays and dicts of arrays are one part, for the model of the smallest batch that takes
-        it. Raises DataError if no model does, InputError for an item of other shapes.
+        Files, folders, images, arrays and dicts of arrays are one part, for the model with the smallest batch that
+        accepts it. Raises DataError if no model accepts the data, and InputError for an item of other shapes.
         """
         data = columns_of(data, self.inputs)
         if holds_items(data):
@@ -136,7 +136,7 @@ class Specializations:
         return {name: as_array(value) for name, value in {**dict(zip(names, arrays, strict=False)), **inputs}.items()}
 
     def _by_batch(self, given: Mapping[str, Array]) -> dict[int, Model]:
-        """The models that take rows of the arrays, by how many at a time; empty if an output is not by rows."""
+        """The models that take rows of the arrays, by batch size. Empty if an output has no batch axis."""
         rows = {len(array) for array in given.values() if array.ndim}
         found: dict[int, Model] = {}
         for model in self.models:
@@ -148,7 +148,7 @@ class Specializations:
         return found
 
     def native(self, *, threads: int = 1, callers: int = 1) -> Specializations:
-        """The same models as machine code (`Model.native`); equal weights are in memory once."""
+        """The same models as machine code (`Model.native`). Equal weights are in memory once."""
         return Specializations(Model.natives(self.models, threads=threads, callers=callers))
 
     def compile(
@@ -163,7 +163,7 @@ class Specializations:
     ) -> list[Path]:
         """Write one object or library with a function for each model, `NAME_1x64_run`, and its C header.
 
-        Returns the paths. Equal weights are in it once. `NAME_find` of the header selects the function by the sizes of
+        Returns the paths. Equal weights are stored once. `NAME_find` of the header selects the function by the sizes of
         the inputs. Arguments and errors are those of `Model.compile`.
         """
         check_arguments(path=path, name=name, isa=isa, cpu=cpu, triple=triple, progress=progress)
@@ -174,9 +174,10 @@ class Specializations:
         return compile_to(programs, Path(path), name=name, isa=isa, cpu=cpu, triple=triple, progress=shown)
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write each model into a folder, `x=1x64.mlir`, their weights into `weights.safetensors`; return the paths.
+        """Write each model (`x=1x64.mlir`) and all weights (`weights.safetensors`) into a folder. Returns the paths.
 
-        Raises OutputError if the folder has programs of other shapes, OSError, and WeightsError as `Model.save`.
+        Raises OutputError if the folder has programs of other shapes, and WeightsError like `Model.save`. Passes on
+        OSError.
         """
         check_arguments(path=folder)
         programs = {_file_name(shapes_of(model)): model.program for model in self.models}
@@ -204,11 +205,11 @@ class Specializations:
         constants: Mapping[str, Constant] | None = None,
         progress: Progress | bool = False,
     ) -> Specializations:
-        """Quantize a network for each of `shapes`, which `zp.load` takes, with one calibration.
+        """Quantize a network for each of `shapes`, in the form that `zp.load` takes, with one calibration.
 
-        The data is run at the first shapes that it fits; all models get the ranges and corrections found there, and so
-        equal weights. Options are those of `zp.quantize`, without `least_sqnr` and `budget`, which judge one program.
-        Raises as `zp.quantize`.
+        The data is run with the first shapes that it fits. All models get the ranges and corrections found there, and
+        so equal weights. The options are those of `zp.quantize`, without `least_sqnr` and `budget`, which judge one
+        program. Raises the errors of `zp.quantize`.
         """
         from zeropoint.frontend.sources import load_source
         from zeropoint.numerics.arrays import plain
@@ -240,7 +241,8 @@ class Specializations:
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
-        """The models that `save` wrote. Raises ModelError for files that are not programs and a folder without any."""
+        """The models that `save` wrote. Raises ModelError for files that are not programs, and for a folder without
+        any."""
         check_arguments(path=folder)
         check_name(Path(folder), ModelError)
         if not (paths := sorted(Path(folder).glob("*.mlir"))):
@@ -261,15 +263,15 @@ def _joined(name: str, parts: list[Array]) -> Array:
         found = " and ".join(_sizes(shape) for shape in sorted(shapes)[:2])
         raise InputError(
             f"found outputs '{name}' of shapes {found}, which cannot be stacked, expected data of one shape; run the "
-            f"samples of each shape in a call of their own"
+            f"samples of each shape in a separate call"
         )
     return np.concatenate(parts)
 
 
 def _in_parts(given: Mapping[str, Array], count: int, batches: Mapping[int, Model]) -> dict[str, Array]:
-    """Run `count` rows by models of several batch sizes, large ones first; outputs are concatenated.
+    """Run `count` rows with models of several batch sizes, the largest first, and concatenate the outputs.
 
-    Rows that no batch is small enough for are filled up with the last row, whose outputs are dropped.
+    Rows that are too few for the smallest batch are filled up with copies of the last row, whose outputs are dropped.
     """
     results: list[dict[str, Array]] = []
     start = 0
@@ -285,7 +287,8 @@ def _in_parts(given: Mapping[str, Array], count: int, batches: Mapping[int, Mode
 
 
 def check_shapes_folder(folder: Path, names: Iterable[str]) -> None:
-    """Raise OutputError if a folder has other programs than those of these names: `load` would read them too."""
+    """Raise OutputError if a folder has programs other than those with these names, because `load` would read them,
+    too."""
     others = sorted({path.stem for path in folder.glob("*.mlir")} - set(names))
     if others:
         raise OutputError(
@@ -311,6 +314,6 @@ def _sizes(shape: tuple[int, ...]) -> str:
 
 
 def _file_name(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """A name made of the shapes, with letters that every file system takes."""
+    """A file name made of the shapes, with characters that every file system accepts."""
     text = ",".join(f"{name}={_sizes(shape)}" for name, shape in shapes.items())
     return "".join(letter if letter.isalnum() or letter in "=,-_." else "_" for letter in text)

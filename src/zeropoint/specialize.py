@@ -1,4 +1,4 @@
-"""Quantizes one network for several shapes of its inputs, with one calibration: equal ranges give equal weights."""
+"""Quantize one network for several shapes of its inputs with one calibration. Equal ranges give equal weights."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def quantize_shapes(
     options: Options,
     quantize: Callable[[Program, Iterable[Mapping[str, Any]] | None, Options], Quantization],
 ) -> list[Quantization]:
-    """The quantization of each program; `programs` are one float network with different shapes of its inputs.
+    """The quantization of each program. `programs` are one float network with different shapes of its inputs.
 
     `quantize` calibrates and corrects the first program whose inputs the data fits. The others get its ranges and its
     corrections, so their weights are equal. Equalization is not tried, because it changes weights by the data of one
     shape.
 
-    Raises DataError if the data fits none, OptionError for a search of widths, CalibrationError for a program that
-    needs a range that the calibrated one does not have, and what `quantize` raises.
+    Raises DataError if the data fits no program, OptionError for a search of widths, CalibrationError for a program
+    that needs a range that the calibrated one does not have, and the errors of `quantize`.
     """
     if options.least_sqnr is not None or options.budget is not None:
         raise OptionError(
@@ -64,7 +64,7 @@ def quantize_shapes(
 
 
 def _fitting(programs: Sequence[Program], data: Any) -> tuple[int, Any]:
-    """The number of the first program that the data fits, and its samples. Raises the first program's DataError."""
+    """The index of the first program that the data fits, and its samples. Raises the first program's DataError."""
     if data is None:
         return 0, None
     refused: DataError | None = None
@@ -78,7 +78,8 @@ def _fitting(programs: Sequence[Program], data: Any) -> tuple[int, Any]:
 
 
 def specialized(made: Quantization, program: Program, options: Options) -> Quantization:
-    """The float network `program` with the ranges and the corrections of `made`, the same network for other shapes.
+    """The float network `program` with the ranges and the corrections of `made`, which is the same network for other
+    shapes.
 
     Raises CalibrationError if `made` has no range for a value that needs one.
     """
@@ -101,8 +102,8 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
 def corrected(decided: Program, made: Quantization, target: str) -> Program:
     """`decided` with the weights and biases that corrections gave the kernels of `made`.
 
-    A kernel whose constants differed before (they depend on the shapes) keeps its own. If the two programs have
-    different kernels, all keep their own.
+    A kernel whose constants already differed before, because they depend on the shapes, keeps its own. If the two
+    programs have different kernels, all keep their own.
     """
     program, before = decided.clone(), made.decided.clone()
     for one in (program, before):
@@ -141,7 +142,7 @@ def _is_equal(one: QuantizeRegionOp, other: QuantizeRegionOp, index: int, first:
 
 
 def _adopt(own: QuantizeRegionOp, new: QuantizeRegionOp, changed: list[int], to: Program, source: Program) -> None:
-    """Give a region the changed constants of another one, its types and its facts."""
+    """Give a region the changed constants, the types and the facts of another one."""
     assert own.parent is not None
     for index in changed:
         made_by = own.inputs[index].owner

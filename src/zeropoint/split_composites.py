@@ -10,9 +10,9 @@ becomes
        {logical_kernel = "batch_matmul", input_specs = [A, B], output_specs = [D]}
 %2 = "quant.region"(%g) ({ tanh }) {logical_kernel = "tanh", input_specs = [D], output_specs = [C]}
 ```
-The body is a program of its own, whose inputs and outputs are pinned to the types of the ports. It is fused and
-propagated for the same target; the ranges inside are those that calibration observed there. An op without a kernel
-stays float alone, with the reason. A composite whose inner types follow from its ports is left whole (`composed.py`).
+The body becomes a separate program, whose inputs and outputs are pinned to the types of the ports. It is fused and
+propagated for the same target, with the ranges that calibration observed inside. An op without a kernel stays float
+alone, with the reason. A composite whose inner types follow from its ports stays whole (`composed.py`).
 
 Source: the RFC on quantization transformations, "Export": regions that are coarser than the target's ops.
 """
@@ -53,7 +53,7 @@ from zeropoint.solve import (
 from zeropoint.targets import Target
 
 BIAS_WIDTH = 32
-"""Constants of this many bits are biases: their scale is that of the products inside."""
+"""Constants of this many bits are biases, which have the scale of the products inside."""
 
 
 def split_composites(
@@ -61,7 +61,7 @@ def split_composites(
 ) -> Program:
     """A propagated program in which composites of contractions, quotients or reductions are split.
 
-    A composite stays whole if none of its ops has a kernel, or if calibration did not observe the values inside;
+    A composite stays whole if none of its ops has a kernel, or if calibration did not observe the values inside.
     `materialize` then computes it in float. `profile` and `ranges` are those of `propagate`. Raises PropagationError.
     """
     if not _composed(program):
@@ -88,7 +88,7 @@ def _composed(program: Program) -> list[QuantizeRegionOp]:
 def _decided(
     region: QuantizeRegionOp, weights: Weights, target: Target, profile: str | None, ranges: str
 ) -> Program | None:
-    """The body with a type for every port; None, with the reason on the region, if it has to stay whole."""
+    """The body with a type for every port. None if it has to stay whole; the region then carries the reason."""
     inner = fuse(simplify(_body_program(region, weights)), target)
     try:
         decided = move_rescales(propagate(inner, target, profile, ranges=ranges, integer_io=True), target)
@@ -123,7 +123,7 @@ def _body_program(region: QuantizeRegionOp, weights: Weights) -> Program:
 
 
 def _copied(value: SSAValue, block: Block) -> SSAValue:
-    """A constant operand, and what computes it from constants, in a block."""
+    """Copy a constant operand, and the ops that compute it from constants, into a block."""
     assert isinstance(value, OpResult)
     block.add_op(value.op.clone({operand: _copied(operand, block) for operand in value.op.operands}))
     assert block.last_op is not None
@@ -131,7 +131,8 @@ def _copied(value: SSAValue, block: Block) -> SSAValue:
 
 
 def _pinned(value: SSAValue, spec: Attribute, block: Block) -> SSAValue:
-    """The value through a pair of casts to a decided type; itself if the port has none, or is a bias."""
+    """The value through a pair of casts to a decided type. The value itself if the port has no type, or if it is a
+    bias."""
     if not isinstance(spec, UniformQuantizedType) or spec.storage.type.width >= BIAS_WIDTH:
         return value
     quantize = QuantizeCastOp(value, with_element(value, spec))
@@ -162,7 +163,7 @@ class _Splice:
         Rewriter.replace_op(region, [], results)
 
     def _explain(self, made: list[Operation], results: list[SSAValue]) -> None:
-        """Give the ops names, and the results the facts of the composite's ports; float ops get their reason."""
+        """Name the ops, and give the results the facts of the composite's ports. Float ops get their reason."""
         for number, result in enumerate(results):
             if isinstance(result, OpResult) and isinstance(result.op, QuantizeRegionOp):
                 own = [fact for fact in facts_of(result.op, facts_name(result.index)) if fact.salience != "user"]

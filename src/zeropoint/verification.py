@@ -1,6 +1,6 @@
-"""The least SQNR of a program's outputs on all samples, with the same bits for any number of workers.
+"""The SQNR of a program's worst output on all samples, with the same bits for any number of workers.
 
-A worker returns the energies of each sample's outputs, and these are added here in the order of the samples.
+A worker returns the energies of each sample's outputs. They are added here in the order of the samples.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.workers import completed
 
 @dataclass(frozen=True)
 class _Job:
-    """All that a worker needs besides samples: the files of both programs, the engine, and limits."""
+    """What a worker needs besides samples: the files of both programs, the engine, and limits."""
 
     exact: Path
     judged: Path
@@ -45,9 +45,9 @@ _PREPARED: dict[Path, tuple[Runnable, Runnable]] = {}
 def sqnr_on(
     exact: Program, judged: Program, samples: Iterable[Sample], engine: Engine, work: Work | None
 ) -> SqnrEstimate:
-    """The least SQNR of an output of `judged` against those of `exact`, in dB, and its margin.
+    """The SQNR of the worst output of `judged` compared with the outputs of `exact`, in dB, and its margin.
 
-    Raises what running the programs raises; with more than one worker, also WorkerError.
+    Passes on the errors of running the programs. With more than one worker, also raises WorkerError.
     """
     if work is None or work.workers == 1:
         return estimated_sqnr(_judged(engine.prepare(exact), engine.prepare(judged), samples))
@@ -57,7 +57,7 @@ def sqnr_on(
         save_program(judged, job.judged)
         found: dict[int, list[Energies]] = {}
         for part, energies in completed(partial(_work, job), _chunks(samples, work.chunk), work.workers, "samples"):
-            if energies is None:  # run again, for its exception
+            if energies is None:  # run again here, for its exception
                 energies = list(_judged(engine.prepare(exact), engine.prepare(judged), part.samples))
             found[part.number] = energies
     return estimated_sqnr(chain.from_iterable(found[number] for number in sorted(found)))

@@ -1,4 +1,4 @@
-"""Tasks run by local or remote processes, in any order; tasks of killed workers are run again.
+"""Tasks that are run by local or remote processes, in any order. Tasks of killed workers are run again.
 
 joblib starts the processes: local ones, unless `joblib.parallel_config` selects another backend (Dask, Ray).
 """
@@ -22,19 +22,19 @@ from zeropoint.errors import Error, summary
 from zeropoint.lifetime import end_with
 
 MOST_WORKERS = 1000
-"""All processes are started at once, whether there is work for them or not."""
+"""The maximum number of workers. All processes are started at once, even if there is no work for some."""
 MOST_THREADS = 64
-"""Threads of a native program."""
+"""The maximum number of threads of a native program."""
 DEATHS = 3
-"""Give up after this many worker crashes with no task finished in between."""
+"""The number of worker crashes without a finished task in between after which the run fails."""
 WAVE = 4
-"""Tasks per worker submitted at a time, for joblib backends without streaming."""
+"""The number of tasks per worker that are submitted at a time to joblib backends without streaming."""
 PATIENCE = 120.0
-"""Seconds without a result of a Ray cluster, its start included, after which local processes run tasks, too."""
+"""The seconds without a result from a Ray cluster, including its start, after which local processes also run tasks."""
 LOCAL = "loky"
-"""joblib's backend of local processes, its default."""
+"""joblib's default backend, which starts local processes."""
 HANGS = 10
-"""Times PATIENCE without a result, after which the workers of a Ray cluster are ended."""
+"""The multiple of PATIENCE without a result after which the workers of a Ray cluster are stopped."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,8 +50,8 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
     """Each task with its result, in order of completion.
 
     `run`, tasks and results are sent between processes. `workers` is -1 for one per processor (or as many as joblib's
-    backend has). `what` names the tasks in errors. Local processes run what a Ray cluster does not finish. Raises
-    WorkerError, what `run` raises if it fails in every worker, and what iterating the tasks raises.
+    backend has). `what` names the tasks in errors. Local processes run the tasks that a Ray cluster does not finish.
+    Raises WorkerError. Passes on the error of `run` if it fails in every worker, and errors of iterating the tasks.
     """
     pending, numbered = _Pending(tasks), partial(_numbered, run, os.getpid())
     if _ray() is not None:
@@ -65,14 +65,14 @@ def completed(run: Callable[[T], R], tasks: Iterator[T], workers: int, what: str
 
 
 def _rounds(start: _Start[T, R], pending: _Pending[T], what: str) -> Iterator[tuple[T, R]]:
-    """Each task with its result. `start` starts workers, and new ones if some have died. Raises WorkerError."""
+    """Each task with its result. `start` starts workers, and new ones if some have crashed. Raises WorkerError."""
     deaths = 0
     while not pending.is_done():
         results = start(pending)
         try:
             while (found := _next(results, pending, deaths, what)) is not None:
                 number, result = found
-                if number in pending.tasks:  # else a late result of an abandoned worker
+                if number in pending.tasks:  # otherwise, it is a late result of an abandoned worker
                     task, deaths = pending.tasks.pop(number), 0
                     yield task, result
         finally:
@@ -81,7 +81,7 @@ def _rounds(start: _Start[T, R], pending: _Pending[T], what: str) -> Iterator[tu
 
 
 def worker_count(workers: int) -> int:
-    """The number of processes that -1 stands for; other numbers are returned unchanged."""
+    """The number of processes that -1 stands for. Other numbers are returned unchanged."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
     if (ray := _ray()) is not None and not ray.is_initialized():
@@ -91,9 +91,9 @@ def worker_count(workers: int) -> int:
 
 
 def processors() -> int:
-    """The number of threads that this process should use: `$OMP_NUM_THREADS`, or one per processor that it may use.
+    """The number of threads for this process: `$OMP_NUM_THREADS`, or one per processor that it may use.
 
-    joblib, Dask and Ray set the variable in their workers, so that these do not compete with each other.
+    joblib, Dask and Ray set the variable in their workers, so that workers do not compete for processors.
     """
     given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if given.isdecimal() and int(given):
@@ -102,13 +102,13 @@ def processors() -> int:
 
 
 def _numbered(run: Callable[[T], R], parent: int, number: int, task: T) -> tuple[int, R]:
-    if os.getppid() == parent:  # else a process of a cluster, which ends its own
+    if os.getppid() == parent:  # otherwise, a process of a cluster, which stops its own
         end_with(parent)
     return number, run(task)
 
 
 def _next(results: Iterator[tuple[int, R]], pending: _Pending[T], deaths: int, what: str) -> tuple[int, R] | None:
-    """The next result; None at the end or if workers crashed. Raises WorkerError if they keep crashing."""
+    """The next result. None at the end or if workers crashed. Raises WorkerError if they keep crashing."""
     try:
         return next(results, None)
     except Exception as error:  # each joblib backend has its own exception for a crashed worker
@@ -130,10 +130,10 @@ def _close(results: Iterator[tuple[int, R]]) -> None:
 
 
 class _Pending(Generic[T]):
-    """Tasks that were given to workers and are not finished, by number; `to_do` iterates over the remaining work.
+    """The tasks that workers have and did not finish, by number. `to_do` iterates over the remaining work.
 
-    An exception from the tasks ends the iteration and is kept in `error`: joblib iterates in its own threads, where it
-    would be lost.
+    An exception from the iterable of tasks ends the iteration and is kept in `error`. joblib iterates in its own
+    threads, where it would be lost.
     """
 
     def __init__(self, source: Iterator[T]):
@@ -149,8 +149,8 @@ class _Pending(Generic[T]):
         return self._exhausted and not self.tasks
 
     def to_do(self) -> Iterator[tuple[int, T]]:
-        """Unfinished tasks of crashed workers first, then the rest."""
-        left = (task for task in list(self.tasks.items()) if task[0] in self.tasks)  # others may finish some meanwhile
+        """The unfinished tasks of crashed workers first, then the rest."""
+        left = (task for task in list(self.tasks.items()) if task[0] in self.tasks)  # others finish some meanwhile
         return chain(left, iter(self._next, None))  # pyright: ignore[reportReturnType] (ends at None)
 
     def _next(self) -> tuple[int, T] | None:
@@ -171,25 +171,25 @@ class _Pending(Generic[T]):
 
 
 def _parallel(run: _Run[T, R], workers: int, pending: _Pending[T], **more: Any) -> Iterator[tuple[int, R]]:
-    """The results of the workers, in order of completion. `more` is for joblib.Parallel."""
+    """The results of the workers, in order of completion. `more` are arguments for joblib.Parallel."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
     delayed: Any = joblib.delayed(run)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
     settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None, **more}
-    backend = more.get("backend") or _active_backend()  # what is active in this thread is not, where one is given
+    backend = more.get("backend") or _active_backend()  # a given backend replaces the active one
     if backend == LOCAL or type(backend).__name__ == "LokyBackend":
         settings |= {"initializer": end_with, "initargs": (os.getpid(),)}  # a worker may never get a task
     tasks = (delayed(number, task) for number, task in pending.to_do())
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
-    except ValueError:  # a backend that only returns lists
+    except ValueError:  # for a backend that only returns lists
         return _in_waves(joblib.Parallel(**settings), tasks, WAVE * worker_count(workers))
     with _ignored_interrupts():
         return iter(parallel(tasks))
 
 
 def _here(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
-    """The results of local processes, whatever backend is active; of no more than there are processors."""
+    """The results of local processes, whatever backend is active. There are at most as many as processors."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
     most = int(joblib.cpu_count())
@@ -198,10 +198,10 @@ def _here(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple
 
 @contextmanager
 def _ignored_interrupts() -> Generator[None]:
-    """Ignore SIGINT while processes are started, which inherit this.
+    """Ignore SIGINT while processes are started, because they inherit this.
 
-    Ctrl-C reaches every process of a terminal. This one ends its workers; they would print tracebacks. Only the main
-    thread can say so; joblib's processes undo a mask of signals.
+    Ctrl-C reaches every process of a terminal. This process stops its workers, which would otherwise print tracebacks.
+    Only the main thread can change the handler, and joblib's processes reset a mask of signals.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -220,7 +220,7 @@ def _in_waves(parallel: Any, tasks: Iterator[Any], size: int) -> Iterator[tuple[
 
 
 def _active_backend() -> Any:
-    """joblib's backend that `joblib.parallel_config` selects."""
+    """The backend that `joblib.parallel_config` selects."""
     parallel: Any = import_module("joblib.parallel")  # only needed here
     return parallel.get_active_backend()[0]
 
@@ -233,14 +233,15 @@ def _ray() -> Any:
 def _on_ray(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tuple[int, R]]:
     """The results of joblib's Ray backend, and after PATIENCE also of local processes. Raises if a worker is killed.
 
-    The backend waits without limit until all of its workers have started, which a cluster without resources, or on a
-    busy machine (Ray's workers have the least priority), may do late or never. So a thread waits for it.
+    The backend waits without limit until all of its workers have started. On a cluster without resources or a busy
+    machine, this may happen late or never, because Ray's workers have the lowest priority. So a separate thread waits
+    for it.
     """
-    if (count := min(worker_count(-1), worker_count(workers))) == 1:  # joblib would run all in this process
+    if (count := min(worker_count(-1), worker_count(workers))) == 1:  # joblib would run all tasks in this process
         yield from _here(run, workers, pending)
         return
     found, abandoned = SimpleQueue[Any](), threading.Event()
-    # What is active is so in this thread only.
+    # The active backend is a setting of this thread only.
     pool = partial(_parallel, run, count, pending, backend=_lazy(_active_backend()), timeout=HANGS * PATIENCE)
     threading.Thread(target=_move, args=(pool, found, abandoned), daemon=True).start()
     try:
@@ -259,9 +260,9 @@ def _on_ray(run: _Run[T, R], workers: int, pending: _Pending[T]) -> Iterator[tup
 
 
 def _lazy(backend: Any) -> Any:
-    """A copy of joblib's Ray backend, for a pool of its own, that gives results as they come.
+    """A copy of joblib's Ray backend, with its own pool, that returns results as they arrive.
 
-    joblib limits it to lists, which lose all results if a worker dies.
+    joblib limits this backend to lists, which lose all results if a worker dies.
     """
     found = copy.copy(backend)
     found.supports_return_generator = True
@@ -269,7 +270,7 @@ def _lazy(backend: Any) -> Any:
 
 
 def _move(start: Callable[[], Iterator[Any]], found: SimpleQueue[Any], abandoned: threading.Event) -> None:
-    """Put results into `found` as long as they are waited for; at the end None, or the exception."""
+    """Put results into `found` as long as they are awaited. At the end, put None, or the exception."""
     results: Iterator[Any] = iter(())
     try:
         results = start()

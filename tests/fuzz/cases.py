@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> tuple[str, str]:
         except BaseException as error:
             return "exception", f"{type(error).__name__}: {error}"
     line = (errors.getvalue().splitlines() or [""])[-1]
-    if "needs more memory than there is" in line:
+    if "needs more memory than is available" in line:
         return "out of memory", line
     if code == 2:
         return ("unreadable" if "unreadable " in line else "refused"), line
