@@ -161,7 +161,7 @@ def test_inputs_of_different_numbers_of_samples_are_refused_by_these(first: int,
     two = zp.load(
         TEXT.replace("%x: tensor", '%b: tensor<1x4xf32> {zeropoint.name = "b"}, %x: tensor').replace("add %x", "add %b")
     )
-    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected the same number for each"):
+    with pytest.raises(zp.Error, match=f"found samples: {first} of 'b', {second} of 'x'; expected the same"):
         two(b=ROWS[:first], x=ROWS[:second])
 
 
@@ -829,6 +829,6 @@ def test_a_name_that_no_file_can_have_is_an_error_of_zeropoint(stem: str) -> Non
         "stages": lambda: zp.quantize(model, ROWS, save_stages=stem),
     }
     for name, call in calls.items():
-        with pytest.raises(zp.Error, match=r"^a.*: found a name that .*expected") as error:
+        with pytest.raises(zp.Error, match=r"^a.*: found an? .*file name .*expected") as error:
             call()
         assert len(str(error.value)) < 160, name

@@ -73,7 +73,7 @@ CASES = {
     "a name that is too long": (
         f"opt m.mlir -o {'a' * 251}.mlir",
         2,
-        f"{'a' * 28}...{'a' * 23}.mlir: found a name that is too long, expected a shorter one",
+        f"{'a' * 28}...{'a' * 23}.mlir: found a file name that is too long, expected a shorter one",
     ),
 }
 

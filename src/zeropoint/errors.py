@@ -115,7 +115,7 @@ def check_name(path: Path, kind: type[Error] = UnreadableFile) -> None:
         if error.errno == errno.ELOOP:
             raise kind(f"{_shortened(path)}: found a cycle of symbolic links, expected a regular file") from error
         if error.errno == errno.ENAMETOOLONG:
-            raise kind(f"{_shortened(path)}: found a name that is too long, expected a shorter one") from error
+            raise kind(f"{_shortened(path)}: found a file name that is too long, expected a shorter one") from error
 
 
 def _shortened(path: Path) -> str:

@@ -82,7 +82,8 @@ class Model:
         is filled up, and its additional outputs are dropped. NaN at a quantized input counts as 0 (docs/numerics.md).
 
         A single argument may also be data in the forms that `zp.quantize` takes: a path, `zp.Images`, a dict or an
-        iterable. All of its samples are run, and outputs are stacked. A dict of arrays with the inputs' shapes is a sample.
+        iterable. All of its samples are run, and outputs are stacked. A dict of arrays of the inputs' shapes is one
+        sample.
 
         Raises InputError for arrays, and DataError for data, that do not match the inputs.
         """
@@ -257,7 +258,7 @@ class Model:
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress | bool = False
     ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each sample (a dict with an array per input) of an iterable, a file, a folder or arrays."""
+        """Yield the outputs of each sample, a dict with an array per input. Also takes a file, a folder or arrays."""
         check_arguments(progress=progress)
         samples = self._sampled(samples)
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
