@@ -134,6 +134,7 @@ def learn(block: LearnedBlock, step: BlockStep) -> tuple[float, float]:
     count = len(step.exact)
     judged = list(range(PARTS - 1, count, PARTS))
     taught = [sample for sample in range(count) if sample not in judged]
+    # Fewer than `PARTS` samples are all learned from, and judge the block as well.
     before = _error(block, step, judged or taught)
     size = sum(value.stored[0].size for value in step.inputs.values())
     batch = min(len(taught), int(np.clip(ELEMENTS // max(size, 1), LEAST_BATCH, MOST_BATCH)))

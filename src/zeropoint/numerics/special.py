@@ -116,7 +116,7 @@ def log_gamma(x: FloatArray) -> FloatArray:
         series = series + coefficient / (z + k)
     t = z + 7.5
     upper = 0.5 * math.log(2.0 * math.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x). The sine is computed of the distance to the nearest integer, for accuracy.
+    # gamma(x) gamma(1 - x) = pi / sin(pi x). The sine of the distance to the nearest integer is accurate.
     sine = np.abs(np.sin(math.pi * (x - np.rint(x))))
     reflected = math.log(math.pi) - np.log(sine) - upper
     found = np.where(x < 0.5, np.where(sine == 0, np.inf, reflected), upper)

@@ -129,6 +129,7 @@ def _image(region: QuantizeRegionOp, span: RealRange, weights: Weights) -> RealR
     ends: list[RealRange] = []
     for count in (POINTS, 4 * POINTS):
         points = np.linspace(*span, count, dtype=np.float64)
+        # 0 is added, because many functions have a pole or an extreme there.
         points = np.append(points, 0.0) if span[0] < 0 < span[1] else points
         try:
             with np.errstate(all="ignore"):

@@ -62,11 +62,11 @@ def settle_kernels(
 ) -> tuple[PortGraph, Specs]:
     """Choose kernels and port types, without the joins that stay float. Their regions carry the reason.
 
-    `joined` has the float values that must have one type for all readers. The loop ends because each round keeps more
-    kernels float or leaves more comparisons unnarrowed.
+    `joined` has the float values that must have one type for all readers.
     """
     left: dict[QuantizeRegionOp, str] = {}
     compared: set[Operation] = set()
+    # Each round keeps more kernels float, or stops narrowing by more comparisons, so the loop ends.
     while True:
         kernels = KernelChoice(target, constraints, left).choose(program)
         floats = {op for op in program.entry.ops if compares(op)} - {kernel.region for kernel in kernels}

@@ -71,6 +71,7 @@ class Leaves:
         fresh = [value for value in join.values if value not in self.of]
         ranges = [known_range(value, self.weights, self.target) for value in fresh]
         leaves = [Leaf(value, span) for value, span in zip(fresh, ranges, strict=True) if span is not None]
+        # One scale suits even operands, so they need no leaves.
         if len(leaves) < len(fresh) or (len(fresh) == len(join.values) and is_even(leaves)):
             return
         numbers = {leaf.value: len(self.found) + number for number, leaf in enumerate(leaves)}

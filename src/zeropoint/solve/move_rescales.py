@@ -282,6 +282,7 @@ def move_rescales(program: Program, target: Target) -> Program:
     program = program.for_change()
     before = rescale_count(program)
     if before:
+        # No constraints on values: after propagation, the specs state every type.
         kernels: dict[Operation, ChosenKernel] = {
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }

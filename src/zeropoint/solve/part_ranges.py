@@ -44,7 +44,7 @@ def region_range(divided: Divided, parts: Sequence[RealRange | None], target: Ta
     found: RealRange | None = None
     if len(ranges) == len(known):
         if kernel in PASSES_ELEMENTS or kernel in MEANS:
-            found = span([*ranges, (0.0, 0.0)])
+            found = span([*ranges, (0.0, 0.0)])  # padding adds zeros
         elif isinstance(region.body.block.first_op, ConvolutionOp | DotGeneralOp):
             found = _weighted(divided, ranges)
         elif len(computed) == 1 and (seen := amplified(divided, computed[0], ranges[computed[0]])) is not None:

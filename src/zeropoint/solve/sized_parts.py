@@ -170,6 +170,7 @@ class SizedParts:
         if not apart:
             return
         numbers, met = combinations([self.numbers[value] for value in apart])
+        # The number of combinations grows exponentially with the number of joins that meet.
         if len(met) > MOST_PARTS:
             return
         made: list[int] = []
