@@ -285,8 +285,7 @@ def _loaded(
     example: Any,
     progress: Progress | bool = False,
 ) -> Model:
-    """A Model unchanged; anything else is loaded by `load`. The error about dynamic shapes suggests the shapes of the
-    data."""
+    """A Model unchanged, or one loaded by `load`. The error about dynamic shapes suggests the shapes of the data."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.errors import OptionError
     from zeropoint.frontend import DynamicShapes

@@ -1,5 +1,4 @@
-"""`python -m zeropoint` and the script `zeropoint`. From the first import on, Ctrl-C ends them with one line and status
-130.
+"""`python -m zeropoint` and the script `zeropoint`. From the first import on, Ctrl-C ends them with status 130.
 
 Nothing is imported before Ctrl-C is handled, not even `typing`.
 """

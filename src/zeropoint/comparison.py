@@ -120,8 +120,7 @@ def compare_all(
     mask: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """`compare` for pairs of a reference and a model, each with samples. All pairs are one network for different
-    shapes.
+    """`compare` for pairs of a reference and a model with samples. The pairs are one network for different shapes.
 
     The figures are over all samples. The ops are those of the first model. Raises the errors of `compare`.
     """

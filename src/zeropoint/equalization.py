@@ -1,5 +1,4 @@
-"""Try equalization: observe channels, equalize, calibrate again, and keep the result if the outputs get closer to
-float.
+"""Try equalization: observe channels, equalize, calibrate again, and keep the result if outputs are closer to float.
 
 Both programs are compared without corrections, on the held-back samples. The second calibration takes as long as
 everything before it, so the equalized program is first compared with provisional ranges. The equalized values get the

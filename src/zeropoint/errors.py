@@ -43,7 +43,7 @@ class UnreadableFile(Error):
 
 
 def origin(error: BaseException) -> str:
-    """The innermost line of zeropoint in an error's traceback, such as `frontend/onnx/pooling.py:61`; empty if there is
+    """The innermost line of zeropoint in an error's traceback, `frontend/onnx/pooling.py:61`; empty if there is
     none."""
     frames = traceback.extract_tb(error.__traceback__)
     paths = [(Path(frame.filename), frame.lineno) for frame in frames]

@@ -43,8 +43,7 @@ def machine_memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits: `memory` is the maximum size of a tensor in bytes, and `trips` the maximum number of trips of all loops
-    in a run."""
+    """`memory` is the maximum size of a tensor in bytes, `trips` the maximum number of trips of all loops in a run."""
 
     memory: int
     trips: int = 1_000_000

@@ -34,8 +34,7 @@ TITLE = "each kernel in 8 bits"
 
 @dataclass(frozen=True)
 class Widening:
-    """A fused program with statistics, and what is needed to measure it with some kernels wide. `decide` quantizes
-    it."""
+    """A fused program with statistics, and how to measure it with some kernels wide. `decide` quantizes it."""
 
     program: Program
     target: str

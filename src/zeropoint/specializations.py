@@ -241,7 +241,7 @@ class Specializations:
 
     @staticmethod
     def load(folder: str | Path) -> Specializations:
-        """The models that `save` wrote. Raises ModelError for files that are not programs, and for a folder without
+        """The models that `save` wrote. Raises ModelError for files that are no programs, and for a folder without
         any."""
         check_arguments(path=folder)
         check_name(Path(folder), ModelError)

@@ -131,7 +131,7 @@ def _copied(value: SSAValue, block: Block) -> SSAValue:
 
 
 def _pinned(value: SSAValue, spec: Attribute, block: Block) -> SSAValue:
-    """The value through a pair of casts to a decided type. The value itself if the port has no type, or if it is a
+    """The value through a pair of casts to a decided type; the value itself for a port without a type and for a
     bias."""
     if not isinstance(spec, UniformQuantizedType) or spec.storage.type.width >= BIAS_WIDTH:
         return value

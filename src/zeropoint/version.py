@@ -1,4 +1,3 @@
-"""The version of zeropoint, which packaging reads here. Every package may import this module; it imports none of
-them."""
+"""The version of zeropoint, read by packaging. Every package may import this module; it imports none of them."""
 
 __version__ = "0.2.0"

@@ -22,8 +22,7 @@ class BudgetError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits: the minimum SQNR of every output in dB, and the maximum bytes of constants and milliseconds on one
-    thread.
+    """The minimum SQNR of every output in dB, and the maximum bytes of constants and milliseconds on one thread.
 
     None means no limit. Without `floats`, kernels are only widened to the target's wider storage. With `nibbles`,
     kernels that the target has with 4-bit weights start with these.
@@ -95,8 +94,7 @@ def _expected(name: str) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a program: the SQNR of the worst output in dB, bytes of constants, and milliseconds if they were
-    measured.
+    """The SQNR of a program's worst output in dB, the bytes of its constants, and milliseconds if they were measured.
 
     `verified` is the SQNR on all samples; None if it was not measured. `quality` is that on the samples of the search.
     On other samples, the SQNR may be up to `margin` dB lower (`bit_widths.SqnrEstimate`).

@@ -150,15 +150,13 @@ class _Prefixes:
         return found
 
     def reaches(self, count: int, least: float) -> bool:
-        """Whether the quality of a prefix, minus the margin, reaches `least`. Prefixes that do in the search are
-        verified."""
+        """Whether the quality of a prefix, minus the margin, reaches `least`. Such prefixes are verified."""
         found = self[count]
         # The empty prefix is always verified, because it may reach on all samples what it misses on a few.
         return (self.verified(count) if not count or found.quality >= least else found).sure >= least
 
     def shortest(self, least: float) -> int:
-        """The shortest prefix whose quality is at least `least`. Bisection assumes that longer prefixes also reach
-        it."""
+        """The shortest prefix whose quality is at least `least`. Bisection assumes that longer prefixes reach it."""
         low = -1
         for high in self.lengths():
             self.prepare([high, *_halves(low, high)], ranked=True)

@@ -1,5 +1,4 @@
-"""Candidate ranges, chosen by the noise they cause in the kernels that read the value, and the samples to judge them
-with."""
+"""Candidate ranges, chosen by the noise they cause in the readers of the value, and the samples that judge them."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ def stats_keys(program: Program) -> list[str]:
 
 
 def _keys_inside(program: Program) -> list[str]:
-    """The keys of values inside regions. No kernel stores these values, so their quantiles are used and not their
-    range."""
+    """The keys of values inside regions. No kernel stores these values, so only their quantiles are used."""
     return [
         op.stats_key.data
         for op in program.module.walk()

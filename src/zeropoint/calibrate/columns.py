@@ -95,8 +95,7 @@ class _BadHeader(Exception):
 
 
 def _bounded(stream: IO[bytes], size: int) -> IO[bytes]:
-    """A header and its length of `size` bytes. NumPy itself reads all of it first, up to 4 GiB of a compressed
-    member."""
+    """A header and its length of `size` bytes. NumPy itself reads all of it, up to 4 GiB of a compressed member."""
     length = stream.read(size)
     if (found := int.from_bytes(length, "little")) > MOST_HEADER:
         raise _BadHeader(f"a header of {found} bytes, expected up to {MOST_HEADER}")
@@ -160,7 +159,7 @@ class Archive:
         self._opened: tuple[int, zipfile.ZipFile] | None = None
 
     def open(self) -> zipfile.ZipFile:
-        """The open file. A forked process opens its own, because it would otherwise share the file position with its
+        """The open file. A forked process opens its own, so that it does not share the file position with its
         parent."""
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = os.getpid(), zipfile.ZipFile(self.path)
@@ -265,8 +264,7 @@ _LOCAL = struct.Struct("<26x2H")
 _LZMA = struct.Struct("<5xL")
 """The start of LZMA data in a zip member: version, size of the properties, first property, size of the dictionary."""
 _DICTIONARY = 64 << 20
-"""The largest dictionary that common tools use. It is allocated at once, so a few bytes of a file could request 4
-GiB."""
+"""The largest dictionary that common tools use. It is allocated at once: a few bytes of a file could request 4 GiB."""
 
 
 def _check_dictionaries(archive: zipfile.ZipFile) -> None:
@@ -371,15 +369,13 @@ def as_array(value: Any) -> Array:
 
 
 def _nested(value: Any) -> Any:
-    """Convert arrays whose elements are arrays, such as data frames with rows of several dimensions, to nested
-    lists."""
+    """Convert arrays whose elements are arrays, such as in data frames with rows of several dimensions, to lists."""
     listed = cast("Array", value).tolist() if isinstance(value, np.ndarray) else value
     return [_nested(part) for part in cast("list[Any]", listed)] if isinstance(listed, list) else listed
 
 
 def array_columns(arrays: Mapping[Any, Any], inputs: Collection[str]) -> dict[str, Column]:
-    """Columns of in-memory arrays, tensors or lists, by name. Entries that are neither arrays nor `inputs` are left
-    out.
+    """Columns of in-memory arrays, tensors or lists, by name, without entries that are neither arrays nor `inputs`.
 
     Raises DataError for a key that is not a string, and for an input that is not an array.
     """

@@ -103,8 +103,7 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
 
 
 def holds_items(source: Any) -> bool:
-    """Whether a source yields samples or batches one by one. False for a file, a folder, images, a dict and an
-    array."""
+    """Whether a source yields samples or batches one by one, unlike a file, a folder, images, a dict or an array."""
     is_listed = isinstance(source, tuple | list) and bool(cast("Sequence[Any]", source))
     if is_listed and all(map(_is_path, cast("Sequence[Any]", source))):
         return False
@@ -281,8 +280,7 @@ def _is_class(source: object) -> bool:
 
 
 def _returned(source: Callable[..., Any]) -> Iterable[Any]:
-    """The result of a function without arguments. Raises DataError for functions with arguments or a result without
-    items."""
+    """The result of a function. Raises DataError for a function with arguments, or with a result without items."""
     try:
         signature(source).bind()
     except TypeError as error:
@@ -366,8 +364,7 @@ def _only_fitting(columns: Mapping[str, Column], port: Port) -> Column | None:
 
 
 def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], name: str) -> list[Column] | None:
-    """The arrays NAME_0, NAME_1, ... of an input; None if there are none. Arrays named like another input do not
-    count."""
+    """The arrays NAME_0, NAME_1, ... of an input, or None. Arrays named like another input do not count."""
     others = {other.name for other in ports}
     pattern = re.compile(re.escape(port.name) + r"_(\d+)")
     found = {

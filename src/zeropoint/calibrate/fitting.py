@@ -116,8 +116,7 @@ def fit_array(array: Array, port: Port, where: str) -> Array:
 
 
 def check_dtype(dtype: np.dtype[Any], port: Port, where: str) -> None:
-    """Raise DataError if the dtype cannot be converted to the input's. Floats convert to floats, and integers to
-    integers."""
+    """Raise DataError if the dtype does not convert to the input's: floats convert to floats, integers to integers."""
     expected = element_dtype(port.type.element_type)
     if expected.kind in "biu":
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
@@ -189,8 +188,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, where: str, *, fill: bool
 
 
 def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
-    """The message for a sample or batch whose channels are on the wrong side or of the wrong number; None for
-    others."""
+    """The message for a sample or batch whose channels are on the wrong side, or too many or few; None for others."""
     expected = port.type.get_shape()
     if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
         return None
@@ -219,8 +217,7 @@ def _fix(shape: Sequence[int], expected: Sequence[int], *, of_many: bool = False
 
 
 def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
-    """The transpose that moves the channels to the other side, if the shape is then the expected one; None
-    otherwise."""
+    """The transpose that moves the channels to the other side, if this gives the expected shape; None otherwise."""
     if len(shape) == len(expected) - 1 and _has_batch_of_one(expected):
         expected = expected[1:]
     for first in (0, 1):
@@ -236,8 +233,7 @@ def _transpose(shape: Sequence[int], expected: Sequence[int]) -> str | None:
 
 
 def _other_channels(shape: Sequence[int], expected: Sequence[int]) -> str | None:
-    """The fix for images of the expected size with another number of channels, such as gray images for RGB; None
-    otherwise."""
+    """The fix for images of the expected size with another number of channels, such as gray for RGB; None otherwise."""
     if len(expected) != 4 or len(shape) < 2:
         return None
     for axis, sides in ((1, expected[2:]), (3, expected[1:3])):

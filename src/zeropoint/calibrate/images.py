@@ -1,5 +1,4 @@
-"""Samples from a folder of images: decoded by Pillow, resized, cropped, normalized, and put into the layout of the
-input.
+"""Samples from a folder of images: decoded by Pillow, resized, cropped, normalized, in the layout of the input.
 
 ```
 resize=256 crop=224 mean=0.485,0.456,0.406 std=0.229,0.224,0.225
@@ -88,8 +87,7 @@ class Preprocessing:
 
 
 def _listed(value: Any) -> Any:
-    """A Python value of a step in the form that text is parsed to: a tuple, also for one number, and names in lower
-    case."""
+    """A Python value of a step in the form of parsed text: a tuple, also for one number, and names in lower case."""
     value = _plain(value)
     if isinstance(value, str):
         return value.lower()
@@ -323,8 +321,7 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
 
 
 def _resized(size: tuple[int, int], resize: tuple[int, ...]) -> tuple[int, int]:
-    """Width and height after resizing. A single length is that of the shorter side, and the other side is rounded
-    down."""
+    """Width and height after resizing. A single length is that of the shorter side; the other is rounded down."""
     if len(resize) == 2:
         return resize[1], resize[0]
     width, height = size

@@ -104,8 +104,8 @@ def _ask(value: SSAValue, key: str, before: Operation) -> None:
 
 
 def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = False) -> Program:
-    """A copy with one `quant.stats_ref` for each float value that calibration has to observe. All uses of the value
-    read it.
+    """A copy with a `quant.stats_ref` for each float value that calibration has to observe. All uses of the value read
+    it.
 
     These values are the results of regions, and the arguments of `@main` and results of float ops that a region reads.
     They are left out if `asks` declines them, or if their spec decides them already. The variances of the rows that a

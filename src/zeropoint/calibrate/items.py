@@ -126,8 +126,7 @@ def batched(arrays: Mapping[str, Array], ports: Sequence[Port], count: int) -> I
 
 
 def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dict[str, Array]:
-    """The arrays of one sample, with an input's leading 1 added if it is missing. Arrays that do not fit are
-    unchanged."""
+    """The arrays of one sample, with an input's missing leading 1 added. Arrays that do not fit are unchanged."""
     found = dict(arrays)
     for port in ports:
         array = found.get(port.name)

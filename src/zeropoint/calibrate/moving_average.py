@@ -35,8 +35,7 @@ class MovingAverageObserver(Counted):
 
     extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
     sums: Array = field(default_factory=_new_sums)
-    """The limbs of the sum of the minima, those of the sum of the maxima, and the number of samples with a finite
-    value."""
+    """The limbs of the sum of the minima, then of the maxima, then the number of samples with a finite value."""
 
     @property
     def counted(self) -> MinMaxObserver:

@@ -72,8 +72,7 @@ class Report:
     distributions: Mapping[str, Distribution] = field(
         default_factory=dict[str, Distribution], compare=False, repr=False
     )
-    """The distribution of the values at each point, for reports. Points whose observer keeps no histogram are left
-    out."""
+    """The distribution of the values at each point whose observer keeps a histogram, for reports."""
 
     @property
     def warnings(self) -> list[str]:

@@ -133,8 +133,7 @@ class Spread:
             )
 
     def _chunk_samples(self) -> int:
-        """Samples per chunk. Independent of the number of workers, so that a run with any number can resume a
-        journal."""
+        """Samples per chunk. Independent of the number of workers, so that any number can resume a journal."""
         types = [port.type for port in self.program.inputs]
         size = sum(math.prod(shape_of(found)) * element_dtype(element_of(found)).itemsize for found in types)
         return max(1, min(self.work.chunk, CHUNK_BYTES // max(size, 1)))

@@ -60,8 +60,7 @@ def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sam
 
 
 def _work(job: Job, chunk: Chunk) -> Packed | None:
-    """Run a chunk in a worker. Returns None on failure; the parent then runs the chunk itself and gets the
-    exception."""
+    """Run a chunk in a worker. Returns None on failure; the parent then runs it itself and gets the exception."""
     try:
         with limited(memory=job.limits.memory, trips=job.limits.trips):
             if job.program not in _PREPARED:

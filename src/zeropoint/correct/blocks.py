@@ -36,8 +36,7 @@ class OpBlock:
 
 
 def blocks_of(program: Program) -> list[OpBlock | Operation]:
-    """The blocks of a program in order. An op that is in no block, because it has no single result, is listed
-    itself."""
+    """The blocks of a program in order. An op without a single result, which is in no block, is listed itself."""
     ops, found = computing(program), list[OpBlock | Operation]()
     start = 0
     while start < len(ops):

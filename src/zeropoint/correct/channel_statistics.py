@@ -14,8 +14,7 @@ from zeropoint.ir.tensors import Array
 
 
 def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:
-    """Replace a `quant.stats` by one with these ranges (channels, 2). `layerStats` becomes the range of all
-    channels."""
+    """Replace a `quant.stats` by one with these ranges (channels, 2). `layerStats` is the range of all channels."""
     kind = TensorType(f32, list(ranges.shape))
     stats = DenseIntOrFPElementsAttr.from_list(kind, ranges.astype(np.float32).reshape(-1).tolist())
     made = StatisticsOp(op.arg, (float(ranges[:, 0].min()), float(ranges[:, 1].max())), stats, axis)

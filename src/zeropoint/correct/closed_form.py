@@ -27,8 +27,7 @@ from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
 MOST_TERMS = 4608
-"""The maximum number of terms per output. Beyond this, the moment matrices are too large, and only the bias is
-corrected."""
+"""The maximum number of terms per output. With more, the moment matrices are too large: only the bias is corrected."""
 
 
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:

@@ -24,8 +24,7 @@ from zeropoint.interp.movement import padded
 from zeropoint.ir.tensors import Array
 
 Gradients = Callable[[Array, bool], tuple[Array, Array | None]]
-"""Maps the gradient of the sums (positions, channels) to that of the weight matrix, and to that of the input if
-requested."""
+"""Maps the gradient of the sums (positions, channels) to that of the weight matrix and, if requested, of the input."""
 Slices = tuple[slice, ...]
 
 

@@ -53,8 +53,7 @@ class ContractionKernel:
     """The maximum magnitude of products plus bias. It leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
     is_fixed: bool
-    """Whether the weight keeps its scales, because the row or its function fixes them, or because the weights are in
-    blocks."""
+    """Whether the weight keeps its scales: the row or its function fixes them, or the weights are in blocks."""
     is_bounded: bool
     """Whether sums have to fit an accumulator of at most 32 bits. Kernels with 16-bit inputs may have 64 bits."""
     in_pairs: bool = False
@@ -143,16 +142,14 @@ class ContractionKernel:
         return int(kept.sum())
 
     def room(self, integers: Array) -> Array:
-        """The maximum magnitude of each channel's bias, in steps, that fits the accumulator together with these
-        weights.
+        """The maximum |bias| of each channel, in steps, that fits the accumulator together with these weights.
 
         `integers` (groups, outputs, terms) are stored weights minus their zero point.
         """
         return self.limit - F32_STEP - np.abs(integers).sum(axis=2).reshape(-1) * self.input_type.affine.reach
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
-        """The types of weight and bias for other weights (groups, outputs, terms) and bias (channels,) of the
-        kernel."""
+        """The types of weight and bias for other weights (groups, outputs, terms) and bias (channels,)."""
         axis, made = self.weight_type.axis, self.geometry.weight(matrix, self._array(1))
         return weight_type(
             made.astype(np.float32),

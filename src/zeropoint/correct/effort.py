@@ -44,8 +44,7 @@ FAR = 20.0
 
 @dataclass(frozen=True)
 class SampleParts:
-    """The samples that corrections are fitted to, and those that they are judged on. `apart` if the two are
-    disjoint."""
+    """The samples that corrections are fitted to, and those that judge them. `apart` if the two are disjoint."""
 
     fitted: Samples
     held: Samples
@@ -110,8 +109,7 @@ class Equalized:
     after: float
     kept: bool
     provisional: bool = False
-    """Whether `after` was measured with provisional ranges, because equalization was undone before a second
-    calibration."""
+    """Whether `after` is with provisional ranges, because equalization was undone before a second calibration."""
 
     def __str__(self) -> str:
         ranges = " with provisional ranges" if self.provisional else ""
@@ -120,8 +118,7 @@ class Equalized:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the name of the method
-    kept."""
+    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the method kept."""
 
     effort: str
     judges: str
@@ -136,8 +133,7 @@ class Corrections:
     counted: bool = False
     """Whether the outputs are positions or classes. `held` is then the share of elements that differ, in dB."""
     refit: int = 0
-    """The number of samples that the kept method was fitted to again, which gave the final program. 0 if the first fit
-    did.
+    """The number of samples in the second fit of the kept method, which gave the program; 0 if the first fit did.
 
     All figures are those of the first fit.
     """
@@ -302,8 +298,7 @@ class _Trial:
 
     @cached_property
     def biased(self) -> Program:
-        """The uncorrected program, in which kernels without a bias get a zero bias, so that corrections can adjust
-        it."""
+        """The uncorrected program, with a zero bias for kernels without one, so that corrections can adjust it."""
         made = self.program.clone()
         give_biases(made, self.platform.target)
         return made
@@ -342,7 +337,7 @@ class _Trial:
         return least, attempts
 
     def refitted(self, best: _Candidate) -> tuple[Program, int]:
-        """The best program, fitted to all samples, and their number. The first fit and 0 if a second fit cannot
+        """The best program, fitted to all samples, and their number; the first fit and 0 if a second fit cannot
         help."""
         # Channel means hardly change with more samples: 22.43 and 22.45 dB on other data of EfficientNet-Lite0.
         gains = best.refined or (best.method is not None and METHODS[best.method].is_refitted)

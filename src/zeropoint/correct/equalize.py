@@ -1,5 +1,4 @@
-"""Equalize the channels between two contractions, or between a layer norm and contractions, so that one scale suits
-them all.
+"""Equalize the channels between contractions, or a layer norm and contractions, so that one scale suits them all.
 
 ```mlir
 %0 = "quant.region"(%x, %w, %b) ({ depthwise convolution, add, clamp at 0 and 6 })
@@ -166,8 +165,7 @@ def _normalized_axis(region: QuantizeRegionOp, weights: Weights) -> int | None:
 
 
 def _user(value: SSAValue) -> Operation | None:
-    """The only op that computes with a value, directly or through broadcasts and reshapes; None if there are
-    several."""
+    """The only op that computes with a value, also through broadcasts and reshapes; None if there are several."""
     while value.has_one_use():
         user = next(iter(value.uses)).operation
         if not isinstance(user, BroadcastInDimOp | ReshapeOp):

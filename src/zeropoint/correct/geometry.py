@@ -70,8 +70,7 @@ class ConvolutionGeometry:
         return found.reshape(self.convolution.feature_groups, -1, len(positions))
 
     def _windows(self, x: Array, positions: Array, fill: int) -> tuple[Array, Array, Array]:
-        """The padded input (features, pixels), the first pixel of each position's window, and the offset of each
-        tap."""
+        """The padded input (features, pixels), the first pixel of each window, and the offset of each tap."""
         layout, form = self.convolution.layout, self.convolution
         x = x.transpose(layout.input_feature_dimension, layout.input_batch_dimension, *layout.input_spatial_dimensions)
         if any(side for pair in form.padding for side in pair) or any(step > 1 for step in form.lhs_dilation):

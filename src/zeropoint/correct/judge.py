@@ -106,8 +106,7 @@ class OutputNoise:
 
     @property
     def _shares(self) -> Array:
-        """Noise/signal of each output over all samples. Infinite for NaN and infinities, and for noise without
-        signal."""
+        """Noise/signal of each output over all samples; infinite for NaN, infinities, and noise without signal."""
         signal, noise = self._powers, self.noise.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(noise == 0, 0.0, noise / signal)

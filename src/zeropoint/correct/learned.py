@@ -99,8 +99,7 @@ class LearnedKernel:
         return self._grid.step or 1.0
 
     def start_at(self, weight: Array) -> None:
-        """Move the latent weights to those real weights (groups, outputs, terms) that are rounded to the same
-        integers."""
+        """Move the latent weights to those real weights (groups, outputs, terms) that have the same integers."""
         integers = self.integers()
         distance = weight / self._scales - integers
         self.latent[...] = integers + np.where(np.abs(distance) < INSIDE, distance, 0.0)

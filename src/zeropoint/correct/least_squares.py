@@ -61,8 +61,7 @@ def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class EquationRows:
-    """Rows of the float and of the quantized network, (groups, rows, terms), f32, and the number of rows of each
-    sample."""
+    """Rows of the float and the quantized network, (groups, rows, terms), f32, and the number of rows per sample."""
 
     exact: Array
     quantized: Array

@@ -77,8 +77,7 @@ def _steps(ops: Mapping[Occurrence, Operation], fused: Program, graph: ReportGra
 
 
 def _matched(fused: Program, graph: ReportGraph) -> dict[Occurrence, Operation]:
-    """The float op of every node, matched by name and number. Names that occur a different number of times are left
-    out.
+    """The float op of every node, by name and number. Names that occur a different number of times are left out.
 
     A float island of several ops ends with the last float op of its name.
     """

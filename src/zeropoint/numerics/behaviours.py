@@ -66,8 +66,7 @@ def _saturated(doubled: AnyArray) -> AnyArray:
 
 
 def fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """(factor, rounding term, right shift). A negative shift becomes a left shift of the factor; N = 0 means no
-    rounding."""
+    """(factor, rounding term, right shift). A negative shift becomes a left shift of the factor. N = 0: no rounding."""
     right = np.maximum(shift, 0)
     return m << np.maximum(-shift, 0), (np.int64(1) << right) >> 1, right
 

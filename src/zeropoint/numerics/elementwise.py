@@ -342,8 +342,7 @@ def litert_adds(inputs: Sequence[AffineParameters], output: AffineParameters) ->
 def _guarded(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> tuple[int, list[float], tuple[int, int], int]:
-    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the sign of the second
-    operand."""
+    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the second operand's sign."""
     if len(inputs) != 2:
         raise ValueError(f"found {len(inputs)} operands; expected 2 (add them two by two)")
     sign_first, sign_second = (int(sign) for sign in _signs(signs, 2))

@@ -37,8 +37,7 @@ Real = Callable[[float], float]
 
 
 def interpolation_table(name: str, given: float, wanted: float, at: Real) -> IntArray | None:
-    """The 513 entries of a function that LiteRT interpolates. None for other functions, or if a difference wraps
-    around.
+    """The 513 entries of a function that LiteRT interpolates; None for others, and if a difference wraps around.
 
     The scales are those of input and result.
     """

@@ -24,8 +24,7 @@ class KernelBehaviour(StrEnum):
     REAL = "real"
     """The exact result, rounded once: a requantized sum of centred integers, or a table of a rounded function."""
     INTEGER = "integer"
-    """The same, with integer arithmetic of our own for kernels whose exact result is not integer
-    (`numerics.softmax`)."""
+    """The same, with our own integer arithmetic for kernels whose exact result is not integer (`numerics.softmax`)."""
     LITERT = "litert"
     """LiteRT's arithmetic (`numerics.litert`): means of stored integers, with multipliers that include the division by
     the count."""

@@ -28,8 +28,7 @@ def power_of_two(ratio: float) -> int | None:
 
 
 def clamped(output: AffineParameters, low: int, high: int) -> AffineParameters:
-    """The parameters with their storage range narrowed to low..high. These bounds may be outside of the storage
-    range."""
+    """The parameters with their storage range narrowed to low..high, which may be outside of the storage range."""
     least, greatest = output.storage_min, output.storage_max
     return replace(output, storage_min=min(max(least, low), greatest), storage_max=max(min(greatest, high), least))
 
@@ -48,8 +47,7 @@ class ShiftedSum:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int]) -> ShiftedSum | None:
-        """The sum. None if a ratio of scales is not a power of two, if two operands are finer, or if 32 bits are too
-        few.
+        """The sum; None if a ratio of scales is no power of two, two operands are finer, or 32 bits are too few.
 
         With two finer operands, there would be two roundings. So the results of a sum are exactly rounded.
         """

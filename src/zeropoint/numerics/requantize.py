@@ -293,7 +293,7 @@ def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _fixed32_double_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
-    """TFLite shifts an int32 left by at most 30. Beyond that, the multiplier saturates, as in its single-rounding
+    """TFLite shifts an int32 left by at most 30. Beyond that, the multiplier saturates, like its single-rounding
     build."""
     mantissa, exponent = quantize_multiplier(real)
     huge = exponent > 30

@@ -41,8 +41,7 @@ from zeropoint.numerics.arrays import IntArray
 FRACTION = 15
 """The fraction bits of the logarithm u."""
 COEFFICIENTS = (-22657, 7555, -1282)
-"""C1, C2, C3 with 15 fraction bits: the cubic for 2^-f - 1 on [0, 1] with the least relative error and both ends
-exact."""
+"""C1, C2, C3 with 15 fraction bits: the cubic for 2^-f - 1 on [0, 1] with the least relative error and exact ends."""
 CUBIC_ERROR = 1.6e-4
 """Bound on the relative error of the cubic in integers. `tests/numerics/test_softmax.py` tests every f."""
 NARROW_TERMS = 512

@@ -87,8 +87,7 @@ class StorageType:
 
 
 def dtype_range(dtype: npt.DTypeLike) -> tuple[int, int]:
-    """The minimum and maximum of a NumPy integer dtype. For storage, these are those of its container: int8 holds
-    i4."""
+    """The minimum and maximum of a NumPy integer dtype. For storage, they are those of its container: int8 holds i4."""
     limits = np.iinfo(np.dtype(dtype).name)
     return int(limits.min), int(limits.max)
 

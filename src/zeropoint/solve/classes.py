@@ -62,7 +62,7 @@ class ScaleClass:
     """Ports that share one scale and zero point.
 
     `storage` is their storage type. `name` and `reader` name a value and a kernel for the error about missing
-    statistics. `members` is the number of values. `need` is the scale that readers want (`precision.py`). A class is
+    statistics. `members` is the number of values. `need` is the scale that readers require (`precision.py`). A class is
     open until a kernel's function reads or sets its parameters.
     """
 
@@ -110,7 +110,7 @@ class ScaleClass:
         scale, zero_point = float(chosen.scale), int(chosen.zero_point)
         if minimum == maximum == 0:
             scale = unit_scale(storage.type.width)
-        # Rounded to f32 where the target stores scales so: integers follow from the scale that the runtime sees.
+        # Rounded to the type of the target's scales, because the runtime computes with the rounded scale.
         held = held_scale(max(scale, self.least_scale), self.scale_type)
         return UniformQuantizedType.per_layer(storage, float(held), zero_point)
 

@@ -43,7 +43,7 @@ BYTE = 8
 
 
 def is_own(region: QuantizeRegionOp) -> bool:
-    """Whether a region is a kernel of a user's table only: no fusion pattern makes it and no built-in runtime has
+    """Whether only a user's table has the kernel of a region: no fusion pattern makes it, no built-in runtime has
     it."""
     return region.logical_kernel.data not in FUSED | WRITTEN and not is_rescale(region)
 

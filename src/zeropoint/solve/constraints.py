@@ -292,8 +292,7 @@ def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValu
 
 
 def _element(quantized: SSAValue) -> Attribute:
-    """The element type of a value. A sub-channel type with one scale, or one per channel, is converted to that simpler
-    type."""
+    """The element type of a value. A sub-channel type with one scale, or one per channel, becomes that simpler type."""
     element = element_of(quantized)
     return element.normalized if isinstance(element, UniformQuantizedType) else element
 
@@ -338,8 +337,7 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 
 
 def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
-    """Collect the constraints of a program for a target's `scale_type`, and remove the ops that only state them, in
-    place.
+    """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
     With `integer_io`, all readers of an input share one type. Raises PropagationError if a value has two pinned types,
     a range is not finite, or a region does not fit its kernel.
@@ -369,8 +367,7 @@ def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: b
 
 
 def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
-    """Record the range of all numbers of a constant table: any of them may be gathered, not only those seen in
-    calibration."""
+    """Record the range of a constant table: any number may be gathered, not only those seen in calibration."""
     op = region.body.block.first_op
     table = constant_array(region.inputs[0], weights) if isinstance(op, GatherOp) and region.inputs else None
     if table is not None and table.size and np.isfinite(table).all():

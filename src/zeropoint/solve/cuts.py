@@ -157,8 +157,7 @@ def reshaped_cut(before: tuple[int, ...], after: tuple[int, ...], cut: Cut) -> C
 
 
 def _merged_cut(before: tuple[int, ...], cut: Cut, first: int, size: int) -> Cut | None:
-    """The part along one of the operand's dimensions that a reshape merges; None if the part is along several of
-    them."""
+    """The part along one of the operand's dimensions that a reshape merges; None if it is along several of them."""
     start = next((n for n in range(len(before)) if prod(before[:n]) == first and before[n] > 1), None)
     end = next((n for n in range(len(before) + 1) if prod(before[:n]) == first * size and n > (start or 0)), None)
     if start is None or end is None or not cut.chosen.size:
@@ -200,14 +199,12 @@ def _windows(op: ReduceWindowOp, cut: Cut) -> Needed | None:
 
 
 def _joined(op: ConcatenateOp, cut: Cut) -> Needed | None:
-    """A part along another dimension than the joined one is the same part of each operand. (Others:
-    `part_values.py`.)"""
+    """A part along a dimension that is not joined is the same part of each operand. (Others: `part_values.py`.)"""
     return None if op.dimension.value.data == cut.axis else [(value, cut) for value in op.inputs]
 
 
 def _convolved(op: ConvolutionOp, cut: Cut) -> Needed | None:
-    """A part of a convolution's filters. With groups it must be whole groups, which need only their own input
-    channels."""
+    """A part of a convolution's filters. It must be whole groups, if any, which need only their own input channels."""
     layout = op.dimension_numbers.data
     if op.batch_group_count.value.data != 1:
         return None

@@ -132,8 +132,7 @@ class PointDistribution:
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
 
     def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:
-        """Like `rounded`, for points with normal noise of the given standard deviation. Returns (weight, points)
-        pairs."""
+        """Like `rounded`, for points with normal noise of a standard deviation. Returns (weight, points) pairs."""
         if not deviation:
             return [(1.0, self.rounded(storage))]
         noisy = with_noise(self.points, deviation)

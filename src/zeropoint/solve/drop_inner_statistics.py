@@ -1,4 +1,4 @@
-"""Remove the statistics inside of kernels: a kernel computes its inner values exactly, so they constrain nothing.
+"""Remove the statistics inside kernels: a kernel computes its inner values exactly, so they have no effect.
 
 ```mlir
 %1 = "quant.region"(%x, %w) ({

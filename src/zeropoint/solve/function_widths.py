@@ -207,8 +207,7 @@ class _Functions:
         return value, WidthReader(tuple(steps), None, "").function
 
     def _judge_operand(self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: WidthReader) -> None:
-        """Judge a region as a reader of `value`: operand `index`, or a value from which float ops compute that
-        operand."""
+        """Judge a region as a reader of `value`: operand `index`, or a value from which float ops compute it."""
         seen = self.noise.seen(value)
         assert seen is not None
         kept = region in self.before.floats

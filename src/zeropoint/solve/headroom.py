@@ -31,8 +31,7 @@ LEAST_SHARE = 2.0**-25
 
 @dataclass(frozen=True)
 class HeadroomPorts:
-    """A kernel with the largest |real value| of each operand. `arrays` has the constant operands, and None for
-    others."""
+    """A kernel with the largest |real value| of each operand. `arrays` has the constant operands, None for others."""
 
     region: QuantizeRegionOp
     greatest: tuple[float, ...]

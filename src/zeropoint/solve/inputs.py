@@ -1,5 +1,4 @@
-"""Record where the parameters of floats that kernels read come from: of arguments of `@main` and of results of float
-ops."""
+"""Record the origin of the parameters of floats that kernels read: arguments of `@main` and results of float ops."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from zeropoint.solve.termination import PortNumber
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
-    """Set `zeropoint.facts` on every argument that a kernel reads, in place, with the facts of each type it is read
-    as."""
+    """Set `zeropoint.facts` on every argument that a kernel reads, in place: the facts of each type it is read as."""
     function = program.main
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data
@@ -31,8 +29,7 @@ def state_input_facts(program: Program, specs: Specs) -> None:
 
 
 def state_float_facts(specs: Specs) -> None:
-    """Set facts on every op whose float results kernels read, in place, with the facts of each type they are read
-    as."""
+    """Set facts on every op whose float results kernels read, in place: the facts of each type they are read as."""
     for value, ports in _readers(specs).items():
         if not isinstance(value, OpResult) or is_constant(value) or is_rescale(value.op):
             continue

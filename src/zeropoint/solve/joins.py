@@ -53,8 +53,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 I8 = Storage.of("i8")
 PART_TOLERANCE = 8.0
-"""An operand's scale in a join may be this many times coarser than its own; beyond that, the join stays float (3
-bits)."""
+"""If a join makes the scale of an operand this many times coarser than its own (3 bits), the join stays float."""
 
 
 def settle_kernels(

@@ -85,8 +85,7 @@ def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedT
 
 @dataclass
 class KernelChoice:
-    """Selects the rows for a program's regions in one walk. `left` has regions that must stay float, with the
-    reason."""
+    """Selects the rows for a program's regions in one walk. `left` has regions that must stay float, with reasons."""
 
     target: Target
     constraints: Constraints
@@ -204,8 +203,7 @@ class KernelChoice:
         )
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
-        """The reason why no row fits: the pinned port that no row accepts, if there is one, else the whole
-        signature."""
+        """The reason why no row fits: the pinned port that no row accepts, if any, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
         values = [*enumerate(region.inputs), *result_ports(region)]

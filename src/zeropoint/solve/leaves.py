@@ -142,8 +142,7 @@ def known_range(value: SSAValue, weights: Weights, target: Target) -> RealRange 
 
 
 def _moved(maker: QuantizeRegionOp) -> SSAValue | None:
-    """The value whose elements a region moves. None if it computes, or if elements of its result come from
-    elsewhere."""
+    """The value whose elements a region moves; None if it computes, or elements of its result come from elsewhere."""
     given = [value for value in maker.inputs if is_float(value)]
     kernel = maker.logical_kernel.data
     return given[0] if len(given) == 1 and kernel in MOVEMENTS and kernel not in ADDS_ELEMENTS else None

@@ -138,8 +138,7 @@ def _masked_sums(program: Program, visible: Visible) -> Iterator[MaskedSum]:
 
 
 def bound_mask_ranges(program: Program, visible: Visible) -> None:
-    """Bound the ranges of computed masks, and of the sums of scores and masks, in place. Records the sums in
-    `visible`."""
+    """Bound the ranges of computed masks, and of sums of scores and masks, in place. Records the sums in `visible`."""
     sums = list(_masked_sums(program, visible))
     bounds = _bounds(program, sums)
     for statistics, least in bounds.items():

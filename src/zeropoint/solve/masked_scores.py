@@ -245,8 +245,7 @@ def _hides_below(op: Operation, adds: bool) -> float | None:
 
 
 def _scaled_or_moved(op: Operation, index: int, weights: Weights) -> Way | None:
-    """The map that a region applies to operand `index` if it multiplies by a positive number or adds ordinary
-    scores."""
+    """The map of a region for operand `index`, if it multiplies by a positive number or adds ordinary scores."""
     factor = _factor(op, index, weights)
     return Way(factor) if factor is not None else _shift(op, index, weights)
 

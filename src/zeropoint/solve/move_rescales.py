@@ -184,8 +184,7 @@ class _Moves:
         return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
 
     def _serve(self, rescale: QuantizeRegionOp) -> bool:
-        """Let kernels that accept any parameters read another rescaled form of the value, at most half a bit
-        coarser."""
+        """Let kernels that accept any parameters read another rescaled form, at most half a bit coarser."""
         _, made = _types(rescale)
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
         if len({user for user, _ in uses}) < len(uses):

@@ -1,5 +1,4 @@
-"""State unique names for kernels that come from one op of the original model and share its name, such as those of a
-GRU.
+"""State unique names for kernels that come from one op of the original model, such as a GRU, and share its name.
 
 ```mlir
 %0 = "quant.region"(%x) ({...}) {logical_kernel = "fully_connected", ...} loc("gru")

@@ -32,8 +32,7 @@ from zeropoint.solve.precision import step_of
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A reshape or transpose between a value and its part. Its result has `count` elements along `axis` for the
-    part."""
+    """A reshape or transpose between a value and its part, which has `count` elements along `axis` of its result."""
 
     region: QuantizeRegionOp
     axis: int
@@ -102,8 +101,7 @@ def step_for(span: RealRange) -> float:
 
 
 def parts_of(value: SSAValue, weights: Weights) -> Iterator[ScaledPart | None]:
-    """The part that each reader of a value takes; None for a reader that takes all, or not a part along one
-    dimension."""
+    """The part that each reader of a value takes; None for readers of all, or of no part along one dimension."""
     # Iterative, because a chain of moves may be as long as the program. Moves are stacked with the last one first.
     pending: list[tuple[Operation, tuple[QuantizeRegionOp, ...]]] = [(reader, ()) for reader in _readers(value)][::-1]
     while pending:

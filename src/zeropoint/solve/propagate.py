@@ -1,5 +1,4 @@
-"""Decide the parameters of every port of every region from the target's table. Insert rescales between conflicting
-ports.
+"""Decide the parameters of every port from the target's table, and insert rescales between conflicting ports.
 
 ```mlir
 %1 = "quant.stats"(%0) {layerStats = dense<[0.0, 6.0]> : tensor<2xf32>} ...

@@ -90,8 +90,7 @@ def narrow_ranges(program: Program, constraints: Constraints, floats: Collection
 
 
 def _take_over(value: SSAValue, constraints: Constraints, floats: Collection[Operation]) -> None:
-    """Give a value without statistics the range that its readers need, such as the maximum that a clamp is split
-    into."""
+    """Give a value without statistics the range that its readers need, such as the maximum in a split clamp."""
     readers = [use.operation for use in value.uses]
     taken = _union([None if reader in floats else taken_by(reader, constraints) for reader in readers])
     if taken is not None:

@@ -1,5 +1,4 @@
-"""Scale the operands of a concatenation to similar ranges, if the weights of its readers compensate the different
-ranges.
+"""Scale the operands of a concatenation to similar ranges, if the weights of its readers compensate for the ranges.
 
 ```mlir
 %b = "quant.region"(%x, %w) ({ convolution })                observed in [-1, 1], %a in [-100, 100]
@@ -120,8 +119,7 @@ class _Scaled:
 
     @staticmethod
     def of(join: Join, weights: Weights, target: Target) -> _Scaled | None:
-        """None if the operands have similar ranges, if none of them can be scaled, or if a reader cannot take
-        factors."""
+        """None if the operands have similar ranges, none of them can be scaled, or a reader cannot take factors."""
         ranges = [known_range(value, weights, target) for value in join.values]
         leaves = [Leaf(value, one) for value, one in zip(join.values, ranges, strict=True) if one is not None]
         if len(leaves) < len(ranges) or is_even(leaves) or len(set(join.values)) < len(ranges):
@@ -271,8 +269,7 @@ def _floats(values: Array) -> DenseIntOrFPElementsAttr:
 
 
 def scale_parts(program: Program, target: Target) -> Program:
-    """A copy of the calibrated program in which concatenations that contractions read have operands of similar
-    ranges."""
+    """A copy of the calibrated program in which contractions read concatenations of operands with similar ranges."""
     program = drop_inner_statistics(program)  # a copy
     for op in list(program.entry.ops):
         join = join_of(op.results[0]) if isinstance(op, QuantizeRegionOp) and len(op.results) == 1 else None

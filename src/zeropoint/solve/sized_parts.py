@@ -65,8 +65,7 @@ POINTS = 129
 
 @dataclass(frozen=True)
 class SizedPart:
-    """A part of a value: the names of the values that it is computed from, without constants, and its range if
-    known."""
+    """A part of a value: the names of the values that it comes from, without constants, and its range if known."""
 
     names: tuple[str, ...]
     range: RealRange | None
@@ -83,8 +82,7 @@ class SizedPart:
 
 @dataclass
 class SizedParts:
-    """The parts found so far. `numbers` maps each value with several parts to the number of the part of each
-    element."""
+    """The parts found so far. `numbers` maps each value with several parts to the part number of each element."""
 
     weights: Weights
     graph: PortGraph

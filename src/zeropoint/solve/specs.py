@@ -240,8 +240,7 @@ def source_of(kernel: ChosenKernel) -> str:
 
 
 def _class_of(nodes: list[PortNode], rule: str, scale_type: str) -> ScaleClass:
-    """The class of nodes that share one type, with their constraints and facts. Facts that decide the type come
-    first."""
+    """The class of nodes that share one type, with their constraints and facts. Deciding facts come first."""
     first = nodes[0]
     fixed = next((node for node in nodes if node.fixed is not None), None)
     wanting = next((node for node in nodes if node.zero_point is not None), None)

@@ -74,8 +74,7 @@ def _worth_splitting(value: SSAValue, weights: Weights) -> list[ScaledPart]:
 
 @dataclass
 class _Copy:
-    """A copy of a region that computes a part of its result. `divided` says how, `part` is the region that it
-    replaces."""
+    """A copy of a region that computes a part of its result (`divided`). `part` is the region that it replaces."""
 
     part: ScaledPart
     divided: Divided

@@ -288,8 +288,7 @@ class _Mixed:
 
 
 def _keep_noisy_float(region: QuantizeRegionOp, shared: float, likely: float) -> None:
-    """Keep a contraction float if its noise `shared` exceeds `likely`, that with separate parts, by more than three
-    bits."""
+    """Keep a contraction float if its noise `shared` is more than three bits above `likely`, that of separate parts."""
     if shared > PART_TOLERANCE**2 * likely:
         times = sqrt(shared / likely) if likely else inf
         why = f"its results would be {times:.3g} times as noisy as with a scale for each part of its operand"

@@ -134,16 +134,14 @@ class _Reader:
         return any(_is_hurt(one, shared, step_for(own), result) for one, own in zip(known, spans, strict=True))
 
     def _amplified(self, part: _Part, output: RealRange | None) -> Amplified | None:
-        """The amplification of an error in a part. A normalization scales rows of any size to the size of its
-        result."""
+        """The amplification of an error in a part. Normalizations scale rows of any size to the size of the result."""
         low, high = part.source.range
         if self.region.logical_kernel.data in NORMALIZATIONS and output is not None and high > low:
             return Amplified((output[1] - output[0]) / (high - low), output)
         return amplified(part.divided, self.index, part.source.range)
 
     def lost(self) -> tuple[str, float] | None:
-        """The name of the leaf that loses most by the scale of the operand, and how many times too coarse that scale
-        is.
+        """The name of the leaf that loses most by the operand's scale, and how many times too coarse that scale is.
 
         None if the loss is tolerable or the region is a contraction. The sizes of the parts of the operand are assumed
         proportional to those of the leaves.

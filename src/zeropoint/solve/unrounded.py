@@ -106,8 +106,7 @@ class Unrounded:
         return self.target.least_sqnr + (QUOTIENT_SPARE if reader.is_quotient else 0.0)
 
     def _ask(self, value: SSAValue, reader: WidthReader) -> list[tuple[SSAValue, WidthReader]]:
-        """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with their
-        readers."""
+        """Keep the kernel that defines `value` from rounding it. Returns the next operands to visit, with readers."""
         maker = value.owner
         if not isinstance(maker, Operation) or self.noise.is_given(value):
             return []

@@ -22,8 +22,7 @@ from zeropoint.ir.tensors import Array
 STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
 """The precedence of facts. Equally strong ranges are merged. Equally strong parameters must be equal."""
 NARROW = 8
-"""The widest storage, in bits, for which calibration chooses a range. A narrower range rounds less and saturates
-more."""
+"""The widest storage, in bits, for which calibration chooses a range. A narrower range rounds less, saturates more."""
 
 
 @dataclass

@@ -48,7 +48,7 @@ def all_values(program: Program) -> list[SSAValue]:
 
 
 def _inner(program: Program) -> list[SSAValue]:
-    """The values inside of a user's composites."""
+    """The values inside a user's composites."""
     regions = regions_of(program)
     return [value for region in regions for value in inner_values(region, program.weights)]
 
