@@ -366,6 +366,18 @@ def test_after_some_blocks_without_gain_the_others_are_not_tried(monkeypatch: py
     assert tried == [3]
 
 
+@pytest.mark.parametrize(("count", "words"), [(3, "the samples it learned from"), (4, "samples it did not learn from")])
+def test_the_note_says_which_samples_judged_a_block(count: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import zeropoint.correct.block_reconstruction as module
+
+    monkeypatch.setattr(module, "learn", lambda *_: (1.0, 0.5))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType] (a stand-in)
+    program = propagated().clone()
+    assert Reconstruction(program, propagated(), PLATFORM.target).run(samples(count), ReferenceEngine(), silent)
+    notes = [fact.value for op in program.entry.ops for fact in facts_of(op) if fact.name == "corrected"]
+    assert notes
+    assert all(note.endswith(f"0.50 times that before, on {words}") for note in notes)
+
+
 @some(6)
 @given(case=cases())
 def test_any_network_can_be_reconstructed(case: Case) -> None:

@@ -114,7 +114,8 @@ class Reconstruction:
         before, after = learn(block, step)
         if after < (1 - LEAST_GAIN) * before:
             self.changed += 1
-            note = f"; the block's error is {after / before:.2f} times that before, on samples it did not learn from"
+            judged_on = "samples it did not learn from" if len(step.exact) >= PARTS else "the samples it learned from"
+            note = f"; the block's error is {after / before:.2f} times that before, on {judged_on}"
             for one in block.learned:
                 region = one.kernel.region
                 state_facts(region, [*facts_of(region), Fact("corrected", one.finish() + note, "calibrated", NAME)])
