@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
 
-from zeropoint.calibrate import DataError, instrument, samples
+from zeropoint.calibrate import DataError, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
 from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of
 from zeropoint.calibrate.data import NO_SAMPLES, holds_items
@@ -19,27 +18,22 @@ from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.errors import OptionError
 from zeropoint.export import ExportOptions, export_program
 from zeropoint.frontend.errors import ModelError
-from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
-from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.arguments import InputError, Sample
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
-from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.arrays import plain
+from zeropoint.open_kernels import with_open_kernels
 from zeropoint.options import check_arguments, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
-from zeropoint.report.counts import Ops, constant_bytes, count_ops, counted, size_text
 from zeropoint.report.explain import Explanation, explain
+from zeropoint.report.outline import outline, summary_line
 from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
-from zeropoint.solve import wanted_statistics
-from zeropoint.solve.name_kernels import name_kernels
-from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
 if TYPE_CHECKING:
@@ -362,51 +356,18 @@ class Model:
                 f"out"
             )
         if program.profile is None:
-            program = _asking(program, named_target("cpu" if target is None else str(target)))
+            program = with_open_kernels(program, named_target("cpu" if target is None else str(target)))
         return explain(program, value)
 
     def __str__(self) -> str:
         """Inputs, outputs, ops and float ops, and the findings of the quantization, one per line."""
-        rows = [("inputs", self.inputs), ("outputs", self.outputs)]
-        lines = [f"{kind:8s}{port.name}: {port.type}" for kind, ports in rows for port in ports]
-        if self.program.profile:
-            lines.append(f"profile {self.program.profile}")
-        quantized = self.program.profile is not None
-        lines.append(str(Ops.of(self.program)) if quantized else f"float model, {counted(_ops(self.program), 'op')}")
-        return "\n".join([*lines, *([] if self.quantization is None else self.quantization.findings)])
+        return "\n".join([*outline(self.program), *([] if self.quantization is None else self.quantization.findings)])
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))
 
     def __repr__(self) -> str:
-        def ports(listed: list[Port]) -> str:
-            return ", ".join(f"{port.name}: {port.type}" for port in listed)
-
-        counts = count_ops(self.program)
-        profile = f", profile {self.program.profile}" if self.program.profile else ""
-        return (
-            f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): "
-            f"{counted(counts.integer, 'integer op')}, {counted(counts.floats, 'float op')}, "
-            f"{size_text(constant_bytes(self.program))} of constants{profile})"
-        )
-
-
-def _ops(program: Program) -> int:
-    """The number of ops of a float program."""
-    counts = count_ops(program)
-    return counts.integer + counts.floats
-
-
-def _asking(program: Program, target: Target) -> Program:
-    """A float program fused into kernels, with statistics requests, and with reasons for kernels that stay float."""
-    if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
-        program = fuse(simplify(program), target)
-    program = name_kernels(instrument(program, asks=wanted_statistics(target)))
-    for op in program.entry.ops:
-        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data not in target.by_kernel:
-            reason = f"target {target.name} has no kernel '{op.logical_kernel.data}'"
-            op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
-    return program
+        return f"Model({summary_line(self.program)})"
 
 
 def models_of(models: object) -> list[Model]:
