@@ -63,7 +63,7 @@ def test_what_has_no_kernel_of_its_own_says_so() -> None:
     pytest.importorskip("onnxruntime")
     (finding, *_) = check_rows("onnxruntime", ["tile"])
     assert finding.outcome == "not compared"
-    assert finding.problem == "no program of ours has this kernel by itself"
+    assert finding.problem == "zeropoint has no program of this kernel alone"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_page_is_written(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     answer = CliRunner().invoke(main, ["check-target", "onnxruntime", "--kernel", "reduce_max", "--page", str(page)])
     assert answer.exit_code == 0, answer.output
-    assert page.read_text().startswith("# What the runtime computes of target `onnxruntime`")
+    assert page.read_text().startswith("# Target `onnxruntime`, compared with its runtime")
     assert page.read_text() == finding_page("onnxruntime", check_rows("onnxruntime", ["reduce_max"]))
 
 

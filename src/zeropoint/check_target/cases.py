@@ -1,4 +1,4 @@
-"""One op, or a few, for each kernel that tables name."""
+"""For each kernel that the tables name, the ONNX op that tests it, or several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
     "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
     "subtract": (Case("Sub", (IMAGE, IMAGE)),),
-    # LiteRT's kernel divides at this scale. Of the two scales for extreme zero points, it divides at one only.
+    # At this scale LiteRT's kernel runs. Of the two scales used with extreme zero points, it accepts only one.
     "divide": (Case("Div", (IMAGE, ROWS_OF_IMAGE), scale=0.01, nonzero=True),),
     "maximum": (Case("Max", (IMAGE, IMAGE)),),
     "minimum": (Case("Min", (IMAGE, IMAGE)),),
@@ -52,7 +52,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "softmax": (Case("Softmax", (ROWS,), "QLinearSoftmax", attributes={"axis": -1}, scale=1 / 256),),
     "log_softmax": (Case("LogSoftmax", (ROWS,), attributes={"axis": -1}),),
     "average_pool": (Case("AveragePool", (IMAGE,), "QLinearAveragePool", attributes={"kernel_shape": [2, 3]}),),
-    # A mean over other dimensions stays float in onnxruntime.
+    # onnxruntime has an integer mean over spatial dimensions only; others stay float.
     "mean": (Case("GlobalAveragePool", ((9, 8, 5, 5),), "QLinearGlobalAveragePool", scale=0.02),),
     "sum": (Case("ReduceSum", ((9, 8, 4, 4),), attributes={"keepdims": 0}, others=([2, 3],), scale=0.8),),
     "concatenate": (Case("Concat", (IMAGE, IMAGE), "QLinearConcat", attributes={"axis": 1}),),
@@ -67,7 +67,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
     "flatten": (Case("Flatten", (IMAGE,)),),
     "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
-    # Our importer makes a reverse of a slice with a negative step.
+    # Our importer turns a slice with a negative step into a reverse.
     "reverse": (Case("Slice", (IMAGE,), others=([-1], [-100], [2], [-1])),),
     "arg_max": (Case("ArgMax", (IMAGE,), attributes={"axis": 1}), Case("ArgMax", (IMAGE,), attributes={"axis": 3})),
     "arg_min": (Case("ArgMin", (IMAGE,), attributes={"axis": 2, "keepdims": 0}),),
@@ -78,4 +78,4 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "resize": (Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "nearest"}),),
     "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
 }
-"""By logical kernel."""
+"""The cases by logical kernel."""

@@ -8,9 +8,9 @@ from zeropoint.check_target.models import width_of
 from zeropoint.targets import KernelRow
 
 CAUSES: Mapping[tuple[str, str, int], str] = {}
-"""By package, logical kernel and width of the result (`width_of`). No difference is known at present."""
+"""Cause by package, logical kernel and width of the result in bits (`width_of`). No difference is known at present."""
 
 
 def cause_of(package: str, row: KernelRow) -> str:
-    """The known cause of different results in a row; empty if unknown."""
+    """The known cause of differences in a row; empty if there is none."""
     return CAUSES.get((package, row.kernel, width_of(row)), "")

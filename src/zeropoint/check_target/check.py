@@ -1,4 +1,7 @@
-"""Rows as models of one op: quantized, exported, run by the runtime, compared with our interpreter bit for bit."""
+"""Test each row of a kernel table with models of one op.
+
+A model is quantized, exported and run by the runtime. Its results are compared bit for bit with our interpreter's.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +34,19 @@ ENDS = MappingProxyType({0: "", -1: "least zero points", 1: "greatest zero point
 OTHER_NAMES = MappingProxyType(
     {"squeeze": "reshape", "expand_dims": "reshape", "flatten": "reshape", "strided_slice": "slice", "split": "slice"}
 )
-"""Kernels that our programs have under another name."""
+"""Kernels of tables that our programs name differently."""
 
 
 class CheckError(Error, ValueError):
-    """A target whose runtime is not installed."""
+    """The target has no runtime to compare with, the runtime is not installed, or no row has the kernel."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one runtime for a row, a case and its parameters.
+    """The result of one runtime for one row, one case and one set of parameters.
 
-    `values` were compared, `equal` of them are equal, `steps` is the largest difference in storage steps. `problem` is
-    the reason if the results could not be compared.
+    `values` is the number of values compared, `equal` the number of equal ones. `steps` is the largest difference, in
+    units of the result's scale. `problem` is the reason why nothing was compared.
     """
 
     row: KernelRow
@@ -57,7 +60,7 @@ class Finding:
 
     @property
     def is_explained(self) -> bool:
-        """Whether nothing differs, or the cause is known."""
+        """Whether no value differs, or the cause is known."""
         return self.outcome != "differs" or bool(self.cause)
 
     @property
@@ -74,9 +77,9 @@ class Finding:
 
 
 def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
-    """The findings for the rows of a built-in target, in the order of its table; for `kernels` alone, if any are named.
+    """Check the rows of the built-in target `name`, in the order of its table; only those of `kernels`, if not empty.
 
-    Raises CheckError if no runtime takes the files of the target, or if it is not installed.
+    Raises CheckError if the target has no runtime, the runtime is not installed, or no row has one of `kernels`.
     """
     table, found = target(name), runtimes_of(name)
     if not found:
@@ -100,7 +103,7 @@ def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
 def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Finding]:
     cases = [case for case in CASES.get(row.kernel, ()) if case.loaded]
     if not cases:
-        yield Finding(row, None, "", runtime.name, problem="no program of ours has this kernel by itself")
+        yield Finding(row, None, "", runtime.name, problem="zeropoint has no program of this kernel alone")
     for case in cases:
         for storages in signatures(row):
             for end, zero_points in ENDS.items():
@@ -121,7 +124,7 @@ def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_po
 
 def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, variant: str) -> Finding:
     try:
-        # Without a profile here, a row's own profile replaces that of the target.
+        # A profile given here would override the profiles of rows, so it is given only if it is not the target's own.
         profile = None if runtime.profile == table.profile else runtime.profile
         result = quantize(load_onnx_model(made.proto, {}), None, Options(target=table.name, profile=profile))
         problem = _other_kernel(result.propagated, row)
@@ -145,7 +148,7 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
 
 
 def _difference(port: ModelPort | None, theirs: Array, ours: Array) -> Array:
-    """By how many storage steps real results differ, or by how much positions do."""
+    """The difference of each value, in units of the result's scale; without `port`, the difference of positions."""
     if theirs.shape != ours.shape:
         return np.full(ours.shape, inf)
     if port is None:
@@ -155,7 +158,7 @@ def _difference(port: ModelPort | None, theirs: Array, ours: Array) -> Array:
 
 
 def _other_kernel(program: Program, row: KernelRow) -> str:
-    """The reason why the program does not use the row's kernel; empty where it does."""
+    """The reason why the program does not use the row's kernel; empty if it does."""
     regions = regions_of(program)
     for op in regions:
         if not op.is_quantized:
@@ -163,4 +166,4 @@ def _other_kernel(program: Program, row: KernelRow) -> str:
             return f"stays float: {getattr(reason, 'data', 'no reason stated')}"
     names = {op.logical_kernel.data for op in regions}
     expected = OTHER_NAMES.get(row.kernel, row.kernel)
-    return "" if expected in names else f"is {' and '.join(sorted(names)) or 'no kernel'} in our programs"
+    return "" if expected in names else f"zeropoint uses {' and '.join(sorted(names)) or 'no kernel'} instead"

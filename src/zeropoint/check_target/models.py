@@ -1,7 +1,7 @@
-"""Models of one op with the parameters of a row: QDQ in ONNX, which runtimes read and our own stages take.
+"""Models of one op with the parameters of a row, as ONNX files with QuantizeLinear and DequantizeLinear (QDQ).
 
-Integers, scales and zero points are drawn by the rules of the row from a separate generator, so a row always has the
-same model. Scales have 8 significant bits, so their products are exact in f32, in any order of the multiplications.
+Integers, scales and zero points are random, within the rules of the row. The seed depends only on the row, so a row
+always has the same model. Scales have 8 significant bits, so their products are exact in f32 in any order.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ OPSET, IR_VERSION = 21, 10
 
 @dataclass(frozen=True)
 class Case:
-    """One op that a kernel of the table represents; `Sqrt Reciprocal` are two, one after the other.
+    """The ONNX op that tests a kernel; `Sqrt Reciprocal` is one op after the other.
 
-    `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `constant` is
-    the shape of a constant operand after the inputs. `scale` is the approximate scale of the result, if the row does
-    not fix it. `loaded` is false where our importer does not have the op. With `nonzero`, no element of the last input
-    is real 0; with `positive`, every element of the inputs is above it. With `exported`, only what our exporter writes
-    for the op becomes that kernel.
+    `kernel` is the op that onnxruntime's optimizer replaces it by; empty if it runs the same op on integers. With
+    `exported`, it does so only for the ops that our exporter writes. `constant` is the shape of a constant operand
+    after the inputs. `weight` is the shape of the weight, and `channels` its dimension of output channels. `others` are
+    constant operands that are not quantized, after all others. `scale` is the approximate scale of the result, if the
+    row does not fix it. With `loaded` false, our importer expresses the op by other kernels. With `nonzero`, no element
+    of the last input is real 0; with `positive`, all elements of the inputs are greater than 0.
     """
 
     op: str
@@ -54,7 +55,10 @@ class Case:
 
 @dataclass(frozen=True)
 class ModelPort:
-    """A quantized operand or result. An input has a shape, a constant its stored integers, a result neither."""
+    """A quantized operand or result. Inputs have a shape, constants their stored integers as `value`, results neither.
+
+    `scale` and `zero_point` are numbers, or arrays along `axis`.
+    """
 
     storage: Storage
     scale: Any
@@ -71,7 +75,7 @@ class ModelPort:
         return np.dtype(getattr(ml_dtypes, name) if kind.width < 8 else name)
 
     def dequantized(self, stored: Array) -> Array:
-        """The f32 numbers that quantize to the given integers."""
+        """The real values of stored integers, in f32: scale * (stored - zero_point)."""
         return (stored.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
 
 
@@ -82,9 +86,9 @@ ModelOperand = ModelPort | Array | tuple[int, ...]
 def qdq_model(
     op: str, operands: Sequence[ModelOperand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
 ) -> ModelProto:
-    """A model of one op of floats, with QuantizeLinear and DequantizeLinear around it; its inputs are x0, x1, ...
+    """A model of one float op between QuantizeLinear and DequantizeLinear, with inputs x0, x1, ... and outputs y0, ...
 
-    Without `results`, the op has one result, which is not quantized: positions.
+    Without `results`, the op has one i64 result that is not quantized, such as the positions of an ArgMax.
     """
     constants: dict[str, Array] = {}
     nodes: list[NodeProto] = []
@@ -132,19 +136,19 @@ def qdq_model(
 
 
 def row_id(row: KernelRow) -> str:
-    """`add-i8-i8`, for names of tests and for the row's generator."""
+    """The kernel and the storage of its operands, `add-i8-i8`: names a test, and seeds the generator."""
     return "-".join(
         [row.kernel, *(port_text(rule).split()[-1 if rule.role is Role.OTHER else 1] for rule in row.inputs)]
     )
 
 
 def generator(row: KernelRow) -> np.random.Generator:
-    """A random generator whose seed depends on the row alone."""
+    """A random generator whose seed depends only on the row."""
     return np.random.default_rng(zlib.crc32(row_id(row).encode()))
 
 
 def short(random: np.random.Generator, about: float, size: int | None = None) -> Any:
-    """Scales of 8 significant bits, between 1 and 2 times a power of two near `about`; an array of `size`, or one."""
+    """Random scales of 8 significant bits in [p, 2p), where p is the power of two below `about`; one without `size`."""
     unit = 2.0 ** np.floor(np.log2(about) - 7)
     return random.integers(128, 256, size) * unit
 
@@ -153,7 +157,7 @@ def short(random: np.random.Generator, about: float, size: int | None = None) ->
 class Built:
     """A case with the parameters of a row: operands and results of a QDQ model, and stored integers for its inputs.
 
-    There are no `results` if the only one is of positions.
+    `results` is empty if the result is not quantized (positions). `stored` has an entry by operand number.
     """
 
     case: Case
@@ -163,12 +167,12 @@ class Built:
 
     @property
     def proto(self) -> ModelProto:
-        """The model."""
+        """The QDQ model."""
         return qdq_model(self.case.op, self.operands, self.results, self.case.attributes)
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Real numbers that are quantized to the stored integers, by name."""
+        """The inputs by name: real numbers that quantize to the stored integers."""
 
         def given(index: int, value: Array) -> Array:
             port = self.operands[index]
@@ -177,7 +181,7 @@ class Built:
         return {f"x{index}": given(index, value) for index, value in self.stored.items()}
 
     def with_operand(self, index: int, **changes: Any) -> Built:
-        """The same with other parameters of one operand."""
+        """A copy in which fields of one operand are replaced."""
         changed = list(self.operands)
         operand = changed[index]
         assert isinstance(operand, ModelPort)
@@ -185,15 +189,16 @@ class Built:
         return replace(self, operands=tuple(changed))
 
     def with_results(self, **changes: Any) -> Built:
-        """The same with other parameters of the results."""
+        """A copy in which fields of all results are replaced."""
         return replace(self, results=tuple(replace(port, **changes) for port in self.results))
 
 
 def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: bool = True, end: int = 0) -> Built:
-    """The case by the row's rules: storage, zero points, scales as the relation has them, weights along their axis.
+    """Build a case with storage, zero points and scales that satisfy the rules of the row.
 
-    Free zero points are in the middle half of the storage, at its least number with `end` -1, at its greatest with 1.
-    The scale of a free result is then an eighth (most of the result saturates) or eight times as large.
+    Zero points that the row leaves free are in the middle half of the storage's range; with `end` -1 they are its
+    minimum, with 1 its maximum. A scale that the row leaves free is then divided by 8, so that most results saturate,
+    or multiplied by 8.
     """
     random = generator(row)
     operands: list[ModelOperand] = [case.shapes[0]] if case.condition else []
@@ -204,7 +209,8 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         index = len(operands)
         assert row.input_rule(index).role in DATA
         storage = storages[index]
-        # Products of bytes are summed in 16 bits that saturate where there is no VNNI; those of half the range fit.
+        # Without VNNI, pairs of u8 x i8 products are summed in 16 bits, which saturate: 2 * 255 * 127 > 32767. With
+        # half the range, the sum fits.
         top = (storage.minimum + storage.maximum) // 2 if row.accumulator_bits else storage.maximum
         zero = row.input_rule(index).zero_point
         if zero is None:
@@ -239,12 +245,12 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
 
 
 def step(storage: Storage) -> float:
-    """The factor of a scale for wider storage, so that it has the range of 8 bits."""
+    """The factor for scales of storage that is not 8 bits wide, so that its real range is that of 8 bits."""
     return 2.0 ** (8 - storage.type.width)
 
 
 def between(random: np.random.Generator, low: int, high: int, end: int = 0) -> int:
-    """A zero point in the middle half of a range, or at one of its ends."""
+    """A random zero point in the middle half of a range; its minimum with `end` -1, its maximum with 1."""
     quarter = (high - low + 1) // 4
     found = int(random.integers(low + quarter, high - quarter))
     return {-1: low, 0: found, 1: high}[end]
@@ -258,14 +264,14 @@ def contraction_constants(
     storages: Sequence[Storage],
     per_channel: bool,
 ) -> Iterator[ModelPort]:
-    """Weights whose greatest magnitude in each channel is 127, and a bias of the row's scale."""
+    """Weights whose largest magnitude in each channel is 127, and a bias at scale x.scale * weight scale."""
     count, rule = case.weight[case.channels], row.inputs[1]
     assert rule.role is Role.WEIGHT
     value = random.integers(-127, 128, case.weight)
     np.moveaxis(value, case.channels, -1)[(0,) * (value.ndim - 1)] = 127
     middle = (storages[1].minimum + storages[1].maximum + 1) // 2
     zero = rule.zero_point
-    if zero is None:  # any zero point, and the whole range
+    if zero is None:  # the row allows any zero point: test one that is not the middle, and the lowest weight
         zero = middle - min(10, (1 << storages[1].type.width) // 8)
         value = value.clip(storages[1].minimum - zero, storages[1].maximum - zero)
         value.reshape(-1)[0] = storages[1].minimum - zero
@@ -280,13 +286,13 @@ def contraction_constants(
 
 
 def width_of(row: KernelRow) -> int:
-    """The width of a row's result in bits; of its operand if the result is not quantized."""
+    """The storage width of a row's result in bits; of its first operand if the result is not quantized."""
     rule = row.inputs[0] if row.output.role is Role.OTHER else row.output
     return rule.storage.type.width
 
 
 def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:
-    """The storage of all ports, for every storage that a wildcard takes."""
+    """The storage of all ports, once for every storage that the row's wildcard matches."""
     first = next(i for i, rule in enumerate(row.inputs) if rule.role in DATA)
     rule = row.inputs[first]
     asked = (

@@ -1,4 +1,4 @@
-"""The runtimes that exported files run in, each set of kernels by its name."""
+"""The runtimes that run exported files. A runtime with several sets of kernels has an entry for each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class File(Protocol):
 
 
 def package_version(package: str) -> str:
-    """The version of a package of this environment; empty where it has none."""
+    """The version of a package in this environment; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -35,10 +35,10 @@ def package_version(package: str) -> str:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A package, its kernels by name, the suffix of its files, and the profile that has their arithmetic.
+    """A package, the name of its set of kernels, the suffix of its files, and the profile with the same arithmetic.
 
-    `widths` are the activation widths of these kernels; others fall to the runtime's other kernels.
-    `find_version` is for a package of another environment.
+    `widths` are the activation widths in bits that these kernels support; at other widths the runtime uses its other
+    kernels. `find_version` looks up the version of a package that is not in this environment.
     """
 
     package: str
@@ -56,19 +56,19 @@ class Runtime:
 
     @property
     def version(self) -> str:
-        """The version that is installed; empty where none is."""
+        """The installed version; empty if there is none."""
         return self.find_version(self.package)
 
 
 def has_vnni() -> bool:
-    """Whether this is an x64 processor whose kernels of u8 x i8 add in 32 bits."""
+    """Whether this processor has VNNI, which sums products of u8 x i8 in 32 bits. Read from /proc/cpuinfo (Linux)."""
     info = Path("/proc/cpuinfo")
     flags = info.read_text() if info.is_file() else ""
     return any(flag in flags for flag in VNNI)
 
 
 def _processor() -> str:
-    """The kernels that a runtime chooses by the processor."""
+    """The name of the kernels that a runtime selects on this processor."""
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64"):
         return machine
@@ -76,7 +76,7 @@ def _processor() -> str:
 
 
 def runtimes_of(target: str) -> Sequence[Runtime]:
-    """The runtimes of a target's files; none for a target that has none, or whose runtime rounds in its own way."""
+    """The runtimes that run a target's files; empty if there is none."""
     if target in ONNXRUNTIME:
         return [Runtime("onnxruntime", _processor(), ".onnx", "onnxruntime", OnnxFile)]
     if target in OPENVINO:
