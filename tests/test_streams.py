@@ -205,7 +205,7 @@ def test_wrong_usage_is_one_line_that_names_the_help(arguments: list[str], line:
     result = CliRunner().invoke(main, arguments, prog_name="zeropoint")
     assert result.exit_code == 2
     assert result.stderr.startswith(line)
-    assert result.stderr.endswith(f"; '{line.partition(':')[0]} --help' lists what it takes\n")
+    assert result.stderr.endswith(f"; see '{line.partition(':')[0]} --help'\n")
     assert result.stderr.count("\n") == 1
 
 

@@ -1,10 +1,10 @@
 """The command line.
 
-Exit status: 0 success. 1 a check failed. 2 invalid input or no room for the output (one line with what was found, what
-was expected, and the fix). 70 internal error (one line with how to report it). 130 interrupted by Ctrl-C. 141 nobody
-reads the output. `--debug` shows the traceback.
+Exit status: 0 is success. 1: a check failed. 2: invalid input, or the output cannot be written (one line with what was
+found, what was expected, and the fix). 70: internal error (one line with how to report it). 130: interrupted by Ctrl-C.
+141: the reader of the output closed the pipe. `--debug` shows the traceback.
 
-Implementation modules are imported inside the commands, so that `--help` and wrong options are answered immediately.
+Commands import their implementation when they run, so that `--help` and errors about options need no slow imports.
 """
 
 from __future__ import annotations

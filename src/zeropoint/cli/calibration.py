@@ -1,4 +1,4 @@
-"""`zeropoint calibrate`: the ranges of a model's values, as a file of statistics or in the program."""
+"""`zeropoint calibrate`: observe the ranges of a model's values, and write them to a file or into the program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ SUFFIXES = (".json", ".mlir")
 @click.option(
     "-o", "--output", required=True, type=OUTPUT_FILE, help="STATISTICS.json, or NAME.mlir with quant.stats in it."
 )
-@click.option("--target", default="cpu", show_default=True, help="Target whose kernels decide what is observed.")
+@click.option(
+    "--target", default="cpu", show_default=True, help="Target whose kernels decide which values are observed."
+)
 @OBSERVER
 @workers_option("that calibrate")
 @RESUME

@@ -30,7 +30,7 @@ def data_source(path: Path, preprocess: str | None) -> Any:
 
 
 def data_sources(preprocess: str | None, *paths: Path | None) -> list[Any]:
-    """The data at each path. `preprocess` is for those that are folders, if there is one. Raises DataError."""
+    """The data at each path. `preprocess` applies to folders of images, if there are any. Raises DataError."""
     some_folder = any(path is not None and path.is_dir() for path in paths)
     return [
         None if path is None else data_source(path, preprocess if path.is_dir() or not some_folder else None)
@@ -41,7 +41,7 @@ def data_sources(preprocess: str | None, *paths: Path | None) -> list[Any]:
 def loaded(
     model: Path, shapes: dict[str, tuple[int, ...]], source: Any, constants: dict[str, bool | int | float] | None = None
 ) -> Program:
-    """The float program of a model; an error about dynamic shapes suggests those of the data. Raises ModelError."""
+    """The float program of a model. An error about dynamic shapes suggests those of the data. Raises ModelError."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.frontend import DynamicShapes, load_model
 

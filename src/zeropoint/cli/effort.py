@@ -9,9 +9,9 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., object])
 EFFORTS = ("none", "fast", "balanced", "best")
-"""The names of `zeropoint.correct.methods.PRESETS`, which takes long to import."""
+"""The names of `zeropoint.correct.methods.PRESETS`, repeated here because that module is slow to import."""
 
 
 def effort_option(help_: str) -> Callable[[Command], Command]:
-    """The option, described for one command."""
+    """The option `--effort` with the help text of one command."""
     return click.option("--effort", type=click.Choice(EFFORTS), default="balanced", show_default=True, help=help_)

@@ -1,4 +1,4 @@
-"""The entry point: every way in which the command line ends has a status and at most one line on standard error."""
+"""The entry point. Every outcome has an exit status, and prints at most one line on standard error."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NO_READER = 141
 
 
 class _Interrupted(Exception):
-    """Ctrl-C, which click would report in two lines and as status 1."""
+    """Ctrl-C. click would print two lines for KeyboardInterrupt and exit with status 1."""
 
 
 class _NoReader(Exception):
-    """A broken pipe, which click would report as status 1."""
+    """A broken pipe. click would exit with status 1 for BrokenPipeError."""
 
 
 @contextmanager
 def _past_click() -> Generator[None]:
-    """Raise our own exceptions for those that click would handle."""
+    """Raise our own exceptions instead of those that click handles itself."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -41,12 +41,12 @@ class Entry(click.Group):
     """The group of all commands."""
 
     def make_context(self, *arguments: Any, **named: Any) -> click.Context:
-        """As click's; raises _Interrupted and _NoReader."""
+        """Override of click's method that raises _Interrupted and _NoReader."""
         with _past_click():
             return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click's; raises _Interrupted and _NoReader."""
+        """Override of click's method that raises _Interrupted and _NoReader."""
         with _past_click():
             return super().invoke(ctx)
 
@@ -59,13 +59,13 @@ class Entry(click.Group):
         status = _status(lambda: super(Entry, self).main(args, *others, **named))
         if status == 0:
             status = _status(streams.flush)
-        with suppress(OSError):  # the first failure has been reported
+        with suppress(OSError):  # the line above has reported a failure already
             streams.flush()
         sys.exit(status)
 
 
 def _status(step: Any) -> int:
-    """The exit status of a step, after a line about what went wrong."""
+    """Run a step and return its exit status. If it fails, print one line about the error."""
     try:
         result = step()
         return result if isinstance(result, int) else 0
@@ -87,9 +87,9 @@ def _status(step: Any) -> int:
 
 
 def _line(error: click.ClickException) -> str:
-    """click's message in one line, with the command and where its options are described."""
+    """click's message in one line, with the command and a pointer to its `--help`."""
     message = " ".join(error.format_message().split()).removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return f"zeropoint: {message}"
-    return f"{context.command_path}: {message}; '{context.command_path} --help' lists what it takes"
+    return f"{context.command_path}: {message}; see '{context.command_path} --help'"

@@ -1,4 +1,4 @@
-"""`zeropoint run` and `zeropoint compare`: programs on data, by the interpreter or as machine code."""
+"""`zeropoint run` and `zeropoint compare`: run programs on data, in the interpreter or as native code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENGINE = click.option(
     type=click.Choice(["auto", "interp", "native"]),
     default="auto",
     show_default=True,
-    help="Interpreter or native code; both give the same bits. auto takes the faster one.",
+    help="Interpreter or native code; both give the same bits. auto selects the faster one.",
 )
 THREADS = click.option(
     "--threads",
@@ -69,10 +69,10 @@ def run(
 
     MODEL may be a folder of programs for several shapes; the shapes of the input's arrays select the program.
 
-    With ZEROPOINT_GUARDED=1 machine code checks every load and store, and runs between guard pages.
+    With ZEROPOINT_GUARDED=1, native code checks every load and store, and its memory lies between guard pages.
 
-    Without --input, MODEL is a program text that takes no inputs. Its checks are run (status 1 if one fails) and its
-    results are printed.
+    Without --input, MODEL is a test program in MLIR text, which takes no inputs, or those of --args. Its results are
+    printed. Exit status 1: one of its checks failed.
     """
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
@@ -91,7 +91,7 @@ def run(
 
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
-    """Run every program of a text; print its results and the checks that fail."""
+    """Run every program of a text. Print its results and the checks that fail; exit with status 1 if any did."""
     from zeropoint.interp import CheckFailed, ExecutionError, TripsExceeded, execute
     from zeropoint.ir.arguments import InputError
     from zeropoint.ir.text import parse_program, split_input
@@ -126,7 +126,7 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
 
 
 def _engine(model: Any, engine: str, threads: int) -> Any:
-    """The model with the engine of that name."""
+    """The model, set up to run with the engine of that name."""
     if engine == "native":
         return model.native(threads=threads)
     if threads != 1:
@@ -135,7 +135,7 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
 
 
 def _ranked(model: Path, shapes: Any, constants: Any, source: Any) -> Any:
-    """The program of a model. Unranked inputs have the shape of a sample: of the data, without the leading axis."""
+    """The program of a model. Unranked inputs get the shape of one sample: that of the data without its first axis."""
     from zeropoint.calibrate import shapes_in
     from zeropoint.frontend import load_model
     from zeropoint.frontend.ranks import UnrankedInputs
@@ -150,7 +150,10 @@ def _ranked(model: Path, shapes: Any, constants: Any, source: Any) -> Any:
 def _run_samples(
     model: Path, data: tuple[Path, str | None], output: Path, fixed: tuple[Any, Any], engine: str, threads: int
 ) -> None:
-    """Run the model, with `fixed` shapes and constants, on every sample of a file or folder and its preprocessing."""
+    """Run a model on every sample and write the outputs.
+
+    `data` is the file or folder and its preprocessing, `fixed` the shapes and constants of inputs.
+    """
     from zeropoint.calibrate import samples
     from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
@@ -177,7 +180,7 @@ def _run_samples(
 
 
 def _reference_of(reference: Path, exported: Path, shapes: Any, constants: Any) -> Any:
-    """The program to compare an exported file with. A file of zeropoint has the shapes for dynamic dimensions."""
+    """The program to compare an exported file with. Its dynamic dimensions are those of a file that zeropoint wrote."""
     from zeropoint.frontend import DynamicShapes, load_model
     from zeropoint.frontend.exported import origin_of
     from zeropoint.frontend.sources import load_alike
@@ -219,10 +222,9 @@ def compare(
 ) -> None:
     """Print SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
-    MODEL may be a folder of programs for several shapes: each sample is run by the one that it fits. A file that
-    zeropoint exported (.tflite, .onnx) runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions
-    of REFERENCE are those of MODEL, unless --shape overrides them. --constant fixes inputs of REFERENCE that MODEL does
-    not have.
+    MODEL may be a folder of programs for several shapes; the shapes of a sample select the program. A .tflite or .onnx
+    file that zeropoint exported runs in its runtime, as MODEL and as REFERENCE. Dynamic dimensions of REFERENCE are
+    those of MODEL, unless --shape overrides them. --constant fixes inputs of REFERENCE that MODEL does not have.
     """
     from zeropoint.calibrate import samples
     from zeropoint.comparison import compare

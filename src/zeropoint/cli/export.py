@@ -1,4 +1,4 @@
-"""`zeropoint export`: a quantized program to the file of another runtime."""
+"""`zeropoint export`: write a quantized program as a file for another runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that zeropoint exported, as arguments of commands: the runtime that runs them, the program that they hold."""
+"""Exported files as arguments of commands: the runtime that runs them, and the program they were exported from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zeropoint.cli.refusals import fail
 def runtime_of(model: Path, layers: bool) -> Any:
     """The runtime of an exported file, as an engine; None for other files.
 
-    A .tflite file of others runs in LiteRT, too. Its tables are checked first, because LiteRT trusts them.
+    Any .tflite file runs in LiteRT, whoever wrote it. Its tables are checked first, because LiteRT trusts them.
     """
     from zeropoint.export import format_suffix
 
@@ -33,13 +33,16 @@ def runtime_of(model: Path, layers: bool) -> Any:
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
     if origin is not None:
-        load_model(model)  # refuses what a runtime would crash on
+        load_model(model)  # rejects malformed files, which can crash a runtime
     engines = {".onnx": of_onnx, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
     return engines[suffix](model)
 
 
 def exported_program(model: Path) -> Any:
-    """The stages of the program in an exported .onnx or .tflite file, by its own parameters; None for other files."""
+    """The stages of the program in an exported .onnx or .tflite file; None for other files.
+
+    The file is imported and quantized again with the parameters in it, for the target and profile that it names.
+    """
     from zeropoint.frontend import load_model
     from zeropoint.frontend.exported import origin_of
     from zeropoint.options import Options

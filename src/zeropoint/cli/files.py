@@ -1,4 +1,4 @@
-"""Files named on the command line: their types, checks before any work, program text and its weights."""
+"""Files named on the command line: parameter types, checks before any work, and reading of program text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zeropoint.ir.outputs import check_folder, descriptor, is_stream, remove_lef
 
 
 class _Output(click.Path):  # pyright: ignore[reportMissingTypeArgument] (not generic at run time)
-    """The path of an output. `-` is standard output, as `/dev/stdout`; `./-` is a file."""
+    """The path of an output. `-` means standard output and becomes `/dev/stdout`; `./-` is a file called `-`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Raises click.BadParameter."""
@@ -37,8 +37,8 @@ TEXT_SUFFIXES = (".mlir", ".json", ".html", ".md")
 def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, text: bool = False) -> None:
     """Reject an output that cannot be written or is one of the inputs, before any work is done.
 
-    Empty `suffixes` allows any. With `text`, a pipe or a device is allowed, which needs no suffix and gets text. Also
-    removes what killed processes left in the output's folder.
+    Empty `suffixes` allows any suffix. With `text`, the output may also be a pipe or a device, which needs no suffix.
+    Temporary files that killed processes left in the output's folder are removed.
     """
     if text and is_stream(path) and path.suffix in ("", *TEXT_SUFFIXES):
         if path in inputs and descriptor(path) is not None:
@@ -57,7 +57,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None, te
 
 
 def _holds_weights(path: Path, model: Path) -> bool:
-    """Whether an ONNX model has external data in an existing file."""
+    """Whether the existing file `path` holds external data of an ONNX model."""
     from zeropoint.frontend.onnx.external_files import external_files
 
     named = [model.parent / location for location in external_files(model) if "\0" not in location]
@@ -68,7 +68,8 @@ def program_text(file: Path) -> tuple[str, str]:
     """The text of a file or of standard input, and its name for messages."""
     if str(file) == "-":
         return _standard_input(), "<stdin>"
-    if not file.is_relative_to("/dev/fd") and file != Path("/dev/stdin"):  # `<(...)` of a shell ends
+    # A pipe is allowed only where it is known to end: `<(...)` of a shell, and standard input.
+    if not file.is_relative_to("/dev/fd") and file != Path("/dev/stdin"):
         check_regular(file)
     try:
         return file.read_text(), str(file)

@@ -9,7 +9,7 @@ import click
 
 
 def choice_option(name: str, choices: Sequence[str], text: str) -> Callable[..., Any]:
-    """An option with a few values; the first one is the default, which `--help` shows."""
+    """An option that takes one of `choices`. The first one is the default, which `--help` shows."""
     return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
 
 
@@ -17,7 +17,8 @@ IO = choice_option("--io", ["float", "integer"], "Inputs and outputs: floats, or
 ONNX_FORMAT = choice_option(
     "--onnx-format",
     ["qdq", "qoperator"],
-    "Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
+    "Form of .onnx files. qdq: float ops between quantize and dequantize ops, which runtimes fuse. qoperator: integer "
+    "ops.",
 )
 ONNX_WEIGHTS = choice_option(
     "--onnx-weights",

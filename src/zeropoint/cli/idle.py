@@ -1,4 +1,4 @@
-"""Reject options that have no effect in combination with the others, so that they are not ignored silently."""
+"""Reject options that have no effect beside the other options or inputs, instead of ignoring them silently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zeropoint.cli.refusals import fail
 
 
 def is_given(name: str) -> bool:
-    """Whether the command line has the option."""
+    """Whether the option is given on the command line."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

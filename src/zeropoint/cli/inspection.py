@@ -1,4 +1,4 @@
-"""`zeropoint explain` and `zeropoint targets`: the decisions in a program, and the tables behind them."""
+"""`zeropoint explain` and `zeropoint targets`: print the decisions in a program, and the kernel tables behind them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from zeropoint.cli.shapes import CONSTANT, SHAPE
     show_default=True,
     help="Target to explain a float model for; Python code in a target file is run.",
 )
-@click.option("--ranges", is_flag=True, help="Bounds, bits and headroom of the values of an integer program.")
+@click.option("--ranges", is_flag=True, help="Print bounds, bits and headroom of the values of an integer program.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--native", is_flag=True, help="The native kernel of every op, and why a faster one did not fit.")
+@click.option("--native", is_flag=True, help="Print the native kernel of every op, and why no faster one was used.")
 @SHAPE
 @CONSTANT
 @limit_options
@@ -42,10 +42,11 @@ def explain(
 ) -> None:
     """Explain why VALUE has its scale, why a rescale is there, or why an op stayed float. Without VALUE: all of MODEL.
 
-    With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
-    channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
-    only the kernel of the op VALUE. VALUE is a name in the model, as Netron shows it:
-    of an op, a tensor, a weight, an input or an output.
+    VALUE is a name in the model, as Netron shows it: of an op, a tensor, a weight, an input or an output.
+
+    With --ranges, print the bounds of each kernel's integers in the channel where they are largest. With --ranges and
+    VALUE, print those of every channel, and the reason if the scale of its weights was increased. With --native and
+    VALUE, print only the native kernel of that op.
     """
     import json
 
@@ -81,7 +82,10 @@ def explain(
 
 
 def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
-    """The kernels of a model, or those of the op or output called `name`; of a grouped program, those that it has."""
+    """Print the native kernels of a model, or only those of the op or output called `name`.
+
+    A program that was grouped before keeps its kernels. Others are grouped for this processor.
+    """
     import json
 
     from zeropoint.codegen.group import group, noted_isa
@@ -92,7 +96,7 @@ def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
     wanted = (name,) if name is None else (name, *stands_for(program, name))
     found = [kernel for kernel in native_kernels(grouped) if name is None or kernel.name in wanted]
     if name is not None and not found:
-        fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")
+        fail(f"found no kernel of an op called '{name}'; leave out the name to list all kernels")
     click.echo(json.dumps([kernel.record() for kernel in found], indent=2) if as_json else native_table(found))
 
 

@@ -49,7 +49,7 @@ _OPTIONS = (
         metavar="SIZE",
         expose_value=False,
         callback=_memory,
-        help="Size of the largest tensor allowed: 512M, 8G.  [default: half of this machine's memory]",
+        help="Maximum size of a tensor: 512M, 8G.  [default: half of this machine's memory]",
     ),
     click.option(
         "--max-trips",
@@ -57,7 +57,7 @@ _OPTIONS = (
         metavar="N",
         expose_value=False,
         callback=_trips,
-        help="Largest number of iterations of all loops in a run.  [default: 1000000]",
+        help="Maximum number of loop iterations in a run, over all loops.  [default: 1000000]",
     ),
 )
 
@@ -70,7 +70,7 @@ def limit_options(command: CommandT) -> CommandT:
 
 
 def check_loops(*programs: Program) -> None:
-    """Reject `--max-trips` for programs without a loop, where it changes nothing."""
+    """Reject `--max-trips` for programs without a loop, where it has no effect."""
     from zeropoint.options import check_trips
 
     check_trips(click.get_current_context().meta.get(_TRIPS), *programs)

@@ -1,7 +1,8 @@
-"""A command ends with a line and status 2 if a file that is memory-mapped is cut while it is read.
+"""Report a memory-mapped file that is truncated while it is read: one line and exit status 2.
 
-`ChangedFile` reports files that were changed before a read. In the middle of one, the system sends SIGBUS, which ends a
-process without a word. Python's own handlers run after the read, which never ends; so this one is a C function.
+`ChangedFile` reports files that change between reads. If a file is truncated during a read, the system sends SIGBUS,
+which ends the process without a message. A handler of Python's `signal` would run only when the read returns, which
+never happens. So the handler is installed with C's `signal`.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from zeropoint.cli.refusals import REFUSED, tell
 
 _MAPPINGS = Path("/proc/self/maps")
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r--s ([0-9a-f]+) \S+ [1-9]\d* +(/.*)")
-"""A mapping of a file to read: its first address, the one past its last, its offset in the file, the file."""
+"""A line for a mapped file: first address, end address (exclusive), offset in the file, path of the file."""
 
 
 def report_lost_pages() -> None:
-    """Handle SIGBUS of this process, if the system has it and nobody else handles it."""
+    """Install the handler of SIGBUS, if the system has this signal and it has no other handler."""
     if hasattr(signal, "SIGBUS") and signal.getsignal(signal.SIGBUS) is signal.SIG_DFL:
         ctypes.CDLL(None).signal(int(signal.SIGBUS), _HANDLER)
 
 
 def _leave(_: int) -> None:
-    """Report the file that is shorter than its mapping, and end the process: the read cannot go on."""
+    """Report the file that is shorter than its mapping, and end the process, because the read cannot continue."""
     try:
-        found = "; ".join(_cut_files()) or "found a file that cannot be read any more"
-        tell(f"zeropoint: {found}, expected it to stay as it is; run again with the whole file")
+        found = "; ".join(_cut_files()) or "found a file that can no longer be read"
+        tell(f"zeropoint: {found}, expected it not to change; run again with the complete file")
     finally:
         os._exit(REFUSED)
 
 
 def _cut_files() -> list[str]:
-    """The mapped files that end before their mappings; none on systems that do not list them."""
+    """A message for each file that is shorter than its mapping; empty on systems without /proc/self/maps."""
     try:
         lines = _MAPPINGS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -44,12 +45,12 @@ def _cut_files() -> list[str]:
     for first, end, offset, name in (match.groups() for line in lines if (match := _MAPPING.fullmatch(line))):
         try:
             size = os.stat(name).st_size
-        except OSError:  # it is gone: its mapping is whole
+        except OSError:  # the file was deleted, which leaves its mapping intact
             continue
         if size <= int(offset, 16) + int(end, 16) - int(first, 16) - os.sysconf("SC_PAGESIZE"):
-            found[name] = f"{name}: found a file that was cut to {size} bytes while it was read"
+            found[name] = f"{name}: found a file that was truncated to {size} bytes while it was read"
     return [*found.values()]
 
 
 _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)(_leave)
-"""It must live as long as the process."""
+"""The handler as a C function. A global, because C calls it until the process ends."""

@@ -8,5 +8,5 @@ MASK = click.option(
     "--mask",
     default=None,
     metavar="INPUT",
-    help="An input that is 0 at padding, such as attention_mask; padded positions do not count.",
+    help="An input that is 0 at padding, such as attention_mask; padded positions are ignored.",
 )

@@ -1,4 +1,4 @@
-"""`zeropoint opt`: passes on programs."""
+"""`zeropoint opt`: run passes on programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class _WithPasses(click.Command):
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: standard output.")
 @click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines separately.")
 @click.option("--verify-diagnostics", is_flag=True, help="Check that errors match the expected-error comments.")
-@click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")
+@click.option(
+    "--allow-unregistered-dialect", is_flag=True, help="Accept ops of unregistered dialects, in the generic form."
+)
 @click.option("--mlir-print-ir-after-all", "after_all", is_flag=True, help="Print the program after each pass.")
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")
 @click.option("--locations", is_flag=True, help="Print locations; a file always has them.")
@@ -75,8 +77,8 @@ def opt(
 ) -> None:
     """Run passes on the program in FILE (.mlir, .onnx; '-' is standard input), as mlir-opt does.
 
-    Large constants are written beside the output, as NAME.safetensors. Output to a pipe has them inline; output to a
-    terminal only with --inline-weights.
+    Large constants are written beside the output, as NAME.safetensors. In output to a pipe they are inline; in output
+    to a terminal they are left out without --inline-weights.
     """
     from zeropoint import opt as optimizer
 
@@ -112,13 +114,13 @@ def opt(
 
 
 def _with_loops(program: Any) -> Any:
-    """The program. Rejects `--max-trips` for one without loops."""
+    """A pass that changes nothing. Rejects `--max-trips` for a program without loops."""
     check_loops(program)
     return program
 
 
 def _show(name: str, program: Any) -> None:
-    """Print the program after a pass to standard error, as mlir-opt does; without the weights."""
+    """Print the program after a pass to standard error, as mlir-opt does, without its weights."""
     from zeropoint.ir.text import print_program
 
     click.echo(f"// -----// IR Dump After {name} //----- //\n{print_program(program, names=True)}", err=True)

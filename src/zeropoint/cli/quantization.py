@@ -1,4 +1,4 @@
-"""`zeropoint quantize`: a float model and data to an integer program."""
+"""`zeropoint quantize`: quantize a float model to an integer program."""
 
 from __future__ import annotations
 

@@ -27,20 +27,20 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error. Control characters of names, which a terminal would interpret, are escaped."""
+    """Print a line on standard error. Control characters, which a terminal would interpret, are escaped."""
     shown = "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in line)
     click.echo(shown, err=True)
 
 
 def fail(message: str) -> NoReturn:
-    """Print one line about what is wrong with the input, and exit with status 2."""
+    """Print an error about the input in one line, and exit with status 2."""
     tell(f"zeropoint: {' '.join(message.split())}")
     raise SystemExit(REFUSED)
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.meta[_DEBUG] = True  # one dict for the group and its command
+        context.meta[_DEBUG] = True  # `meta` is shared by the group and its commands
 
 
 debug_option = click.option(
@@ -50,7 +50,7 @@ debug_option = click.option(
 
 
 def reports_errors(command: CommandT) -> CommandT:
-    """Convert input errors to one line and status 2, and any other exception to a bug report line and status 70."""
+    """Decorate a command. Input errors become one line and status 2, other exceptions a bug report and status 70."""
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
@@ -58,7 +58,7 @@ def reports_errors(command: CommandT) -> CommandT:
             with warnings_shown(), showing(progress()):
                 return command(*arguments, **options)
         except (BrokenPipeError, click.ClickException, click.Abort, click.exceptions.Exit):
-            raise  # `entry.py` reports them
+            raise  # reported by `entry.py`
         except Exception as error:
             _show_traceback()
             raise SystemExit(refused(error)) from error
@@ -67,7 +67,7 @@ def reports_errors(command: CommandT) -> CommandT:
 
 
 def refused(error: Exception) -> int:
-    """Print the line about an error. Returns the exit status."""
+    """Print one line about an error, and return the exit status."""
     if isinstance(error, Error):
         line = _message(error)
     elif is_out_of_memory(error):
@@ -88,7 +88,7 @@ def _show_traceback() -> None:
 
 
 def _report(error: Exception) -> str:
-    """Print that this is a bug in zeropoint, and what a bug report needs."""
+    """The line that says that this is a bug in zeropoint, and what to report."""
     from zeropoint.version import __version__
 
     versions = f"zeropoint {__version__}, Python {platform.python_version()}, {platform.machine()} {sys.platform}"
@@ -99,7 +99,7 @@ def _report(error: Exception) -> str:
 
 
 def _message(error: Error) -> str:
-    """The message of an error, with its location in the text if it has one."""
+    """The message of an error, after its position in the program text if it has one."""
     from xdsl.utils.exceptions import ParseError
 
     if isinstance(error, ParseError):

@@ -1,4 +1,4 @@
-"""`zeropoint report`: one page about an integer program."""
+"""`zeropoint report`: write a page about an integer program."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def report(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """Write one page about the integer program MODEL, as quantize wrote it: graph, noise, values, bounds, times.
+    """Write a page about the integer program MODEL, the output of quantize: graph, noise, values, bounds, times.
 
-    A .tflite or .onnx file that zeropoint exported is shown as the program that it was made from.
+    For a .tflite or .onnx file that zeropoint exported, the page shows the program it was exported from.
 
-    The page is one file that needs no network. Sections that need --reference, --data or --stages say so. `quantize
-    --report` writes the same page with everything in it.
+    The page is one file that needs no network. Sections without data name the option they need: --reference, --data or
+    --stages. `quantize --report` writes the same page with all sections.
     """
     from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
@@ -139,7 +139,7 @@ def report(
 
 
 def check_report(report: Path | None, *inputs: Path | None) -> None:
-    """Reject a report that cannot be written, before any work."""
+    """Reject a report that cannot be written, before any work is done."""
     from zeropoint.measure import SUFFIXES
 
     if report is not None:
@@ -156,9 +156,9 @@ def write_quantization(
     source: Any,
     mask: str | None,
 ) -> None:
-    """Write the report of a program that was just quantized, the files of Model Explorer, or both.
+    """Write the report of a program that was just quantized, its files for Model Explorer, or both.
 
-    `source` is the data to compare with float on.
+    Both compare the program with `reference`, the float program, on `source`; `data` is the path of `source`.
     """
     if report is None and model_explorer is None:
         return

@@ -36,7 +36,7 @@ from zeropoint.cli.workers import check_workers, workers_option
 @click.option(
     "--exact",
     is_flag=True,
-    help="Also measure the outputs with one kernel alone in 8 bits; quantizes the network once per kernel.",
+    help="Also measure the outputs with only one kernel in 8 bits; quantizes the network once per kernel.",
 )
 @workers_option("for calibration and --exact")
 @click.option(

@@ -12,7 +12,7 @@ from zeropoint.cli.verbosity import progress, say
 
 
 def check_set(output: Path) -> None:
-    """Reject an output that cannot be the folder of a set, before any work is done."""
+    """Reject an output that cannot be a folder of programs, before any work is done."""
     from zeropoint.ir.outputs import check_parent, is_stream
 
     if output.suffix or is_stream(output) or (output.exists() and not output.is_dir()):
@@ -56,7 +56,7 @@ def quantize_set(
 
 
 def _loaded(folder: Path, engine: str, threads: int) -> Any:
-    """The programs of a folder, run by the engine of that name."""
+    """The programs of a folder, set up to run with the engine of that name."""
     from zeropoint.specializations import Specializations
 
     models = Specializations.load(folder)
@@ -79,7 +79,7 @@ def compare_set(
     layers: bool,
     mask: str | None,
 ) -> Any:
-    """The agreement of the programs of a folder with a reference; each sample selects a program by its shape."""
+    """Compare the programs of a folder with a reference. The shapes of a sample select the program."""
     from zeropoint.comparison import compare_all, paired
 
     pairs = paired(reference, _loaded(folder, engine, threads), source, constants)
@@ -88,9 +88,9 @@ def compare_set(
 
 
 def run_set(folder: Path, inputs: Path, engine: str, threads: int) -> dict[str, Any]:
-    """The outputs of the programs of a folder for the arrays of an .npz: each array selects a program by its shape.
+    """Run the programs of a folder on the arrays of an .npz, and return the outputs. The shapes select the program.
 
-    Exits with status 2 for inputs that are not .npz, and for names that are not those of the programs.
+    Exits with status 2 if `inputs` is not an .npz, or has no array for an input of the programs.
     """
     import numpy as np
 

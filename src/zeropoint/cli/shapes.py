@@ -1,4 +1,4 @@
-"""`--shape NAME=1x3x224x224`, `--constant NAME=16000`: fixing the shapes and the values of inputs."""
+"""`--shape NAME=1x3x224x224` and `--constant NAME=16000`: fix the shapes and the values of inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from zeropoint.cli.refusals import fail
 
 MOST_SHAPES = 64
-"""Maximum number of shapes that a list and its ranges may stand for; each is a program of its own."""
+"""Maximum number of shapes that a list may expand to; each shape becomes a program."""
 
 
 class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
@@ -42,7 +42,7 @@ SHAPE = click.option(
 
 
 class ShapesParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
-    """`NAME=1x128,4x128`, `NAME=1..8x128`: shapes separated by commas; `1..8` is every size from 1 to 8."""
+    """`NAME=1x128,4x128` or `NAME=1..8x128`: shapes separated by commas. `1..8` means every size from 1 to 8."""
 
     name = "NAME=SHAPES"
 
@@ -91,9 +91,10 @@ SHAPES = click.option(
 
 
 def combined(given: Sequence[tuple[str, list[tuple[int, ...]]]]) -> list[dict[str, tuple[int, ...]]]:
-    """The shapes of all inputs for each program: the lists of several inputs are paired, first with first.
+    """The shapes of all inputs, for each program. The lists of several inputs are paired in order.
 
-    An input with a single shape has it in every program. An option that is given again adds to the list of its input.
+    An input with a single shape has this shape in every program. An option that is repeated for an input adds to its
+    list. Exits with status 2 if lists differ in length.
     """
     lists: dict[str, list[tuple[int, ...]]] = {}
     for name, shapes in given:

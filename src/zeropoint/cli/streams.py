@@ -1,9 +1,10 @@
 """The standard streams of the process.
 
-Failures of standard output are errors with its name. Those of standard error are dropped, because there is nobody to
-tell.
+A failed write to standard output raises an OSError that names it. A failed write to standard error is dropped, because
+there is no other place to report it.
 
-A stream that is closed (`>&-`) gets a descriptor that fails, so that no file that is opened later takes its number.
+A closed stream (`>&-`) is reopened on a descriptor that fails. Otherwise the next file opened would get its number, and
+output for the stream would go to that file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TextIO
 
 
 class _Output(io.FileIO):
-    """Standard output. An OSError has its name."""
+    """Standard output. Its OSErrors have the file name "standard output"."""
 
     def write(self, data: object, /) -> int | None:
         try:
@@ -38,7 +39,7 @@ class _Messages(io.FileIO):
 
 
 class _Terminal(io.TextIOWrapper):
-    """A terminal. Names in files are printed to it: control characters, which it would obey, are escaped."""
+    """Standard output on a terminal. Control characters, which names in files may contain, are escaped."""
 
     def write(self, text: str, /) -> int:
         super().write(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text))
@@ -46,16 +47,16 @@ class _Terminal(io.TextIOWrapper):
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters other than tabs and ends of lines."""
+"""Control characters other than tab and line feed."""
 
 
 def prepare() -> None:
-    """Replace the process's own streams; those that a caller has put in their place stay.
+    """Replace the standard streams of the process. Streams that a caller has substituted stay.
 
-    Warnings of libraries are meant for programmers; they
-    are printed only with Python's option `-W`.
+    Warnings of libraries are hidden, because they are meant for programmers. Python's option `-W` shows them.
     """
-    for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two so that their use fails
+    # A write-only standard input and a read-only standard output, so that their use fails.
+    for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
@@ -72,17 +73,18 @@ def prepare() -> None:
 
 
 def _text(raw: io.FileIO, was: TextIO | None) -> io.TextIOWrapper:
-    """A text stream as Python opens it, that writes characters which its encoding does not have as escapes."""
+    """A text stream as Python opens it, except that characters which it cannot encode are written as escapes."""
     encoding = getattr(was, "encoding", None) or "utf-8"
     line_by_line = raw.fileno() == 2 or raw.isatty()
-    kind = _Terminal if raw.fileno() == 1 and raw.isatty() else io.TextIOWrapper  # progress is drawn on the other
+    # Standard error stays as it is: progress bars on it use control characters, and `tell` escapes those of messages.
+    kind = _Terminal if raw.fileno() == 1 and raw.isatty() else io.TextIOWrapper
     return kind(
         io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=line_by_line, write_through=False
     )
 
 
 def flush() -> None:
-    """Write out what standard output still holds. After an OSError, which is raised, it holds nothing."""
+    """Flush standard output. If this fails, the buffer is discarded and the OSError raised."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -92,7 +94,7 @@ def flush() -> None:
 
 
 def _discard() -> None:
-    """Send what standard output holds nowhere; Python tries to write it again when it ends."""
+    """Discard the buffer of standard output, which Python would try to write again at exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.stdout.flush()

@@ -23,7 +23,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class _Lines(logging.Handler):
-    """Log records below warnings, which are always shown, as lines on standard error."""
+    """Prints log records below WARNING on standard error; `_Warnings` prints the others."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
@@ -31,7 +31,7 @@ class _Lines(logging.Handler):
 
 
 class _Warnings(logging.Handler):
-    """Warnings as lines on standard error."""
+    """Prints warnings on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(f"zeropoint: warning: {record.getMessage()}", err=True)
@@ -39,7 +39,7 @@ class _Warnings(logging.Handler):
 
 @contextmanager
 def warnings_shown() -> Generator[None]:
-    """Within it, logged warnings are printed, with `-q` as well: they are about the input."""
+    """Print the warnings that are logged inside this context. `-q` does not hide them: they are about the input."""
     log, handler = logging.getLogger("zeropoint"), _Warnings(logging.WARNING)
     log.addHandler(handler)
     try:
@@ -50,7 +50,7 @@ def warnings_shown() -> Generator[None]:
 
 def _be_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.meta[_QUIET] = True  # one dict for the group and its command
+        context.meta[_QUIET] = True  # `meta` is shared by the group and its commands
         _refuse_both(context)
 
 
@@ -88,7 +88,7 @@ def verbosity_options(command: CommandT) -> CommandT:
 
 
 def say(text: str) -> None:
-    """Print a line about what was done, unless `-q` is given. Results are printed by `click.echo`."""
+    """Print a line about what was done, unless `-q` is given. Commands print results with `click.echo`."""
     if _QUIET not in click.get_current_context().meta:
         from zeropoint.report.tables import folded
 
@@ -96,13 +96,13 @@ def say(text: str) -> None:
 
 
 def summary_beside(output: Path) -> None:
-    """Let `say` print to standard error if the output is written to standard output."""
+    """Make `say` print to standard error if `output` is standard output."""
     if descriptor(output) == 1:
         click.get_current_context().meta[_OUTPUT_ON_STDOUT] = True
 
 
 def progress() -> Progress:
-    """Progress bars on a terminal; none with `-q`."""
+    """The progress display: bars on a terminal, nothing with `-q`."""
     from zeropoint.progress import bar, silent
 
     return silent if _QUIET in click.get_current_context().meta else bar

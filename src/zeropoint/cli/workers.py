@@ -16,7 +16,7 @@ RESUME = click.option("--resume", is_flag=True, help="Continue an interrupted ca
 
 
 def workers_option(what: str) -> Callable[[Any], Any]:
-    """`--workers`; `what` is the end of a sentence: the number of processes ..."""
+    """The option `--workers`. `what` completes its help text: "Number of processes ..."."""
     return click.option(
         "--workers",
         type=click.IntRange(-1, MOST_WORKERS),
@@ -27,14 +27,16 @@ def workers_option(what: str) -> Callable[[Any], Any]:
 
 
 def check_workers(workers: int) -> None:
-    """Fail for 0 workers."""
+    """Exit with status 2 for 0 workers."""
     if not workers:
         fail("found --workers 0, expected one or more, or -1 for all processors")
 
 
 def work_for(output: Path, workers: int, resume: bool) -> Any:
-    """The distribution of calibration over processes; its journal is a hidden file next to the output, if that is a
-    file."""
+    """How calibration is distributed over processes. The journal is a hidden file beside the output, if that is a file.
+
+    Exits with status 2 for 0 workers, and for `resume` if the output is not a file.
+    """
     from zeropoint.calibrate import Work
 
     check_workers(workers)
