@@ -94,7 +94,7 @@ def test_the_command_prints_a_line_for_each_op(tmp_path: Path) -> None:
 
 def test_the_command_prints_every_channel_of_a_value(tmp_path: Path) -> None:
     text = explained(tmp_path, "fc")
-    assert "  channel 1: up to 384, 10 bits, headroom 22; weight scale grown 63.5 times by its bias" in text
+    assert "  channel 1: up to 384, 10 bits, headroom 22; weight scale increased 63.5 times to fit its bias" in text
     assert (
         "  channel 2: up to 6400, 14 bits, headroom 18; weight scale 2.54 times what its weights and sums need" in text
     )
@@ -122,7 +122,7 @@ def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
     path.write_text(TEXT)
     found = CliRunner().invoke(main, ["explain", str(path), "conv7", "--ranges"])
     assert found.exit_code == 2
-    assert "found no integer op 'conv7' in the program, expected a name as 'fc'" in found.output
+    assert "found no integer op 'conv7' in the program, expected a name such as 'fc'" in found.output
 
 
 LOOP = """func.func @main(%x: tensor<4xi8>, %p: tensor<i1>) -> (tensor<4xi32>, tensor<i32>, tensor<4xi32>) {

@@ -25,11 +25,13 @@ class ComparisonError(Error, ValueError):
 class Agreement:
     """The agreement of one value with its reference, over all samples.
 
-    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB; inf if they are equal, -inf if they differ and the
-    reference is all 0. `cosine` is that of the flattened values; 1 if both are 0, and 0 if only one is. Infinities that
-    both have count in neither; one that only one of them has, or NaN, gives -inf dB and 0. `top1` is the
-    share of samples with the same argmax; None for values of one element. Integers and booleans are positions, classes
-    or masks: `equal` is the share of elements that are the same, and `sqnr` is -10 log10 (1 - equal).
+    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB: inf if they are equal, -inf if they differ and the
+    reference is all 0. `cosine` is the cosine similarity of the flattened values: 1 if both are 0, 0 if only one is.
+    Elements that are the same infinity in both are left out of the two. Any other infinity or NaN gives -inf dB and a
+    cosine of 0. `top1` is the share of samples with the same argmax; None for values of one element.
+
+    Integers and booleans are positions, classes or masks. For them `equal` is the share of equal elements, and `sqnr`
+    is -10 log10 (1 - equal).
     """
 
     name: str
@@ -41,7 +43,7 @@ class Agreement:
 
 
 class Accumulated:
-    """Sums over samples, so that outputs need not be kept."""
+    """The sums over samples that an agreement is computed from, so that outputs need not be kept."""
 
     def __init__(self, name: str):
         self.name = name
@@ -86,8 +88,9 @@ class Accumulated:
 class Comparison:
     """The agreement of outputs and, with layers, of every value that has a name in both programs.
 
-    `ops` counts the ops of the compared program if it is quantized; None for a runtime's file. `parts` has the operands
-    of outputs that are concatenations, as `output: operand`: a small part can be lost while the whole looks good.
+    `ops` counts the ops of the compared program if it is quantized; None for a file that a runtime runs. `parts` has an
+    agreement for each operand of outputs that are concatenations, named `output: operand`. If a part with small values
+    is lost, the agreement of the whole output does not show it.
     """
 
     samples: int
@@ -125,7 +128,7 @@ class Comparison:
 def agreement_table(
     samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement], parts: Sequence[Agreement] = ()
 ) -> str:
-    """A text table with SQNR, cosine, greatest error and top-1 agreement of each value."""
+    """A text table with SQNR, cosine, largest error and top-1 agreement of each value."""
     value, *figures_of = "value", "SQNR dB", "cosine", "max error", "top-1 agreement"
     rows: list[tuple[str, ...]] = []
     for kind, group in (("output", outputs), ("part", parts), ("layer", layers)):

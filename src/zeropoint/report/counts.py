@@ -31,9 +31,9 @@ from zeropoint.ir.stablehlo import ReturnOp as StablehloReturnOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
-"""The reason for a float op that carries none."""
+"""The reason for a float op that states none."""
 UNMATERIALIZED = "its kernel has types, but is not materialized (zeropoint opt -p materialize,integer-program)"
-"""The reason for a region that propagation has decided: it runs in float until it is replaced."""
+"""The reason for a region that has types: it computes in float until `materialize` replaces it."""
 LOCATIONS_SHOWN = 3
 """Number of locations shown per line of a summary."""
 _CONTROL = (CaseOp, IfOp, WhileOp)
@@ -47,10 +47,10 @@ def counted(number: int, name: str) -> str:
 
 @dataclass(frozen=True)
 class Counts:
-    """Ops of the entry function and of the bodies of its loops and branches, without constants and returns.
+    """Numbers of ops in the entry function and the bodies of its loops and branches, without constants and returns.
 
-    `integer` ops compute on integers, `floats` in float. `edges` convert between the two. `rescales` are the integer
-    ops that only change parameters.
+    `integer` ops compute on integers, `floats` in float. `edges` convert between the two. `rescales` counts the integer
+    ops that only change scale and zero point; they are included in `integer`.
     """
 
     integer: int
@@ -61,7 +61,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class FloatKernel:
-    """Kernels of one kind that stay float for one reason: their number, their ops, and their locations."""
+    """Kernels of one kind that stay float for one reason: the number of kernels and of their ops, and locations."""
 
     kernel: str
     reason: str
@@ -85,13 +85,16 @@ def is_float(op: Operation) -> bool:
 
 
 def is_not_integer(op: Operation) -> bool:
-    """Whether an op produces floats, or works on quantized values with a reason for not being an integer op."""
+    """Whether an op produces floats, or is an op on quantized values with a reason for staying float."""
     return (is_float(op) or FLOAT_REASON in op.attributes) and not is_edge(op)
 
 
 def is_edge(op: Operation) -> bool:
-    """Whether an op converts between floats and integers; or between f32, in which casts express, and the model's
-    float type beside them."""
+    """Whether an op converts between floats and integers.
+
+    Quantize and dequantize casts have the expressed type f32. In a model of another float type, the conversion between
+    this type and f32 beside a cast counts, too.
+    """
     if not isinstance(op, ConvertOp):
         return isinstance(op, EDGES)
     if not all(isinstance(element_of(value), AnyFloat) for value in (op.operand, op.result)):
@@ -101,9 +104,9 @@ def is_edge(op: Operation) -> bool:
 
 
 def computing(ops: Iterable[Operation], constants: Iterable[SSAValue] = ()) -> list[Operation]:
-    """The ops but constants, and floats that are computed from constants alone, such as stored weights by scales.
+    """The ops without constants, and without float ops on constants alone, such as stored weights times their scales.
 
-    `constants` are operands from outside that are constant.
+    `constants` are constant values from outside of `ops`.
     """
     known = set(constants)
     found: list[Operation] = []
@@ -117,7 +120,7 @@ def computing(ops: Iterable[Operation], constants: Iterable[SSAValue] = ()) -> l
 
 
 def with_bodies(op: Operation) -> Iterator[Operation]:
-    """An op, and the computing ops in the bodies of a loop or a branch; other bodies only define their op."""
+    """An op, then the ops in its bodies if it is a loop or a branch. Other bodies only define what their op does."""
     yield op
     for region in op.regions if isinstance(op, _CONTROL) else ():
         for inner in region.block.ops:
@@ -126,24 +129,27 @@ def with_bodies(op: Operation) -> Iterator[Operation]:
 
 
 def _floats_in(op: Operation) -> int:
-    """The number of float ops that an op is, with those in the bodies of a loop or a branch."""
+    """1 for a float op, plus the number of float ops in the bodies of a loop or a branch."""
     return sum(map(is_not_integer, with_bodies(op)))
 
 
 def why_float(op: Operation) -> str:
-    """The reason why an op is float: its own reason, that it is a kernel of a stage before integers, the kernel whose
-    table it becomes part of, or that no kernel covers it."""
+    """The reason why an op is float.
+
+    This is the reason that the op states, else the stage that its region is in, else the kernel that will turn it into
+    a table, else that no kernel covers it.
+    """
     reason = op.attributes.get(FLOAT_REASON)
     if isinstance(reason, StringAttr):
         return reason.data
     if isinstance(op, QuantizeRegionOp):
         return UNMATERIALIZED if op.is_quantized else "its kernel has no types yet"
     kernel = _kernel_around(op)
-    return UNCOVERED if kernel is None else f"kernel '{kernel}' covers it; lowered, its 8-bit values are a table"
+    return UNCOVERED if kernel is None else f"kernel '{kernel}' covers it; lowering makes it a table of 8-bit values"
 
 
 def _kernel_around(op: Operation) -> str | None:
-    """The kernel whose float form (dequantize, ops, quantize) an op is part of, from the facts of the quantize op."""
+    """The kernel whose float form (dequantize, ops, quantize) contains an op, from the facts of the quantize op."""
     seen: set[Operation] = set()
     pending = [op]
     while pending:
@@ -157,15 +163,15 @@ def _kernel_around(op: Operation) -> str | None:
 
 
 def float_ops(program: Program) -> list[tuple[str, str]]:
-    """Each float op with its location, and why it is float."""
+    """The description of each float op, with its location, and the reason why it is float."""
     return [(describe(op), why_float(op)) for op in computing(program.entry.ops) if _floats_in(op)]
 
 
 def float_kernels(program: Program) -> list[FloatKernel]:
-    """The float ops of a program, grouped by kernel and reason. Connected ops of one kernel count as one instance.
+    """The float ops of a program, grouped by kernel and reason. Connected ops of one kernel count as one kernel.
 
-    An op that no kernel covers is listed under its own name, such as `stablehlo.sine`; a loop counts the float ops of
-    its body, too.
+    An op that no kernel covers is listed under its own name, such as `stablehlo.sine`. The count of a loop includes the
+    float ops of its body.
     """
     floats = [op for op in computing(program.entry.ops) if _floats_in(op)]
     keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
@@ -191,7 +197,7 @@ def is_same_kernel(op: Operation, other: Operation) -> bool:
 
 
 def _connected(ops: list[Operation]) -> int:
-    """The number of connected components of some ops of one kind of kernel, by their operands."""
+    """The number of kernels that the ops form: connected components under `is_same_kernel`, found by union-find."""
     part = {op: op for op in ops}
 
     def root(op: Operation) -> Operation:
@@ -243,8 +249,10 @@ def count_ops(program: Program) -> Counts:
 
 
 def constant_bytes(program: Program) -> int:
-    """Total bytes of the constants that the program refers to, as files store them: shared constants count once, and
-    integers of 4 bits take half a byte."""
+    """Total bytes of the program's constants as files store them.
+
+    Shared constants count once. Integers of 4 bits take half a byte.
+    """
     sizes: dict[object, int] = {}
     for op in program.module.walk():
         if isinstance(op, ConstantOp):
@@ -254,7 +262,7 @@ def constant_bytes(program: Program) -> int:
 
 
 def size_text(size: int) -> str:
-    """A size in bytes, kB or MB, such that a small one is not 0.00."""
+    """A size as text: below 10,000 bytes in B, else in kB (1,000 bytes) or MB."""
     if size < 10**4:
         return f"{size} B"
     return f"{size / 10**6:.2f} MB" if size >= 10**6 else f"{size / 1000:.2f} kB"

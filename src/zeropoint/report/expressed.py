@@ -1,4 +1,4 @@
-"""The quantized types that the integers of a program stand for."""
+"""The quantized types that the integers of a program represent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TYPE = "!quant.uniform<"
 
 
 def expressed_type(op: Operation) -> UniformQuantizedType | None:
-    """The type of an op's integers: the one that lowering recorded, or the one that its facts decide; or None.
+    """The quantized type of an op's integers: the one that lowering recorded, or the one in its facts; None without.
 
-    Ops that keep their operand's integers, such as a max pool, have only facts. The type of sums that only floats read
-    is that of the cast after them: it has a scale per channel, which would be a long fact.
+    An op that keeps the integers of its operand, such as a max pool, has only facts. The fact of sums that only floats
+    read does not state their type, because it has a scale for each channel. It is read from the cast after the sums.
     """
     recorded = op.attributes.get(EXPRESSED)
     if isinstance(recorded, UniformQuantizedType):
@@ -37,7 +37,7 @@ def _cast_type(op: Operation) -> UniformQuantizedType | None:
 
 
 def decided_type(facts: Iterable[Fact]) -> UniformQuantizedType | None:
-    """The type that the last fact about parameters names, in signed storage as in integer programs; or None."""
+    """The type of the last fact about parameters, with signed storage as integer programs have it; None without."""
     named = [fact.value for fact in facts if fact.name == "parameters" and fact.value.startswith(_TYPE)]
     found = ProgramParser(_context(), named[-1], "facts").parse_attribute() if named else None
     return found.signed if isinstance(found, UniformQuantizedType) else None

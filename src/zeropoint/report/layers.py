@@ -17,12 +17,12 @@ from zeropoint.report.expressed import expressed_type
 
 
 def observed_layers(program: Program) -> Program:
-    """A copy with a `quant.stats_ref` after every named value, so that an observer sees them in a run.
+    """A copy with a `quant.stats_ref` after every named value, so that an observer sees the values in a run.
 
-    A value is observed under the name of its op; of several ops with one name, the last counts. Quantized values are
-    dequantized; integer values too, by the type that the lowering recorded. Float values are observed only if no
-    quantized value has the name, because floats between two casts are steps of a function that becomes one table.
-    A quantized input is observed under the name of the input.
+    A value is observed under the name of its op. If several ops have one name, the last one is observed. Quantized
+    values are dequantized, and integers as well, by the type that lowering recorded. A float value is observed only if
+    no quantized value has its name, because floats between two casts are inside a function that becomes one table. A
+    quantized input is observed under the name of the input.
     """
     program = program.clone()
     last: dict[str, SSAValue] = {}
@@ -38,9 +38,9 @@ def observed_layers(program: Program) -> Program:
 
 
 def observed_at(program: Program, keys: Mapping[Operation, str]) -> Program:
-    """A copy with a `quant.stats_ref` after some ops of the program, under their keys, as real numbers.
+    """A copy with a `quant.stats_ref` after the ops of `keys`, which observes their results as real numbers.
 
-    Ops whose results have no real values are left out; quantized inputs are observed under the names of the inputs.
+    Ops whose results have no real value are left out. Quantized inputs are observed under the names of the inputs.
     """
     copy = program.clone()
     for op, twin in list(zip(program.entry.ops, copy.entry.ops, strict=True)):
@@ -51,7 +51,7 @@ def observed_at(program: Program, keys: Mapping[Operation, str]) -> Program:
 
 
 def _quantized_input(op: Operation) -> str | None:
-    """The name of the input that an op quantizes."""
+    """The name of the input that an op quantizes; None for other ops."""
     if isinstance(op, UniformQuantizeOp) and isinstance(op.operand, BlockArgument):
         return value_name(cast("SSAValue", op.operand))
     return None
@@ -73,7 +73,7 @@ def _is_real(op: Operation | Block) -> bool:
 
 
 def _observe(value: SSAValue, name: str) -> None:
-    """Insert a `stats_ref` after a value, with casts in between that convert it to real numbers."""
+    """Insert a `stats_ref` after a value, and before it the casts that convert the value to real numbers."""
     op = value.owner
     assert isinstance(op, Operation)
     made: list[Operation] = []

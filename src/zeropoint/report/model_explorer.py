@@ -1,7 +1,8 @@
-"""A report for Model Explorer: the integer program as a graph, and the figures of its kernels as node data.
+"""A report for Model Explorer: the integer program as a graph, and the metrics of its kernels as node data.
 
-Node data are by the names of the original model's nodes, so that the files fit the ONNX model and the graph written
-here. In the graph, the ops of a kernel are a group; the op that makes the kernel's result has the kernel's name as id.
+Node data use the names of the original model's nodes as ids, so that they fit both the ONNX model and the graph written
+here. In the graph, the ops of a kernel form a group. The op that produces the kernel's result has the kernel's name as
+id.
 
 Source: Model Explorer's `graph_builder.GraphCollection` and `node_data_builder.GraphNodeData`, as JSON; the file names
 are those of AI Edge Quantizer.
@@ -29,7 +30,7 @@ GOOD, MIDDLE, BAD = "#eef2f7", "#fbc77a", "#d8432b"
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of every kernel. `worst` says which end of its values is red."""
+    """A number for every kernel. `worst` says which end of its values is red."""
 
     title: str
     worst: str
@@ -66,11 +67,11 @@ METRICS: Mapping[str, Metric] = {
     "headroom": Metric("headroom of sums, bits", "low", _headroom),
     "clipped": Metric("clipped values, %", "high", _clipped),
 }
-"""Name of a metric, as in the file's name -> what it is."""
+"""The metrics by name; the name is part of the file name."""
 
 
 def files(document: Document, program: Program) -> dict[str, str]:
-    """The texts of the files by name: the graph, and node data for every metric that the report has."""
+    """The texts of the files by file name: the graph, and node data for every metric in the report."""
     stem = document.header.model.rpartition(".")[0] or document.header.model
     made = {f"{stem}_graph.json": json.dumps(_collection(document, program))}
     for name, metric in METRICS.items():
@@ -81,7 +82,7 @@ def files(document: Document, program: Program) -> dict[str, str]:
 
 
 def _node_data(document: Document, metric: Metric) -> dict[str, Any]:
-    """The figure of every kernel, at each op of the original model that it covers. Exact kernels have no figure."""
+    """The number of every kernel, at each op of the original model that it covers. Exact kernels have none."""
     results: dict[str, dict[str, float]] = {}
     for node in document.nodes:
         value = metric.of(document, node.id)
@@ -101,7 +102,7 @@ def _collection(document: Document, program: Program) -> dict[str, Any]:
 
 
 def _ids(graph: ReportGraph) -> Iterator[tuple[Operation, str]]:
-    """The id of every op: the node's name for the last one of a node, if that is free."""
+    """The id of every op: for the last op of a node, the node's name if no other op has it."""
     taken: set[str] = {node.id for node in graph.nodes}
     for node in graph.nodes:
         for index, op in enumerate(ops := graph.ops.get(node.id, [])):
@@ -126,12 +127,12 @@ def _entries(node: ReportNode, graph: ReportGraph, ids: Mapping[Operation, str])
 
 
 def _last(node: str, graph: ReportGraph, ids: Mapping[Operation, str]) -> str:
-    """The id of the entry that makes a node's result."""
+    """The id of the entry that produces a node's result."""
     return ids[graph.ops[node][-1]] if node in graph.ops else node
 
 
 def _source(value: SSAValue, ids: Mapping[Operation, str]) -> str | None:
-    """The id of the entry that makes a value; None for constants, which the graph leaves out."""
+    """The id of the entry that produces a value; None for constants, which the graph leaves out."""
     if isinstance(value.owner, Operation):
         return None if isinstance(value.owner, ConstantOp) else ids.get(value.owner)
     return f"in{value.index}" if isinstance(value, BlockArgument) else None
@@ -155,7 +156,7 @@ def _entry(
 
 
 def _type(value: SSAValue) -> str:
-    """`1x16x28x28 x i8` of a tensor, without scales per channel."""
+    """The type of a value, `1x16x28x28 x i8`, without scales per channel."""
     if not isinstance(value.type, TensorType):
         return str(value.type)
     element = str(element_of(value)).partition(", {")[0]

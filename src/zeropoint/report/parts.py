@@ -1,9 +1,9 @@
-"""The parts of concatenated values. A part with small values can be lost while the whole looks good.
+"""The parts of concatenated outputs. If a part with small values is lost, the SQNR of the whole does not show it.
 
-Every element of an output is traced back to the operand of the concatenation that it comes from, through all ops that
-keep the parts apart (`ir/element_parts.py`), and concatenations of concatenations. A sum of values that are padded
-apart is a concatenation, too. Where two concatenations meet in an elementwise op, each combination of their operands is
-a part, named by those that are not constants.
+Every element of an output is traced back to the operand of the concatenation that it comes from. The trace passes
+through all ops that keep the parts apart (`ir/element_parts.py`) and through concatenations of concatenations. A sum of
+values that are padded so that they do not overlap counts as a concatenation. If two concatenations meet in an
+elementwise op, each combination of their operands is a part, named by the operands that are not constants.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from zeropoint.ir.weights import Weights
 
 @dataclass(frozen=True, eq=False)
 class ModelPart:
-    """An operand of a concatenation, or several that met, and where the elements are in an output."""
+    """An operand of a concatenation, or a combination of operands, and the mask of its elements in an output."""
 
     name: str
     elements: Array
 
     def of(self, array: Array) -> Array:
-        """The elements of this part, in one dimension."""
+        """The elements of this part, as an array of one dimension."""
         return array[self.elements]
 
 
@@ -41,8 +41,8 @@ class ModelPart:
 class _Walk:
     """Follows the parts of all concatenations through a program.
 
-    `numbers` has the number of each part, by the values that are in it. `mixed` has the values whose elements depend on
-    several parts in a way that is not followed.
+    `numbers` has the number of each part, by the values that it was computed from. `parts` has the part number of every
+    element of a value. `mixed` has the values whose elements depend on several parts in a way that is not followed.
     """
 
     weights: Weights
@@ -51,7 +51,7 @@ class _Walk:
     mixed: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def visit(self, op: Operation) -> None:
-        """Note the parts of an op's results."""
+        """Record the parts of an op's results."""
         if isinstance(op, ConcatenateOp):
             self.parts[op.result] = concatenated(op, [self._of(value) for value in op.inputs])
         elif isinstance(op, AddOp) and (joined := self._padded_apart(op)) is not None:
@@ -68,7 +68,7 @@ class _Walk:
                 self.parts[op.results[0]] = found
 
     def _met(self, found: list[Array]) -> Array | None:
-        """The parts of what is computed of several operands: the combinations that meet; None if they are too many."""
+        """The parts of an elementwise result: the combinations of the operands' parts; None if there are too many."""
         numbers, met = combinations(found)
         if len(met) > MOST_PARTS:
             return None
@@ -82,7 +82,7 @@ class _Walk:
         return renumbered(numbers, named)
 
     def _padded_apart(self, op: AddOp) -> Array | None:
-        """The parts of a sum of padded values, or of such sums, of which no two elements meet; None for other sums."""
+        """The parts of a sum of padded values, or of such sums, that do not overlap; None for other sums."""
         found: list[Array] = []
         for value in op.operands:
             if value in self.mixed or not isinstance(value.owner, PadOp | AddOp):
@@ -101,9 +101,9 @@ class _Walk:
         return None if meet.any() else np.maximum(first, second)
 
     def _of(self, value: SSAValue) -> Array:
-        """The parts of an operand of a concatenation: its own if it has several, or else a new one.
+        """The parts of an operand of a concatenation: its own if it has several, else a new one.
 
-        A value computed from one part may have another size than the part, so the two are counted separately.
+        A value computed from one part may have another size than this part, so it becomes a part of its own.
         """
         own = self.parts.get(value)
         if own is not None and own.size and own.min(where=own != NO_PART, initial=own.max()) != own.max():
@@ -113,7 +113,7 @@ class _Walk:
 
 
 def output_parts(program: Program) -> dict[str, tuple[ModelPart, ...]]:
-    """The parts of each output that has elements of several operands of concatenations, by output name."""
+    """By name, the parts of each output whose elements come from several operands of concatenations."""
     walk = _Walk(program.weights)
     reads = Counter(value for op in program.entry.ops for value in op.operands)
     returned: Operation | None = program.entry.last_op
@@ -125,7 +125,7 @@ def output_parts(program: Program) -> dict[str, tuple[ModelPart, ...]]:
         for value in op.operands:
             reads[value] -= 1
             if not reads[value]:
-                walk.parts.pop(value, None)  # the outputs stay: `func.return` reads them
+                walk.parts.pop(value, None)  # frees memory; outputs stay, because `func.return` is not visited
     outputs = zip((port.name for port in program.outputs), returned.operands, strict=True)
     return {
         name: found

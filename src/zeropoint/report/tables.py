@@ -14,11 +14,11 @@ from io import StringIO
 from zeropoint.targets import TARGETS, Target, port_text, relation_text, target
 
 LEAST_WIDTH, LEAST_COLUMN = 60, 9
-"""Characters of a line, and on average of a column, below which the rows of a wider table become blocks of lines."""
+"""Smallest line width and smallest mean column width, in characters. If a table has less, its rows become blocks."""
 
 
 def line_width(without_terminal: int) -> int:
-    """The characters of a line: those of `COLUMNS` or of the terminal; else, as in a pipe, `without_terminal`."""
+    """The number of characters of a line: from `COLUMNS`, else of the terminal, else `without_terminal`."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         return without_terminal
     return max(shutil.get_terminal_size((without_terminal, 24)).columns, 20)
@@ -32,10 +32,10 @@ def text_table(
     right: Collection[str] = (),
     width: int = 120,
 ) -> str:
-    """A table as plain text, as wide as the terminal; `width` characters if there is none. Long cells are folded.
+    """A table as plain text, as wide as the terminal, or `width` characters without one. Long cells are folded.
 
-    The columns in `right` are aligned to the right. On a terminal too narrow for columns, each row is a block: its
-    first cell, and a line for each other cell that is not empty.
+    The columns in `right` are aligned to the right. If the terminal is too narrow for columns, each row becomes a
+    block: its first cell, and a line for each other cell that is not empty.
     """
     from rich import box  # heavy, and only needed here
     from rich.console import Console
@@ -60,7 +60,7 @@ def text_table(
 
 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None, width: int) -> str:
-    """A table without columns: its rows as blocks of lines."""
+    """A table for narrow terminals: its rows as blocks of lines."""
     label = max(map(len, columns[1:]), default=0)
     blocks = [] if title is None else [[title]]
     for name, *cells in rows:
@@ -74,9 +74,10 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | 
 
 
 def folded(text: str, width: int | None = None, indent: int | None = None) -> str:
-    """The text with lines of at most `width` characters (by default, the terminal's), broken between words.
+    """The text with lines of at most `width` characters (by default, the width of the terminal), broken at spaces.
 
-    The rest of a line is indented by `indent`, by default two more than the line. Words that are longer are broken.
+    Continuation lines are indented by `indent`, by default two more than their line. Words longer than a line are
+    broken, too.
     """
     width = line_width(sys.maxsize) if width is None else width
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Builds the document of a report from a program and what was measured of it."""
+"""Builds the document of a report from a program and its measurements."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FORMAT = "zeropoint report 1"
 class ReportParts:
     """The sources of a report besides the integer program; every part may be missing.
 
-    `fused` is the float program with its regions, `propagated` the one with types. `values`, `noise` and `times` are
-    by node. `notes` say which sections are missing and what they need.
+    `fused` is the float program with regions, `propagated` the program with quantized types. `values`, `noise` and
+    `times` are by node id. `notes` say which sections are missing and what they need.
     """
 
     fused: Program | None = None

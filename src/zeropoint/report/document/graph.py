@@ -1,9 +1,9 @@
 """The graph of a report: a node per kernel, float island, rescale, input and output of an integer program.
 
-Every op of the entry function belongs to one node. The op that carries the facts of a value ends a kernel; the ops that
-lead to it and that no other node reads belong to the same node. An accumulator that only floats read ends in a
-`uniform_dequantize` and has no facts. Float ops are one island if they are connected and have one kernel and reason. A
-conversion between floats and integers that several nodes read is a node; one that a single node reads belongs to it.
+Every op of the entry function, except constants and the return, belongs to one node. The op with the facts of a value
+is the last op of a kernel. An op that only one node reads belongs to that node. A contraction whose accumulator only
+floats read ends in a `uniform_dequantize` and has no facts. Connected float ops of one kernel and reason are one
+island. A conversion between floats and integers is a node of its own if several nodes read it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zeropoint.report.counts import is_edge, is_not_integer, is_same_kernel, why
 from zeropoint.report.expressed import decided_type, expressed_type
 
 Occurrence = tuple[str, int]
-"""The name of an op of the original model, and the number of values of that name before it."""
+"""The name of an op of the original model, and a number that distinguishes values with this name: 0, 1, ..."""
 _NOT_COMPUTING = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp)
 NodeKind = Literal["input", "kernel", "float", "rescale", "quantize", "dequantize", "other", "output"]
 CONVERSIONS: Mapping[type[Operation], NodeKind] = {
@@ -47,9 +47,10 @@ CONVERSIONS: Mapping[type[Operation], NodeKind] = {
 
 @dataclass(frozen=True)
 class ShownParameters:
-    """The quantization of a value: its storage, scale and zero point, and the real numbers at the ends of the storage.
+    """The quantization of a value: its storage, scale and zero point.
 
-    Per-channel types have the least and the greatest scale instead of one; `low` and `high` are then None.
+    `scales` has the smallest and the largest scale of a per-channel type, or the same scale twice. `low` and `high` are
+    the real values of the storage's minimum and maximum; None for a per-channel type.
     """
 
     storage: str
@@ -72,8 +73,9 @@ class ShownParameters:
 class ReportNode:
     """A box of the graph. `covers` are the ops of the original model, `reads` the ids of the nodes before it.
 
-    `kernel` is the kernel, the name of an op that none covers, or empty. `element` is the element type of the value in
-    the program; `parameters` say what its integers stand for. `reason` says why a float island is float.
+    `kernel` is the name of the kernel, or of an op that no kernel covers; empty for inputs and outputs. `element` is
+    the element type of the node's result in the program, and `parameters` the quantization of its integers. `reason`
+    says why a float island is float.
     """
 
     id: str
@@ -100,7 +102,10 @@ class ReportGraph:
         return {op: node for node, ops in self.ops.items() for op in ops}
 
     def by_name(self) -> dict[str, str]:
-        """Names of the original model, and of ops, to nodes. Names of nodes come first; of several, the last counts."""
+        """Map names of the original model to nodes. A node's own name takes precedence over names that nodes cover.
+
+        If several nodes have one name, the last one is used.
+        """
         named = (node for node in self.nodes if node.kind not in ("output", *CONVERSIONS.values()))
         names = {node.name: node.id for node in named}
         for node in self.nodes:
@@ -111,7 +116,7 @@ class ReportGraph:
         return names
 
     def by_occurrence(self) -> dict[Occurrence, ReportNode]:
-        """The kernels and float islands by name and number: one op of the original model may have become several."""
+        """The kernels and float islands by name and number, because an op of the original model may become several."""
         computing = [node for node in self.nodes if node.kind in ("kernel", "float")]
         return {
             occurrence: node
@@ -120,7 +125,7 @@ class ReportGraph:
 
 
 def numbered(names: Sequence[str]) -> list[Occurrence]:
-    """Each name with the number of equal ones before it."""
+    """Each name with the number of equal names before it."""
     seen: Counter[str] = Counter()
     found: list[Occurrence] = []
     for name in names:
@@ -130,7 +135,7 @@ def numbered(names: Sequence[str]) -> list[Occurrence]:
 
 
 def occurrences(program: Program) -> dict[Occurrence, Operation]:
-    """The ops of a float or propagated program that compute one value, by name and number. Constants are left out."""
+    """The ops of a float or propagated program with one result, by name and number, without constants."""
     ops = [op for op in program.entry.ops if len(op.results) == 1 and not isinstance(op, _NOT_COMPUTING)]
     named = [(op, name) for op in ops if (name := location_text(op.location)) is not None]
     return {occurrence: op for (op, _), occurrence in zip(named, numbered([name for _, name in named]), strict=True)}
@@ -142,7 +147,7 @@ def graph_of(program: Program) -> ReportGraph:
 
 
 def _ends_accumulator(op: Operation) -> bool:
-    """Whether an op makes reals of sums that were not requantized."""
+    """Whether an op dequantizes an accumulator directly."""
     if not isinstance(op, UniformDequantizeOp):
         return False
     made = op.operand.owner
@@ -171,7 +176,7 @@ class _Builder:
                 self.key[op] = op
 
     def _islands(self) -> None:
-        """The connected float ops of a kernel, with one reason, get one key."""
+        """Give connected float ops of one kernel and reason one key."""
         kinds = {op: (_kernel_name(op), why_float(op)) for op in self.ops if op not in self.key and is_not_integer(op)}
         for op, kind in kinds.items():
             before = [operand.owner for operand in op.operands]
@@ -187,7 +192,7 @@ class _Builder:
                 self.key[op] = new
 
     def _before_ends(self) -> None:
-        """An op that only one node reads belongs to it."""
+        """Add an op that only one node reads to that node."""
         for op in reversed(self.ops):
             if op not in self.key:
                 users = [use.operation for result in op.results for use in result.uses]
@@ -196,7 +201,7 @@ class _Builder:
                     self.key[op] = keys.pop()
 
     def _left_over(self) -> None:
-        """Every other op becomes a node; conversions of one another become one."""
+        """Make a node of every other op. A conversion of a conversion's result belongs to the same node."""
         for op in self.ops:
             if op not in self.key:
                 made = op.operands[0].owner if op.operands else None
@@ -204,7 +209,7 @@ class _Builder:
                 self.key[op] = self.key[made] if follows and isinstance(made, Operation) else op
 
     def _converts(self, op: Operation) -> bool:
-        """Whether the node of an op is a conversion."""
+        """Whether the node that an op belongs to is a conversion."""
         key = self.key[op]
         return (
             isinstance(key, Operation) and is_edge(key) and RESCALE not in key.attributes and _kernel_fact(key) is None
@@ -304,12 +309,12 @@ def _role(ops: list[Operation]) -> tuple[NodeKind, str, tuple[str, ...]]:
 
 
 def _kernel_fact(op: Operation) -> Fact | None:
-    """The fact that names the kernel of an op's result; None of an op that ends no kernel."""
+    """The fact that names the kernel of an op's result; None if the op is not the last one of a kernel."""
     return next((fact for fact in facts_of(op) if fact.name == "kernel"), None)
 
 
 def _contraction(ops: list[Operation]) -> str:
-    """The kernel of sums without facts, by the name of the first op that is neither a movement nor an addition."""
+    """The name of a kernel without facts: its convolution, dot_general or reduce, else its first op."""
     found = [op.name.partition(".")[2] for op in ops]
     return next((name for name in found if name in ("convolution", "dot_general", "reduce")), found[0])
 
@@ -320,7 +325,7 @@ def _kernel_name(op: Operation) -> str:
 
 
 def _decided(facts: list[Fact]) -> ShownParameters | None:
-    """The parameters that facts name; None if they name none."""
+    """The parameters that facts state; None if they state none."""
     kind = decided_type(facts)
     return None if kind is None else ShownParameters.of(kind)
 

@@ -1,4 +1,4 @@
-"""The parts of a report that are measured: records without behaviour, filled by `zeropoint.measure`."""
+"""The measured parts of a report, as records that `zeropoint.measure` fills."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ class Header:
     processor: str | None = None
     seconds: float | None = None
     peak: float | None = None
-    """Integer operations per second that the processor can do at most, measured; a multiplication is one, an addition
-    another."""
+    """The measured peak of the processor in integer operations per second. A multiply-add counts as two operations."""
 
 
 @dataclass(frozen=True)
 class SectionNote:
-    """A section that is missing, and what it needs."""
+    """A section that is missing, and the option or data that it needs."""
 
     section: str
     needs: str
@@ -47,9 +46,10 @@ class Histogram:
 
 @dataclass(frozen=True)
 class NodeValues:
-    """The float values of a node: their histogram, the ranges that observers would choose, and the mass outside.
+    """The float values of a node: their histogram, and the ranges that observers would choose.
 
-    `source` says where they were seen. `clipped` is the share of values outside of the chosen range; None without one.
+    `source` names the data they were observed on. `clipped` is the share of values outside the range of the value's
+    type; None without a type.
     """
 
     source: str
@@ -82,9 +82,9 @@ class Time:
 
 @dataclass(frozen=True)
 class RuleTrial:
-    """A recipe rule that was tried alone: the rule, and the least output SQNR in dB without and with it.
+    """A recipe rule that was tried alone, and the worst output SQNR in dB without and with it.
 
-    `why_not` says why the rule could not be applied; the figures are None then.
+    `why_not` says why the rule could not be applied; both figures are then None.
     """
 
     rule: str
@@ -95,7 +95,7 @@ class RuleTrial:
 
 @dataclass(frozen=True)
 class Worst:
-    """A kernel that adds much noise, and the rules that were tried for it, best first."""
+    """A kernel that adds much noise, and the rules tried for it, best first."""
 
     node: str
     trials: tuple[RuleTrial, ...]

@@ -1,4 +1,4 @@
-"""The bounds of a report: per node, what its sums can reach at most and how many bits stay free."""
+"""The bounds of a report: for each node, the largest magnitude of its integers and the bits that stay free."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from zeropoint.report.explain import Reach, reaches_by_op
 
 @dataclass(frozen=True)
 class Bound:
-    """A number that a kernel computes in `width` bits, in the channel where it can become greatest.
+    """The bound of a number that a kernel computes in `width` bits, in the channel where the bound is largest.
 
-    `bound` is the greatest magnitude for any input, None if it is not known (about 2^63 or more). `channels` counts the
-    channels, `grown` those whose weight scale was increased so that their bias or sums fit.
+    `bound` is the largest magnitude for any input; None if it is not known exactly (about 2^63 or more). `channels` is
+    the number of channels. `grown` is the number of channels whose weight scale was increased so that their bias or
+    sums fit, and `grown_most` the largest factor.
     """
 
     op: str

@@ -1,4 +1,4 @@
-"""The facts of `zeropoint explain` as sentences, per node."""
+"""The facts of `zeropoint explain` as sentences, for each node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
     found = explain(program)
     inputs: dict[str, tuple[str, ...]] = {}
     for value in found.values:
-        if value.kind == "input":  # one for each type that readers quantize it to
+        if value.kind == "input":  # an input has an entry for each type that readers quantize it to
             inputs[value.name] = (*inputs.get(value.name, ()), *value_sentences(value))
     floats = [value for value in found.values if value.float_reason]
     quantized = [value for value in found.values if value.kind != "input" and not value.float_reason]
@@ -55,24 +55,24 @@ ACCUMULATOR = "Only float ops read this result, so the accumulator is dequantize
 
 
 def _quantized_type(ops: Sequence[Operation]) -> str:
-    """The type that the last quantize op of a node makes."""
+    """The type that the last quantize op of a node produces."""
     kinds = [element_of(op.results[0]) for op in ops if isinstance(op, QuantizeCastOp | UniformQuantizeOp)]
     return str(kinds[-1])
 
 
 def read_sentences(value: ExplainedValue) -> tuple[str, ...]:
-    """The kernels that read a float value quantized, and the facts of its type."""
+    """A sentence that names the kernels that quantize a float value, then the facts of its type."""
     readers = _listed(", ".join(f"'{name}'" for name in value.read_by)) or "its readers"
     return f"It is quantized for {readers}.", *value_sentences(value)
 
 
 def value_sentences(value: ExplainedValue) -> tuple[str, ...]:
-    """A sentence per fact of a value, in the order in which they were found."""
+    """A sentence for each fact of a value, in the order of the decisions."""
     return tuple(fact_sentence(fact) for fact in value.facts)
 
 
 def fact_sentence(fact: Fact) -> str:
-    """A fact as a sentence: what is so, why, and where that comes from."""
+    """A fact as a sentence: its value, the reason, and the source."""
     if fact == EXPRESSED_SUMS:
         return ACCUMULATOR
     because, value = BECAUSE[fact.salience], short(fact.value)
@@ -90,7 +90,7 @@ SENTENCES = {
     "bits": "storage of {value} bits, {because} ({source}).",
     "weight scale": "weight scale {value}, {because} ({source}).",
 }
-"""Name of a fact -> its sentence."""
+"""The sentence of each fact, by name."""
 
 
 def _listed(text: str) -> str:
@@ -104,7 +104,7 @@ def _rescales(found: Explanation, graph: ReportGraph) -> dict[str, tuple[str, ..
 
 
 def rescale_sentences(rescale: Rescale) -> tuple[str, ...]:
-    """The two requirements that conflict at a rescale."""
+    """Sentences about the two requirements that conflict at a rescale."""
     readers = _listed(", ".join(f"'{name}'" for name in rescale.read_by)) or "its reader"
     return (
         f"'{rescale.value}' has {short(rescale.has)}: {rescale.why_has}.",

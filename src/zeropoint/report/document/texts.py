@@ -1,4 +1,4 @@
-"""MLIR before and after, per node: the float ops of the fused region, and the integer ops that replace them."""
+"""MLIR of each node before and after: the float ops of the fused region, and the integer ops that replace them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from zeropoint.ir.text import print_ops
 from zeropoint.report.document.graph import ReportGraph, occurrences
 
 SHOWN = 4
-"""Elements of a constant that are shown."""
+"""Number of elements of a constant that are shown."""
 MOST_LINES = 120
-"""Lines of one text; a large float island is cut."""
+"""Maximum number of lines of one text. The text of a large float island is truncated."""
 _NUMBER = r"-?\d[\w.+-]*(?::-?\d+)?"
 _LIST = re.compile(rf"([\[{{])((?:{_NUMBER}, ?){{{SHOWN}}}){_NUMBER}(?:, ?{_NUMBER})*([\]}}])")
 """A list of more than `SHOWN` numbers: the elements of a constant, or the scales of a type."""
@@ -26,7 +26,7 @@ _LIST = re.compile(rf"([\[{{])((?:{_NUMBER}, ?){{{SHOWN}}}){_NUMBER}(?:, ?{_NUMB
 
 @dataclass(frozen=True)
 class Text:
-    """The float ops of a kernel, None if the float program is not known, and the ops that compute it now."""
+    """The float ops of a kernel as text (None if the float program is not known), and the ops that replace them."""
 
     before: str | None
     after: str
@@ -45,7 +45,7 @@ def texts(program: Program, fused: Program | None, graph: ReportGraph) -> dict[s
 
 
 def _with_constants(node: str, graph: ReportGraph) -> list[Operation]:
-    """The ops of a node, each after the constants that it reads first."""
+    """The ops of a node. Each constant stands before the first op that reads it."""
     ops: list[Operation] = []
     for op in graph.ops[node]:
         for operand in op.operands:
@@ -56,7 +56,7 @@ def _with_constants(node: str, graph: ReportGraph) -> list[Operation]:
 
 
 def _text(ops: Iterable[Operation]) -> str:
-    """The ops without their facts, and without the ends of long lists."""
+    """The ops as text, without their facts, and with long lists shortened."""
     copies: list[Operation] = []
     values: dict[SSAValue, SSAValue] = {}
     for op in ops:

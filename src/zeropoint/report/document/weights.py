@@ -1,4 +1,4 @@
-"""Weight scales per channel, from the regions of the propagated program."""
+"""The weight scales of each channel, from the regions of the propagated program."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.report.document.graph import ReportGraph, occurrences
 
 POINTS = 128
-"""Most points of a chart; more channels are grouped."""
+"""Maximum number of points of a chart. More channels are grouped."""
 DIGITS = 5
 """Significant digits of a scale in the document."""
 
 
 @dataclass(frozen=True)
 class WeightScales:
-    """The scales of a kernel's weight: one per channel, or the least and the greatest of each group of channels.
+    """The scales of a kernel's weight: one per channel, or the smallest and the largest of each group of channels.
 
     `group` is the number of channels per point. If it is 1, `low` has the scales, and `high` is empty.
     """

@@ -1,4 +1,4 @@
-"""An explanation: all that a program records about its parameters, or the part about one name."""
+"""An explanation: the facts that a program records about its parameters, or only those about one name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zeropoint.report.tables import preformatted
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that a program records about its parameters."""
+    """The facts that a program records about its parameters."""
 
     values: tuple[ExplainedValue, ...]
     rescales: tuple[Rescale, ...]
@@ -38,9 +38,9 @@ class Explanation:
     """Whether this explains a single name of the original model."""
 
     def of(self, *names: str) -> Explanation:
-        """The part about the values and ops with names of the original model; empty for unknown names.
+        """The part about values and ops with some names of the original model; empty for unknown names.
 
-        For an output, it is that of the values or ops that make it.
+        For the name of an output, it is the part about the values or ops that produce the output.
         """
         outputs = tuple(output for output in self.outputs if output.name in names)
         wanted = {*names, *(made for output in outputs for made in output.made_by)}
@@ -75,7 +75,7 @@ class Explanation:
         return found
 
     def overview(self) -> str:
-        """Every value with its type and the deciding fact, every rescale, and the float ops by reason."""
+        """A text with every value, its type and the fact that decided it, the rescales, and the float ops by reason."""
         parts = [value_table(self.values)] if self.values else []
         parts += [rescale_text(rescale) for rescale in self.rescales]
         parts += [*float_text(self.float_ops), *missing_text(self.missing), *budget_text(self.budget)]
@@ -83,7 +83,7 @@ class Explanation:
         return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
     def details(self) -> str:
-        """The values that outputs are made by, the facts of every value, the rescales, and the reasons of float ops."""
+        """A text with the values that produce outputs, the facts of every value, the rescales, and the float ops."""
         parts = [*output_text(self.outputs), *(value_text(value) for value in self.values)]
         parts += [rescale_text(rescale) for rescale in self.rescales]
         parts += named_float_text(self.float_ops)

@@ -1,4 +1,4 @@
-"""The native kernel of every op, and why better ones declined it, from a grouped program."""
+"""The native kernel of every op, and why faster ones do not fit, from a grouped program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 140
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """One kernel: its pattern, the name of its op in the model, its ops, and why other patterns declined them."""
+    """One kernel: its pattern, the name of its op in the model, its ops, and why other patterns do not fit."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class NativeKernel:
 
 
 def native_kernels(program: Program) -> list[NativeKernel]:
-    """The kernels of a grouped program, in order; those of loops and branches after the op."""
+    """The kernels of a grouped program, in program order. Those in bodies of a loop or branch follow its op."""
     return list(_kernels(program.entry))
 
 

@@ -1,9 +1,12 @@
-"""The range report of a program: per kernel and channel, the bound, the bits that it needs, and the headroom.
+"""The range report of a program: for each kernel and channel, the bound, the bits that it needs, and the headroom.
 
-The bounds are those of `zeropoint.ranges`, from the actual weights and the storage of activations; they are attained by
-some input or conservative. If a channel's weight scale was increased, so that its bias or sums fit, this shows in the
-stored weights: otherwise the greatest weight of a channel would be the greatest value of its storage. A scale that a
-table, a recipe or training fixed may be greater, too; there, bias and sums would also fit at the least one.
+The bounds are those of `zeropoint.ranges`, from the actual weights and the storage of activations. A bound is reached
+by some input, or it is conservative.
+
+The report finds channels whose weight scale was increased so that their bias or sums fit. At the smallest possible
+scale, the largest weight of a channel is stored as 127. So a stored maximum m < 127 means a scale 127 / m times the
+smallest. A table, a recipe or training may also have fixed a larger scale. That is the case if bias and sums fit at the
+smallest scale as well.
 """
 
 from __future__ import annotations
@@ -33,20 +36,21 @@ from zeropoint.report.tables import folded, text_table
 WIDTH = 140
 WEIGHT_MAX = 127
 ACCUMULATOR_LIMIT = 1 << 30
-"""The bound of sums with bias that propagation keeps (`solve/weights.py`)."""
+"""The bound that propagation keeps for |sums| + |bias| (`solve/weights.py`)."""
 CHANNELS = 1
 PAIR_BITS = 16
 CORRECTED = {"after": "after", "inside": "inside of"}
-"""Where zero points are corrected, in words: ... the sum."""
+"""The words for where zero points are corrected, before "the sum"."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """A number that an op computes in `width` bits: per channel its bound, the bits it needs, and the headroom.
+    """A number that an op computes in `width` bits: for each channel its bound, the bits it needs, and the headroom.
 
-    `grown` is, per channel, the factor by which the weight scale exceeds the least that the weights allow (1 if it does
-    not), to the precision of stored weights; empty for other ops. `grown_by` is the cause, `bias` or `sums`; empty if
-    both would also fit at the least scale: then a table, a recipe or training fixed it.
+    `grown` is, for each channel, the weight scale divided by the smallest one that the weights allow, as far as the
+    stored weights tell; 1 if they are equal. It is empty for ops without weights. `grown_by` is the cause, `bias` or
+    `sums`. It is an empty string if both fit at the smallest scale, so that a table, a recipe or training fixed the
+    scale.
     """
 
     name: str
@@ -59,9 +63,9 @@ class Reach:
     grown: tuple[float, ...] = ()
     grown_by: tuple[str, ...] = ()
     unique_name: str = ""
-    """The name of the op's kernel if the op of the model became several kernels: `gru_8`."""
+    """The unique name of the kernel, such as `gru_8`, if the op of the model became several kernels."""
     zero_points: str = ""
-    """Where a contraction corrects zero points: `inside` of the sum, or `after` it; empty without zero points."""
+    """Where a contraction corrects zero points: `inside` the sum or `after` it; empty without zero points."""
 
     @property
     def shown_name(self) -> str:
@@ -70,17 +74,17 @@ class Reach:
 
     @property
     def grown_factors(self) -> list[float]:
-        """By what weight scales were increased, of the channels where bias or sums would not have fit."""
+        """The factors of the channels whose weight scale was increased so that bias or sums fit."""
         return [factor for factor, cause in zip(self.grown, self.grown_by, strict=True) if cause]
 
     @property
     def coarser_factors(self) -> list[float]:
-        """The same of the channels whose weight scale is greater for another reason."""
+        """The factors of the channels whose weight scale is larger than the smallest for another reason."""
         return [factor for factor, cause in zip(self.grown, self.grown_by, strict=True) if factor > 1 and not cause]
 
     @property
     def worst(self) -> int:
-        """The channel with the greatest bound."""
+        """The channel with the largest bound."""
         return max(range(len(self.bound)), key=self.bound.__getitem__)
 
     def record(self) -> dict[str, Any]:
@@ -89,10 +93,10 @@ class Reach:
 
 
 def reaches(program: Program, value: str | None = None) -> list[Reach]:
-    """Every number of a lowered program that is subject to overflow, in program order; only of one name if given,
-    of an op, an output, a tensor or a weight.
+    """Every number of a lowered program that could overflow, in program order.
 
-    Raises ExplanationError for a program without integer ops, and for an unknown name.
+    `value` restricts the result to one name: of an op, an output, a tensor or a weight. Raises ExplanationError for a
+    program without integer ops, and for an unknown name.
     """
     found = [reach for _, reach in reaches_by_op(program)]
     if not found:
@@ -103,13 +107,14 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
     part = [reach for reach in found if value is None or wanted & {reach.name, reach.unique_name}]
     if not part:
         named = ", ".join(dict.fromkeys(f"'{reach.name}'" for reach in found[:4]))
-        raise ExplanationError(f"found no integer op '{value}' in the program, expected a name as {named}")
+        raise ExplanationError(f"found no integer op '{value}' in the program, expected a name such as {named}")
     return part
 
 
 def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
-    """Every number that is subject to overflow, with the op that computes it, also in loops, branches and the functions
-    that are called (an op of a copy, then); empty for a float program.
+    """Every number that could overflow, with the op that computes it, also in loops and branches.
+
+    Called functions are inlined first; in such a program the ops are those of a copy. Empty for a float program.
     """
     program = inline_functions(program)
     ranges, kernels = ranges_of(program), _kernel_names(program)
@@ -122,7 +127,7 @@ def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
 
 
 def _kernel_names(program: Program) -> dict[Operation, str]:
-    """The unique names of kernels by op: of the op that makes the result, and of ops that only this kernel reads."""
+    """The unique names of kernels, by the op that produces the result and by ops that only this kernel reads."""
     names: dict[Operation, str] = {}
     for op in reversed(list(program.entry.ops)):
         own = unique_name(op)
@@ -146,7 +151,7 @@ def _reach(ranges: Ranges, program: Program, shown: Obligation) -> Reach:
 
 
 def _zero_points(shown: Obligation) -> str:
-    """The form of a contraction's complete sums; not of its sums of two products, which are in 16 bits."""
+    """Where the complete sums of a contraction correct zero points; empty for its 16-bit sums of two products."""
     form = shown.op.attributes.get(ZERO_POINTS)
     named = form.data if isinstance(form, StringAttr) and shown.bits > PAIR_BITS else ""
     return named if named in CORRECTED else ""
@@ -165,7 +170,7 @@ def _growth(
 ) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """The growth factor of each channel's weight scale, and its cause."""
     weights, axis = _stored(program, op), weight_channel_axis(op)
-    # A convolution with ones adds the input of each window for the zero points: ones have no scale.
+    # A convolution with weights of 1 sums the inputs of each window, to correct zero points. Its weights have no scale.
     adds_windows = isinstance(op, ConvolutionOp) and weights is not None and bool((weights == 1).all())
     if weights is None or axis is None or weights.dtype != np.int8 or adds_windows:
         return (), ()
@@ -179,7 +184,7 @@ def _growth(
 
 
 def _cause(grown: float, bias: int, sums: int) -> str:
-    """Integers beyond the accumulator at the least scale of a channel's weights; empty if all fit."""
+    """Which integers would exceed the accumulator at the smallest weight scale: `bias`, `sums`, or neither (empty)."""
     needed = grown > 1 and (bias + sums) * grown > ACCUMULATOR_LIMIT
     return "" if not needed else "bias" if bias > sums else "sums"
 
@@ -192,7 +197,7 @@ def _stored(program: Program, op: ConvolutionOp | DotGeneralOp) -> Array | None:
 
 
 def _bias(program: Program, op: Operation) -> Array:
-    """Per channel |constant added to the sums|, including the zero-point correction; 0 without one."""
+    """The magnitude of the constant that is added to the sums of each channel: bias and zero-point correction."""
     users = [use.operation for use in op.results[0].uses]
     for user in users:
         if isinstance(user, AddOp) and isinstance(user.rhs.owner, BroadcastInDimOp):
@@ -203,9 +208,9 @@ def _bias(program: Program, op: Operation) -> Array:
 
 
 def range_table(found: Sequence[Reach]) -> str:
-    """A text table with a row per op: the channel with the greatest bound, and how many weight scales grew.
+    """A text table with a row per op: the channel with the largest bound, and the number of enlarged weight scales.
 
-    `coarser` are those that are greater than weights, bias and sums need.
+    `grown` scales were increased so that bias or sums fit; `coarser` ones are larger for another reason.
     """
     columns = "value", "op", "numbers", "channels", "worst", "bound", "bits", "of", "headroom", "weight scale"
     rows: list[tuple[str, ...]] = []
@@ -224,7 +229,7 @@ def range_table(found: Sequence[Reach]) -> str:
 
 
 def _corrections(found: Sequence[Reach]) -> str:
-    """A line that counts the contractions by where they correct zero points; nothing without zero points."""
+    """A line with the number of contractions for each place where zero points are corrected; empty without any."""
     counts = Counter(reach.zero_points for reach in found if reach.zero_points)
     parts = [f"{words} the sum in {counts[form]}" for form, words in CORRECTED.items() if counts[form]]
     return "\n" + folded(f"contractions correct zero points {', '.join(parts)}") if parts else ""
@@ -235,7 +240,7 @@ def _counted(what: str, factors: Sequence[float]) -> str:
 
 
 def range_details(found: Sequence[Reach]) -> str:
-    """A line for every channel of every op."""
+    """A text with a line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
         form = f", zero points corrected {CORRECTED[reach.zero_points]} the sum" if reach.zero_points else ""
@@ -245,11 +250,12 @@ def range_details(found: Sequence[Reach]) -> str:
             text = f"  {which}up to {_bound(bound)}, {_bits(bits)}, headroom {headroom}"
             if reach.grown and len(reach.grown) == len(reach.bound) and (factor := reach.grown[channel]) > 1:
                 cause = reach.grown_by[channel]
-                text += f"; weight scale grown {factor:.3g} times by its {cause}" if cause else _COARSER.format(factor)
+                text += _GROWN.format(factor, cause) if cause else _COARSER.format(factor)
             lines.append(text)
     return "\n".join(lines)
 
 
+_GROWN = "; weight scale increased {:.3g} times to fit its {}"
 _COARSER = "; weight scale {:.3g} times what its weights and sums need"
 
 

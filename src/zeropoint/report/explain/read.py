@@ -1,8 +1,9 @@
-"""Read the facts that a program carries, at any stage of compilation.
+"""Read the facts in a program, at any stage of compilation.
 
-A fused or propagated program has them on its regions. A quantized or integer program has them on the ops that produce
+A fused or propagated program has facts on its regions. A quantized or integer program has them on the ops that produce
 the values (`zeropoint.facts`), on rescales (`zeropoint.rescale`) and on ops that stay float
-(`zeropoint.float_reason`). Ops in between, such as a sum of products before its requantization, are looked through.
+(`zeropoint.float_reason`). Ops without facts, such as a sum of products before its requantization, are skipped when the
+producers and readers of a value are searched.
 
 Source: the project's design, "every decision can be explained".
 """
@@ -61,7 +62,7 @@ def _is_stop(op: Operation) -> bool:
     """Whether an op produces a value that explanations name."""
     if FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:
         return True
-    # A float op that no kernel covers, unless it only repeats or moves constants.
+    # A float op that no kernel covers. Ops that only repeat or move constants do not count.
     return _floats(op) and not isinstance(op, ConstantOp) and any(map(_is_computed, op.operands))
 
 
@@ -89,14 +90,14 @@ class _Names:
     def name(self, value: SSAValue) -> str:
         """The name of an input, the unique name of a kernel, or the name of an op.
 
-        It has the number of the result if there are several: `split#1`.
+        The number of the result follows if the op has several: `split#1`.
         """
         if isinstance(value.owner, Block):
             return self.inputs[value]
         return _unique(value) or value_name(value)
 
     def position(self, value: SSAValue) -> tuple[int, int]:
-        """Arguments by their index, then results in program order."""
+        """A key that sorts arguments first, by index, then results in program order."""
         if isinstance(value, BlockArgument):
             return 0, value.index
         assert isinstance(value.owner, Operation)
@@ -113,7 +114,7 @@ def _unique(value: SSAValue) -> str | None:
 def _nearest(
     start: Iterable[SSAValue], step: Callable[[SSAValue], Iterator[SSAValue]], known: _Names
 ) -> tuple[str, ...]:
-    """The names of the nearest named values in the direction of `step`, in program order."""
+    """The names of the first named values found from `start` in the direction of `step`, in program order."""
     found: dict[SSAValue, str] = {}
     seen: set[SSAValue] = set()
     pending = list(start)
@@ -140,7 +141,7 @@ def _results(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
-    """The kernel, the names that it covers, and the other facts of a result of an op."""
+    """The kernel, the names that it covers, and the other facts of result `number` of an op."""
     if isinstance(op, QuantizeRegionOp):
         inside = (location_text(inner.location) for inner in op.body.block.ops)
         names = dict.fromkeys(name for name in inside if name is not None)
@@ -153,7 +154,10 @@ def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact
 
 
 def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
-    """The type of a value: its own, the recorded one of its integers, or that of the last fact."""
+    """The quantized type of a value: that of its port, the one recorded for its integers, or that of the last fact.
+
+    Without any of these, it is the value's element type.
+    """
     owner = value.owner
     if isinstance(value, OpResult) and isinstance(owner, QuantizeRegionOp) and FLOAT_REASON not in owner.attributes:
         return str(owner.output_specs.data[value.index])
@@ -176,8 +180,10 @@ def _inputs(program: Program, known: _Names) -> Iterator[ExplainedValue]:
 def _quantized_by_readers(
     argument: SSAValue, facts: tuple[Fact, ...]
 ) -> Iterator[tuple[str, tuple[Fact, ...], Iterable[SSAValue]]]:
-    """Each type that readers quantize a float value to, with its facts and the results of the readers; one type if they
-    agree."""
+    """Each type that readers quantize a float value to, with its facts and the results of the readers.
+
+    If the readers agree, there is one entry.
+    """
     parts = facts_by_type(facts)
     results: dict[str, list[SSAValue]] = {}
     for use in argument.uses:
@@ -220,7 +226,7 @@ def _values(program: Program, known: _Names) -> Iterator[ExplainedValue]:
 
 
 def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
-    """The float results of an op that kernels read, and what an op quantizes of a float op's result for them."""
+    """Float values that kernels read: results of the op, or the float value that it quantizes for the kernels."""
     if isinstance(op, UniformQuantizeOp):
         facts, made = tuple(facts_of(op)), op.operand
         if _are_of_float(facts):
@@ -237,7 +243,7 @@ def _floats_read(op: Operation, known: _Names) -> Iterator[ExplainedValue]:
 
 
 def _are_of_float(facts: tuple[Fact, ...]) -> bool:
-    """Whether facts are those of a float value that kernels read; those of a kernel's result begin with the kernel."""
+    """Whether facts belong to a float value that kernels read. The facts of a kernel's result begin with the kernel."""
     return bool(facts) and facts[0].name != "kernel"
 
 
@@ -260,7 +266,7 @@ def _float_value(
 
 
 def _island(op: Operation) -> set[Operation]:
-    """A float op, and the ops before it that belong to the same kernel; not their constants."""
+    """A float op, and the ops before it that belong to the same kernel, without constants."""
     found, pending = {op}, [op]
     while pending:
         last = pending.pop()
@@ -284,8 +290,10 @@ def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
 
 
 def _float_ops(block: Block) -> Iterator[FloatOp]:
-    """Ops that compute in float, as `count_ops` counts them. All ops of a region that stays float count; those of an
-    undecided region do not."""
+    """The ops that compute in float, as `count_ops` counts them.
+
+    All ops of a region that stays float count. The ops of a region without a decision do not.
+    """
     constants = {value for op in block.ops if isinstance(op, ConstantOp) for value in op.results}
     for op in computing(block.ops):
         if not isinstance(op, QuantizeRegionOp):
@@ -297,7 +305,7 @@ def _float_ops(block: Block) -> Iterator[FloatOp]:
 
 
 def _floats(op: Operation) -> bool:
-    """Whether an op computes in float, rather than observing values."""
+    """Whether an op computes in float; ops that only observe values do not."""
     return is_not_integer(op) and not isinstance(op, StatisticsOp | StatisticsRefOp)
 
 
@@ -318,14 +326,17 @@ def _outputs(program: Program, known: _Names) -> Iterator[ExplainedOutput]:
 
 
 def stands_for(program: Program, name: str) -> tuple[str, ...]:
-    """The values and ops that a name of an output, a tensor or a constant stands for; of a constant, its readers."""
+    """The names of the values and ops that the name of an output, a tensor or a constant stands for.
+
+    A constant stands for the values that are computed from it.
+    """
     known = _Names.of(program)
     made = [maker for output in _outputs(program, known) if output.name == name for maker in output.made_by]
     return tuple(made) or ops_of_tensor(program.module, name) or _readers_of_constant(program, name, known)
 
 
 def _readers_of_constant(program: Program, name: str, known: _Names) -> tuple[str, ...]:
-    """The values that are computed from a constant, such as the results of a weight's convolution."""
+    """The values that are computed from a constant, such as the result of the convolution with a weight."""
     start: list[SSAValue] = []
     for op in program.entry.ops:
         if any(isinstance(inner, ConstantOp) and name in model_names(inner) for inner in op.walk()):
@@ -334,10 +345,10 @@ def _readers_of_constant(program: Program, name: str, known: _Names) -> tuple[st
 
 
 def explain(program: Program, value: str | None = None) -> Explanation:
-    """The records of a program about its values, rescales and float ops; only about one name if given.
+    """The records of a program about its values, rescales and float ops.
 
-    The name is that of an op, a value, an input, an output, a tensor or a weight of the original model.
-    Raises ExplanationError for an unknown name.
+    `value` restricts them to one name of the original model: of an op, a value, an input, an output, a tensor or a
+    weight. Raises ExplanationError for an unknown name.
     """
     known = _Names.of(program)
     found = Explanation(
@@ -367,7 +378,7 @@ def _constant_names(program: Program) -> list[str]:
 
 
 def _nearby(name: str, names: list[str]) -> str:
-    """A few similar names for a message, or the first ones."""
+    """The end of a message about an unknown name: a few similar names, or the first ones."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, names, 4, 0.5) or names[:4]

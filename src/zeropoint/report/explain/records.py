@@ -12,8 +12,8 @@ class ExplainedValue:
     """A value that kernels read or produce.
 
     `kind` is the kernel that produces it, or `input`. `names` are the ops of the original model that the kernel covers,
-    or the input's name. `type` is the quantized type, or the element type if it is not quantized. `made_from` and
-    `read_by` are names of values.
+    or the name of the input. `type` is the quantized type, or the element type if the value is not quantized.
+    `made_from` and `read_by` are names of values.
     """
 
     name: str
@@ -24,9 +24,9 @@ class ExplainedValue:
     made_from: tuple[str, ...]
     read_by: tuple[str, ...]
     unique_name: str = ""
-    """A name that no other kernel has, if the op became several kernels: `gru_8`."""
+    """The unique name of the kernel, such as `gru_8`, if the op of the model became several kernels."""
     float_reason: str = ""
-    """Why the value is float, of one that kernels read quantized; `type` is then the type that they read."""
+    """The reason for a float value that kernels quantize when they read it. `type` is then the type that they read."""
 
     @property
     def shown_name(self) -> str:
@@ -57,7 +57,7 @@ class FloatOp:
 
 @dataclass(frozen=True)
 class ExplainedOutput:
-    """An output of the program, and the names of the values or float ops that it is made by; none if it is constant."""
+    """An output of the program, and the names of the values or float ops that produce it; none if it is constant."""
 
     name: str
     made_by: tuple[str, ...]
@@ -65,7 +65,7 @@ class ExplainedOutput:
 
 @dataclass(frozen=True)
 class Missing:
-    """A value that needs statistics and has none: its name, and the op that produces it."""
+    """A value that needs statistics and has none: its name, and the op that produces it or `input`."""
 
     value: str
     op: str

@@ -18,15 +18,15 @@ BECAUSE: Mapping[Salience, str] = {
     "user": "forced by the user",
     "kernel": "required by a kernel",
 }
-"""Salience -> words for it."""
+"""The words for each salience in sentences."""
 
 
 _RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
-"""A range as facts give it: `[-1.5, 2]`."""
+"""A range as facts write it: `[-1.5, 2]`."""
 
 
 def value_table(values: Sequence[ExplainedValue]) -> str:
-    """Every value with its type and the fact that decided it."""
+    """A table of all values, with their types and the facts that decided them."""
     rows = [(value.shown_name, _shown_kind(value), short(value.type), short(_decisive(value))) for value in values]
     return text_table(("value", "kernel", "type", "because"), rows, width=WIDTH)
 
@@ -36,7 +36,7 @@ def _shown_kind(value: ExplainedValue) -> str:
 
 
 def _decisive(value: ExplainedValue) -> str:
-    """The fact that decided a type: the kernel, function or rule that set it, else the ranges that set an end."""
+    """The fact that decided a type: the kernel, function or rule that fixed it, else the ranges that set its ends."""
     facts = [fact for fact in value.facts if fact.name != "same scale"]
     setting = [fact for fact in facts if fact.name == "parameters" and fact.value == value.type]
     shown = next((fact for fact in setting if fact.salience in ("user", "kernel")), next(iter(facts), None))
@@ -52,14 +52,14 @@ def _decisive(value: ExplainedValue) -> str:
 
 
 def _strongest(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that no stronger fact replaces."""
+    """The facts without those that a stronger fact overrides."""
     order = list(BECAUSE)
     most = max((order.index(fact.salience) for fact in facts), default=0)
     return [fact for fact in facts if order.index(fact.salience) == most]
 
 
 def short(text: str) -> str:
-    """The text with long decimals rounded to six places; the details show all of them."""
+    """The text with long decimals rounded to six places. Details show all digits."""
     return _DIGITS.sub(lambda found: f"{Decimal(found[0]):.6f}", text)
 
 
@@ -67,7 +67,7 @@ _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
 def output_text(outputs: Sequence[ExplainedOutput]) -> list[str]:
-    """The values that outputs are made by, unless these have the same names."""
+    """The values that produce outputs, for outputs with another name than their value."""
     shown = [output for output in outputs if output.made_by != (output.name,)]
     return [f"output '{output.name}' is made by {_listed(output.made_by) or 'constants'}" for output in shown]
 
@@ -77,7 +77,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def value_text(value: ExplainedValue) -> str:
-    """A value: its type, its kernel, its readers, and its chain of facts."""
+    """A value as text: its type, its kernel, its readers, and its chain of facts."""
     lines = [f"{value.shown_name}: {'float, read as ' if value.float_reason else ''}{value.type}"]
     covers = _listed(value.names)
     made = (
@@ -93,7 +93,7 @@ def value_text(value: ExplainedValue) -> str:
 
 
 def rescale_text(rescale: Rescale) -> str:
-    """A rescale: the parameters that the value has and those that its readers require."""
+    """A rescale as text: the parameters that the value has and those that its readers require."""
     lines = [
         f"rescale of {rescale.value}: two requirements conflict",
         f"  has      {rescale.has}",
@@ -105,7 +105,7 @@ def rescale_text(rescale: Rescale) -> str:
 
 
 def named_float_text(ops: Sequence[FloatOp]) -> list[str]:
-    """Float ops grouped by name and reason, with the number of each kind."""
+    """Float ops as text, grouped by name and reason, with the number of ops of each kind."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for op in ops:
         groups.setdefault((op.name, op.reason), Counter())[op.op] += 1
@@ -120,7 +120,7 @@ def _float_group(name: str, reason: str, kinds: Counter[str]) -> str:
 
 
 def float_text(ops: Sequence[FloatOp]) -> list[str]:
-    """Float ops grouped by reason, each name once."""
+    """Float ops as text, grouped by reason, each name once."""
     by_reason: dict[str, list[FloatOp]] = {}
     for op in ops:
         by_reason.setdefault(op.reason, []).append(op)

@@ -1,7 +1,8 @@
 """Puts the page together: template, style, libraries, scripts and the document, all in one file.
 
-The document is JSON in a script element that is not run. Text of the model reaches the page only through it, and the
-scripts insert it as text, so a name with markup stays a name. The page's security policy forbids every request.
+The document is JSON in a script element that is not executed. Text of the model reaches the page only through it, and
+the scripts insert it as text, so that markup in a name has no effect. The page's content security policy forbids every
+request.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from importlib.resources import files
 from zeropoint.report.document import Document
 
 LIBRARIES = ("d3.min.js", "dagre.min.js", "plot.umd.min.js")
-"""The files of `vendor/`, in the order in which they need each other."""
+"""The files of `vendor/`, in the order of their dependencies."""
 SCRIPTS = ("format", "data", "theme", "graph", "charts", "detail", "table", "summary", "export", "main")
-"""The files of `scripts/`, in order; together they are one script."""
+"""The files of `scripts/`, in order. They become one script."""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
-"""Developer tools would ask for the file that it names."""
+"""The source map comment is removed, because developer tools would request the file that it names."""
 
 
 def page(document: Document) -> str:
@@ -37,7 +38,7 @@ def _read(*names: str) -> str:
 
 
 def _library(name: str) -> str:
-    """A library with its licence, which every copy has to include."""
+    """A library with its licence, which the licence requires in every copy."""
     licence = _read("vendor", f"{name.partition('.')[0]}.LICENSE").replace("*/", "* /")
     return f"/*!\n{licence}*/\n{_SOURCE_MAP.sub('', _read('vendor', name))}"
 

@@ -53,7 +53,7 @@ function drawWeights(place, node) {
     : [Plot.areaY(points, { x: "channel", y1: "low", y2: "high", fill: colour("bar") })];
   place.replaceChildren(Plot.plot({
     width: plotWidth(place), height: 170, marginLeft: 56, style: { background: "transparent", fontSize: "11px" },
-    x: { label: group === 1 ? "output channel" : `output channel (groups of ${group}: least to greatest)`, ticks: 6 },
+    x: { label: group === 1 ? "output channel" : `output channel (groups of ${group}: smallest to largest)`, ticks: 6 },
     y: { label: "weight scale", ticks: 4, tickFormat: short, zero: group === 1 },
     marks: [...marks, ...(group === 1 ? [Plot.ruleY([0], { stroke: colour("muted") })] : [])],
   }));

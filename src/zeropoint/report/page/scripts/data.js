@@ -50,10 +50,12 @@ const METRICS = [
 /** @param {?number} value @returns {boolean} */
 function finite(value) { return value !== null && Number.isFinite(value); }
 
-/** Decibels from the worst to the best colour: a single kernel that is nearly exact would make all others look alike. */
+/** The range of the colours in dB, from the worst value. Without it, one nearly exact kernel would make all others look
+ * alike. */
 const DECIBELS_SHOWN = 30;
 
-/** The colours of a metric: from good to bad over the values of this report. `cut` says that better values exist.
+/** The colours of a metric, from good to bad over the values in this report. With `cut`, there are better values than
+ * the best colour shows.
  * @param {Metric|undefined} metric @returns {{range: number[], cut: boolean, share: function(GraphNode): ?number}} */
 function scaleOf(metric) {
   const values = metric ? nodes.filter(shown).map(metric.of).filter(finite) : [];

@@ -19,7 +19,7 @@ function showDetail(node) {
   add(reasonsBlock(node));
   add(boundsBlock(node));
   add(textsBlock(node));
-  plots.forEach((plot) => plot && plot.draw());  // they take the width that they have now
+  plots.forEach((plot) => plot && plot.draw());  // only now do they have a width
 }
 
 /** @param {GraphNode} node @returns {HTMLElement} */
@@ -38,7 +38,7 @@ function headOf(node) {
 
 const NAMES_SHOWN = 4;
 
-/** The ops of the original model, the first ones if they are many. @param {GraphNode} node @returns {HTMLElement} */
+/** The ops of the original model; only the first ones if there are many. @param {GraphNode} node @returns {HTMLElement} */
 function coveredBy(node) {
   const { covers } = node;
   const more = covers.length - NAMES_SHOWN;
@@ -48,7 +48,7 @@ function coveredBy(node) {
     covers.slice(NAMES_SHOWN).join(", "));
 }
 
-/** The nodes that it reads and those that read it, as links. @param {GraphNode} node @returns {HTMLElement} */
+/** The nodes that a node reads and those that read it, as links. @param {GraphNode} node @returns {HTMLElement} */
 function neighboursOf(node) {
   const listed = (/** @type {string} */ label, /** @type {GraphNode[]} */ found) => found.length === 0 ? [] : [
     element("span", {}, label, ...found.slice(0, NAMES_SHOWN).map((one) => opener(one, select)),
@@ -67,7 +67,7 @@ function figuresOf(node) {
     found.push(figure(decibelText(sqnr(node, "added")), "SQNR by its own noise alone"));
   }
   if (clipped(node) !== null) found.push(figure(percent(clipped(node)), "of the values are clipped"));
-  if (headroom(node) !== null) found.push(figure(`${headroom(node)} bits`, "headroom, least of its sums"));
+  if (headroom(node) !== null) found.push(figure(`${headroom(node)} bits`, "least headroom of its sums"));
   const time = report.times[node.id];
   if (time) {
     found.push(figure(duration(time.seconds), `${percent(time.seconds / totalSeconds)} of the time (${time.kernels.join(", ")})`));
@@ -123,8 +123,8 @@ function boundsBlock(node) {
   const head = element("tr", {}, element("th", { class: "text" }, "numbers"), element("th", {}, "at most"),
     element("th", {}, "bits"), element("th", {}, "free"));
   const grown = found.filter((bound) => bound.grown).map((bound) => element("p", { class: "muted" },
-    `The weight scale of ${bound.grown} of ${bound.channels} channels is greater than their weights need, ` +
-    `at most ${short(bound.grown_most)} times, so that bias and sums fit.`));
+    `The weight scales of ${bound.grown} of ${bound.channels} channels were increased, ` +
+    `by a factor of at most ${short(bound.grown_most)}, so that bias and sums fit.`));
   return block("Bounds, proved for every input", false,
     element("div", { class: "scroll" }, element("table", { class: "tight" }, element("thead", {}, head), element("tbody", {}, ...rows))), ...grown);
 }

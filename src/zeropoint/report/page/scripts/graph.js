@@ -1,5 +1,5 @@
 /** The graph: a box per kernel, hatched boxes for float islands, diamonds for rescales, small boxes for conversions that
- * several read. dagre lays it out, d3 zooms. */
+ * several nodes read. dagre computes the layout, d3 zooms. */
 
 const BOX = { width: 226, height: 46 };
 const SIZES = {
@@ -7,7 +7,7 @@ const SIZES = {
   quantize: { width: 170, height: 30 }, dequantize: { width: 170, height: 30 },
 };
 const NAME_LENGTH = 30;
-/** The kinds of nodes that change only how a value is stored: their box says which. */
+/** The kinds of nodes that only change how a value is stored. Their box shows the kind. */
 const CONVERSIONS = { rescale: true, quantize: true, dequantize: true };
 
 /** @param {GraphNode} node */
@@ -24,7 +24,7 @@ function layOut() {
   return graph;
 }
 
-/** @param {string} text @returns {string} the end of a long name, which tells more than its beginning */
+/** @param {string} text @returns {string} the end of a long name, which distinguishes nodes better than its beginning */
 function ending(text) { return text.length > NAME_LENGTH ? `\u2026${text.slice(1 - NAME_LENGTH)}` : text; }
 
 /** @param {GraphNode} node @returns {string} its kernel; of a function of one value, `elementwise_unary (tanh)`, the function */

@@ -17,7 +17,7 @@ function showHeader() {
   const outputs = [...header.outputs].sort((a, b) => (a.sqnr ?? Infinity) - (b.sqnr ?? Infinity));
   if (outputs.length) {
     const worst = outputs[0];
-    const which = outputs.length > 1 ? `least of ${outputs.length} outputs: ${worst.name}` : `output ${worst.name}`;
+    const which = outputs.length > 1 ? `worst of ${outputs.length} outputs: ${worst.name}` : `output ${worst.name}`;
     cards.push(card("SQNR against float", worst.sqnr === null ? "exact" : `${fixed(worst.sqnr, 1)} dB`, which));
     const ranked = outputs.filter((output) => output.top1 !== null).sort((a, b) => a.top1 - b.top1)[0];
     if (ranked) cards.push(card("Top-1 agreement", `${(100 * ranked.top1).toFixed(2)} %`, `same argmax as float, ${ranked.name}`));
@@ -40,7 +40,7 @@ function showHeader() {
 /** @param {function(string): void} select */
 function showWorst(select) {
   const place = byId("worst");
-  place.replaceChildren(element("h2", {}, "Kernels that add most noise"));
+  place.replaceChildren(element("h2", {}, "Kernels that add the most noise"));
   const note = report.notes.find((/** @type {{section: string}} */ one) => one.section === "worst");
   if (!report.worst.length) {
     place.append(element("p", { class: "muted" }, note ? `The effect of recipe rules needs ${note.needs}.` : "No kernel adds noise."));
