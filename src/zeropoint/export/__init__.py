@@ -32,10 +32,11 @@ __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_pr
 class ExportOptions:
     """Options for the exported file.
 
-    `integer_io` makes inputs and outputs storage integers instead of floats. `channels_last` allows images at inputs
-    and outputs to be [batch, height, width, channels] if the format uses that layout internally. `onnx_format` is `qdq`
-    (float ops between casts, which runtimes fuse) or `qoperator` (operators on integers). `onnx_weights` is the storage
-    of 8-bit weights: `exact`, `i8`, `u8`, or `auto`, which depends on the target (`export/onnx/weight_forms.py`).
+    With `integer_io`, inputs and outputs are storage integers instead of floats. With `channels_last`, images at inputs
+    and outputs may be [batch, height, width, channels] if the format uses this layout internally. `onnx_format` is
+    `qdq` (float ops between quantize and dequantize ops, which runtimes fuse) or `qoperator` (operators on integers).
+    `onnx_weights` is the storage of 8-bit weights: `exact`, `i8`, `u8`, or `auto`, which depends on the target
+    (`export/onnx/weight_forms.py`).
     """
 
     integer_io: bool = False
@@ -48,7 +49,8 @@ class ExportOptions:
 class Format:
     """A file format: the targets whose kernels its runtime implements (empty: any), and its encoder.
 
-    `encode` takes the file name and returns the bytes of each file by name, the main file last.
+    `encode` takes the program, the file name, the options and the progress. It returns the bytes of each file by name,
+    the main file last.
     """
 
     name: str
@@ -107,7 +109,7 @@ def _refuse_integer_io(options: ExportOptions) -> None:
 
 
 def _refuse_stored_weights(program: Program, name: str) -> None:
-    """Raise ExportError for a weights-only kernel: the file would have float weights."""
+    """Raise ExportError for a weights-only kernel, because its weights would be floats in the file."""
     for region in weights_only_kernels(program):
         if weights_of(region) is not None or table_of(region) is not None:
             raise ExportError(
@@ -124,13 +126,13 @@ FORMATS: Mapping[str, Format] = {
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
     ".tosa.mlir": Format("TOSA", ("tosa",), _tosa),
 }
-"""Formats by file suffix."""
+"""The formats by file suffix."""
 EFFECTIVE: Mapping[str, tuple[str, ...]] = {
     "layout": (".tflite", ".tosa.mlir"),
     "onnx_format": (".onnx",),
     "onnx_weights": (".onnx",),
 }
-"""By option, the formats that it changes."""
+"""The formats that each option has an effect on."""
 
 
 def format_suffix(path: Path) -> str | None:
@@ -141,11 +143,11 @@ def format_suffix(path: Path) -> str | None:
 def export_program(
     program: Program, path: Path, options: ExportOptions | None = None, progress: Progress = silent
 ) -> list[Path]:
-    """Write a program of decided regions (`propagate`) to a file; large ONNX constants go to a second file beside it.
+    """Write a program whose regions have types (the result of `propagate`) to a file.
 
-    Returns the files written, the model first. Raises ExportError for a suffix without a format, a program of another
-    stage or target, and an op that the format has no operator for; no file is written in that case. `progress` counts
-    the kernels, if the format emits one after the other.
+    Returns the files written, the model first. Large constants of an ONNX model go to a second file beside it.
+    `progress` counts the kernels, if the format emits them one by one. Raises ExportError, and writes no file, for a
+    suffix without a format, a program of another stage or target, and an op that the format has no operator for.
     """
     suffix = format_suffix(path)
     if suffix is None:
@@ -162,7 +164,7 @@ def export_program(
 
 
 def _check_effective(options: ExportOptions, path: Path) -> None:
-    """Raise ExportError for an option, other than its default, that files of this format do not have."""
+    """Raise ExportError for an option that has no effect on this format, unless it has its default."""
     layout = "channels-last" if options.channels_last else "model"
     given = (
         ("layout", layout, "channels-last"),
@@ -204,7 +206,7 @@ def _check_stage(program: Program, path: Path) -> None:
 
 
 def _check_floats(program: Program, name: str) -> None:
-    """Raise ExportError for a quantized kernel on floats other than f32: casts of runtimes take no others."""
+    """Raise ExportError for a quantized kernel on floats other than f32, because casts of runtimes support only f32."""
     for op in program.entry.ops:
         specs = (*op.input_specs, *op.output_specs) if isinstance(op, QuantizeRegionOp) else ()
         if not isinstance(op, QuantizeRegionOp) or not any(isinstance(spec, UniformQuantizedType) for spec in specs):

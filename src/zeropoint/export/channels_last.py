@@ -10,9 +10,9 @@ becomes
 %1 = "quant.region"(%t, %w) ({ convolution [b, 0, 1, f]x[o, i, 0, 1]->[b, 0, 1, f] }) : (tensor<1x8x8x3xf32>, ...)
 %2 = "quant.region"(%1) ({ maximum with 0 }) : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
 ```
-Convolutions and windows start the change; it propagates through every op with a rule in `permute`. Transposes remain
+The pass starts at convolutions and windows, and continues through every op with a rule in `permute`. Transposes remain
 only between an op with a rule and one without, and at inputs and outputs. With `ports`, inputs and outputs of rank 3
-and more change their own order instead, which `zeropoint.order` on the argument or result records.
+and more are reordered instead. Their order is recorded as `zeropoint.order` on the argument or result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from zeropoint.ir.weights import Weights
 
 
 def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
-    """A region that transposes a value; operand and result both have the type `spec`."""
+    """A region that transposes a value. Its operand and its result have the type `spec`."""
     block = Block(arg_types=[value.type])
     moved = TransposeOp(block.args[0], order)
     block.add_ops([moved, ReturnOp([moved.result])])
@@ -57,7 +57,11 @@ def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) ->
 
 @dataclass
 class _Pass:
-    """State of the pass: `natural` has the values produced in a new order, `given` those transposed into one."""
+    """The state of the pass.
+
+    `natural` has the values that are computed in a new order, and `given` those that a transpose of this pass brings
+    into one. `back` has the transposes of `natural` values to their old order, and `specs` their types.
+    """
 
     weights: Weights
     wanted: Mapping[SSAValue, DimensionOrder]
@@ -66,17 +70,17 @@ class _Pass:
     given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue]
     )
-    """By type, too: a float that two kernels quantize differently is transposed for each."""
+    """The key includes the type, because a float that two kernels quantize differently is transposed for each."""
     undone: dict[tuple[SSAValue, DimensionOrder], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, DimensionOrder], SSAValue]
     )
-    """The operands of the model's transposes, which are their results in another order."""
+    """The operands of the model's transposes, by result and by the order of the result that the operand is."""
     back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     made: set[Operation] = field(default_factory=set[Operation])
-    """The transposes of this pass, not of the model."""
+    """The transposes that this pass inserted."""
 
     def transposed(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
-        """A transpose of a value; a region if its quantization parameters are known."""
+        """Insert a transpose of a value; as a region if its type `spec` is known."""
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
@@ -84,7 +88,7 @@ class _Pass:
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 
     def forward(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
-        """The value in a new order; transposed if it is produced in the old one."""
+        """The value in a new order, transposed if it is computed in another order."""
         found = self.natural.get(value)
         if found is not None and found.order == order:
             return found.value
@@ -96,19 +100,19 @@ class _Pass:
         return self.given[key]
 
     def original(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The value in its old order; transposed back if it is produced in a new one."""
+        """The value in its old order, transposed back if it is computed in a new order."""
         found = self.natural.get(value)
         if found is None:
             return value
         if value not in self.back:
             after = found.value.owner
-            # Right behind its producer, so that all later readers can share the one transpose.
+            # Directly after the producer, so that all later readers can share the transpose.
             point = after.next_op if isinstance(after, Operation) and after.next_op is not None else before
             self.back[value] = self.transposed(found.value, inverse(found.order), self.specs.get(value), point)
         return self.back[value]
 
     def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> DimensionOrder | None:
-        """The new order for a kernel of these ops: from its window op, else from an input; None keeps the old one."""
+        """The new order for a kernel of these ops, from its window op, else from an input; None keeps the old order."""
         for op in ops:
             if isinstance(op, SPATIAL):
                 wanted = window_order(op)
@@ -119,7 +123,7 @@ class _Pass:
         self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[DimensionOrder | None]:
         """The new order of every input; None for weights, biases and inputs of rank below 3."""
-        # Weights have the layout of their kernel, which the exporter writes for itself.
+        # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
@@ -133,7 +137,7 @@ class _Pass:
         return found
 
     def region(self, region: QuantizeRegionOp) -> None:
-        """Make a region channels-last if it has an order to take and every op in it has a rule."""
+        """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         order = self.order(ops, region.inputs)
         if order is None or len(region.outputs) != 1:
@@ -148,7 +152,7 @@ class _Pass:
             for value, role, spec in zip(region.inputs, roles, region.input_specs.data, strict=True)
         ]
         if isinstance(result.value, BlockArgument):
-            # A transpose of the model into the new order: its operand is there already, and no kernel is left.
+            # The region only transposes into the new order, which its operand already has, so no kernel remains.
             if region.input_specs.data[result.value.index] == region.output_specs.data[0]:
                 self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])
             return
@@ -166,14 +170,14 @@ class _Pass:
         self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
 
     def transposition(self, op: Operation) -> None:
-        """Record a transpose of the model: its operand is its result in another order."""
+        """Record that the operand of a transpose in the model is its result in another order."""
         order = _order_of(op)
         if order is not None and op.operands[0] not in self.natural:
-            # The transpose and its inverse then cancel, and both disappear.
+            # A reader that wants this order reads the operand, instead of a second transpose that undoes the first.
             self.undone[op.results[0], inverse(order)] = op.operands[0]
 
     def results(self, op: Operation, value: SSAValue, order: DimensionOrder, spec: Attribute | None) -> None:
-        """Record the value that now holds the result of `op`."""
+        """Record the value that replaces the result of `op`, in its order."""
         result = op.results[0]
         if is_identity(order):
             result.replace_all_uses_with(value)
@@ -213,13 +217,13 @@ class _Pass:
         if result is None:
             return None
         block.add_op(ReturnOp([result.value]))
-        # From the end, so that producers of dead ops are dead when they are reached.
+        # In reverse, so that the producers of a dead op are visited after it and found dead as well.
         for op in list(block.ops)[-2::-1]:
             remove_if_dead(op)
         return Region(block), result
 
     def op(self, op: Operation) -> None:
-        """Make an op outside regions channels-last if it reads a reordered value and has a rule."""
+        """Rewrite an op outside of regions to channels-last if it reads a reordered value and has a rule."""
         if not any(value in self.natural for value in op.operands):
             return
         if len(op.results) != 1:
@@ -259,14 +263,14 @@ def _with_orders(
 
 
 def _reorder_arguments(program: Program, run: _Pass) -> None:
-    """Reorder arguments whose only uses are transposes of this pass by one and the same permutation."""
+    """Reorder arguments that only transposes of this pass read, all with the same permutation."""
     function, block = program.main, program.entry
     orders: list[DimensionOrder | None] = []
     for argument in block.args:
         users = [use.operation for use in argument.uses]
-        # The order of an input whose transpose the model has is its own: batch and time of an LSTM.
+        # An input that the model itself transposes keeps its order: batch and time of an LSTM, for example.
         found = {_order_of(user) if user in run.made else None for user in users}
-        # Readers that disagree keep the model's order, and their transposes.
+        # If readers want different orders, the input keeps the model's order and the transposes stay.
         order = found.pop() if len(found) == 1 else None
         orders.append(order)
         if order is not None:
@@ -279,7 +283,7 @@ def _reorder_arguments(program: Program, run: _Pass) -> None:
 
 
 def _reorder_results(program: Program, run: _Pass) -> None:
-    """Return values of rank 3 and more in the order they are produced in."""
+    """Return values of rank 3 and more in the order in which they are computed."""
     function, terminator = program.main, program.entry.last_op
     assert isinstance(terminator, FunctionReturnOp)
     found = [run.natural.get(value) for value in terminator.operands]

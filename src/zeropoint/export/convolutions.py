@@ -17,24 +17,24 @@ from zeropoint.ir.tensors import Array, shape_of
 
 @dataclass(frozen=True)
 class ConvolutionForm:
-    """A convolution over two spatial dimensions; 1-D ones get a leading dimension of size 1."""
+    """A convolution over two spatial dimensions. A 1-D convolution gets a first spatial dimension of size 1."""
 
     kernel: ExportKernel
     op: ConvolutionOp
 
     @property
     def rank(self) -> int:
-        """The number of spatial dimensions of the model."""
+        """The number of spatial dimensions in the model."""
         return len(self.op.dimension_numbers.data.input_spatial_dimensions)
 
     @property
     def size(self) -> tuple[int, ...]:
-        """The input: [batch, height, width, channels]."""
+        """The shape of the input: [batch, height, width, channels]."""
         return self._image(shape_of(self.op.lhs))
 
     @property
     def result(self) -> tuple[int, ...]:
-        """The output: [batch, height, width, channels]."""
+        """The shape of the result: [batch, height, width, channels]."""
         return self._image(shape_of(self.op.result))
 
     def _image(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,12 +48,12 @@ class ConvolutionForm:
 
     @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Low and high, per spatial dimension."""
+        """The padding, low and high, of each spatial dimension."""
         pairs = padding_values(self.op.padding, self.rank)
         return (pairs[0], pairs[1]) if self.rank == 2 else ((0, 0), pairs[0])
 
     def weights(self, array: Array) -> Array:
-        """The weights as [output, height, width, input], reversed along dimensions with window reversal."""
+        """The weights as [output, height, width, input]. Dimensions with window reversal are reversed."""
         layout = self.op.dimension_numbers.data
         found = array.transpose(
             layout.kernel_output_feature_dimension,
@@ -65,12 +65,12 @@ class ConvolutionForm:
         return found if self.rank == 2 else found[:, None]
 
     def cuts(self, extents: Sequence[int]) -> list[tuple[int, int]]:
-        """The numbers of elements, low and high per spatial dimension, that padding crops from the full result."""
+        """How many elements the padding crops from the full result, low and high in each spatial dimension."""
         return [(n - 1 - low, n - 1 - high) for n, (low, high) in zip(extents, self.padding, strict=True)]
 
     @property
     def is_transposed(self) -> bool:
-        """Whether it is a transposed convolution with one group, without padding beyond its window."""
+        """Whether this is a transposed convolution with one group and no padding beyond the window."""
         spatial = self.op.dimension_numbers.data.kernel_spatial_dimensions
         sizes = [shape_of(self.op.rhs)[axis] for axis in spatial]
         cuts = self.cuts(sizes if self.rank == 2 else [1, *sizes])
@@ -78,7 +78,7 @@ class ConvolutionForm:
         return single and self.op.feature_group_count.value.data == 1 and min(map(min, cuts)) >= 0
 
     def check(self) -> None:
-        """Raise ExportError for channels in front of the spatial dimensions, or more than two spatial dimensions."""
+        """Raise ExportError for channels before the spatial dimensions, or for more than two spatial dimensions."""
         layout = self.op.dimension_numbers.data
         inside = tuple(range(1, 1 + self.rank))
         if self.rank not in (1, 2):
@@ -90,6 +90,6 @@ class ConvolutionForm:
         if not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
             raise ExportError(
                 f"found channels at dimensions {layout.input_feature_dimension} (input) and "
-                f"{layout.output_feature_dimension} (output), expected them behind the spatial dimensions",
+                f"{layout.output_feature_dimension} (output), expected them after the spatial dimensions",
                 self.kernel.region,
             )

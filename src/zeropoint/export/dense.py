@@ -10,9 +10,9 @@ from zeropoint.ir.tensors import Array
 
 
 def dense_text(array: Array) -> str:
-    """The elements in MLIR's hexadecimal form, little-endian; booleans as a list.
+    """The elements in MLIR's hexadecimal form, little-endian. Booleans are written as a list.
 
-    Versions of MLIR differ in whether they pack booleans in hexadecimal form eight to a byte.
+    In hexadecimal form, some versions of MLIR pack eight booleans into a byte and others do not.
     """
     if array.dtype == np.bool_:
         return f"dense<{json.dumps(array.tolist()) if array.size else ''}>"

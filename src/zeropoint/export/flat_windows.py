@@ -1,4 +1,4 @@
-"""Windows over one dimension of five or more as windows over an image, which runtimes have kernels for.
+"""Rewrite windows over one of five or more dimensions as windows over an image, for which runtimes have kernels.
 
 ```mlir
 %1 = "quant.region"(%0) ({ reduce_window, window_dimensions = [1, 1, 5, 1, 1] }) : (tensor<1x1x12x7x9xf32>) ...
@@ -9,8 +9,8 @@ becomes
 %b = "quant.region"(%a) ({ reduce_window, window_dimensions = [1, 5, 1, 1] }) : (tensor<1x12x1x63xf32>) ...
 %1 = "quant.region"(%b) ({ reshape }) : (tensor<1x8x1x63xf32>) -> tensor<1x1x8x7x9xf32>
 ```
-PyTorch's LocalResponseNorm has such a window, over channels. What is before the dimension becomes the batch, and what
-is behind it the channels.
+PyTorch's LocalResponseNorm has such a window, over channels. The dimensions before that of the window become the batch,
+and those after it become the channels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IMAGE_RANK = 4
 
 
 def flatten_windows(program: Program) -> Program:
-    """The program with windows over one dimension of five or more as windows over images; the others stay."""
+    """The program with windows over one of five or more dimensions rewritten as windows over images."""
     program = program.clone()
     for region in list(program.entry.ops):
         if isinstance(region, QuantizeRegionOp) and (dimension := _dimension(region)) is not None:
@@ -49,7 +49,10 @@ def flatten_windows(program: Program) -> Program:
 
 
 def _dimension(region: QuantizeRegionOp) -> int | None:
-    """The only dimension that the window of a region covers, if the region has too many, and ops that can be flat."""
+    """The only dimension that the window of a region covers; None if the region is not to be rewritten.
+
+    A region is rewritten if it has five or more dimensions and its ops allow it.
+    """
     ops = list(region.body.block.ops)[:-1]
     windows = [op for op in ops if isinstance(op, ReduceWindowOp)]
     if len(windows) != 1 or len(region.inputs) != 1 or len(region.outputs) != 1:
@@ -72,7 +75,7 @@ def _dimension(region: QuantizeRegionOp) -> int | None:
 
 
 def _can_be_flat(op: Operation) -> bool:
-    """Whether an op is elementwise, or a number that it reads."""
+    """Whether an op of the body is elementwise, or a scalar constant that is broadcast for one."""
     if isinstance(op, ConstantOp):
         return not shape_of(op.output)
     if isinstance(op, BroadcastInDimOp):
@@ -85,7 +88,7 @@ def _flat(shape: Sequence[int], dimension: int) -> tuple[int, int, int, int]:
 
 
 def _flatten(region: QuantizeRegionOp, dimension: int) -> None:
-    """Replace a region by a reshape, the region over images, and a reshape."""
+    """Replace a region by a reshape, a region over images, and a reshape."""
     given, made = region.inputs[0], region.outputs[0]
     source = _reshape(given, _flat(shape_of(given), dimension), region.input_specs.data[0])
     block = Block(arg_types=[source.outputs[0].type])
@@ -113,7 +116,7 @@ def _flatten(region: QuantizeRegionOp, dimension: int) -> None:
 
 
 def _copied(op: Operation, mapping: dict[SSAValue, SSAValue], dimension: int) -> Operation:
-    """An op of the body over images."""
+    """A copy of an op of the body, over images."""
     kept = isinstance(op, ConstantOp) or not shape_of(op.results[0])
     if kept:
         return op.clone(mapping)
@@ -143,7 +146,7 @@ def _copied(op: Operation, mapping: dict[SSAValue, SSAValue], dimension: int) ->
 
 
 def _reshape(value: SSAValue, shape: Sequence[int], spec: Attribute) -> QuantizeRegionOp:
-    """A region that reshapes a value; operand and result both have the type `spec`."""
+    """A region that reshapes a value. Its operand and its result have the type `spec`."""
     block = Block(arg_types=[value.type])
     made = ReshapeOp(block.args[0], TensorType(element_of(value), shape))
     block.add_ops([made, ReturnOp([made.result])])

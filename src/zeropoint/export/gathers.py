@@ -1,4 +1,8 @@
-"""Gathers in the forms that runtimes implement: whole slices along one dimension, or by vectors of leading indices."""
+"""Gathers in the forms that runtimes implement.
+
+Runtimes take whole slices along one dimension (`Gather`), or whole slices at vectors of indices of the first dimensions
+(`GatherND`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from zeropoint.ir.tensors import Array, shape_of
 
 
 def taken_axis(op: GatherOp) -> int:
-    """The dimension along which whole slices are taken. Raises ExportError for a gather of another kind."""
+    """The dimension along which a gather takes whole slices. Raises ExportError for a gather of another form."""
     numbers = op.dimension_numbers.data
     shape, rank = shape_of(op.operand), len(shape_of(op.start_indices))
     axes = numbers.start_index_map
@@ -24,15 +28,13 @@ def taken_axis(op: GatherOp) -> int:
         if array_values(op.slice_sizes) == whole and numbers.offset_dims == kept and last:
             return axis
     raise ExportError(
-        "found a gather of parts, expected one of whole slices along one dimension, or by the first dimensions", op
+        "found a gather of partial slices, expected whole slices along one dimension, or at indices of the first ones",
+        op,
     )
 
 
 def leading_indices(op: GatherOp) -> int:
-    """The number of dimensions, the first ones, in which vectors of several indices select whole slices (`GatherND`).
-
-    0 for a gather of another kind.
-    """
+    """The number of first dimensions that the index vectors of a `GatherND` select from; 0 for another form."""
     numbers = op.dimension_numbers.data
     shape, rank = shape_of(op.operand), len(shape_of(op.start_indices))
     count = len(numbers.start_index_map)
@@ -45,18 +47,18 @@ def leading_indices(op: GatherOp) -> int:
 
 
 def last_indices(op: GatherOp) -> Array:
-    """The greatest index in each dimension that the indices select from: one for slices along one dimension."""
+    """The largest valid index: a scalar for slices along one dimension, an array for those at index vectors."""
     count = leading_indices(op)
     shape = shape_of(op.operand)
     return np.array(shape[:count] if count else shape[taken_axis(op)]) - 1
 
 
 def clamped_indices(op: GatherOp, indices: Array) -> Array:
-    """Constant indices clamped to the dimension, as StableHLO does; runtimes reject those out of range.
+    """Constant indices, clamped to the size of their dimension, as StableHLO's gather does.
 
     A trailing index-vector dimension of size 1 is dropped.
     """
-    # Runtimes differ on indices out of range: an error, or memory beside the table.
+    # Some runtimes reject indices out of range, others read memory beyond the operand.
     clamped = np.clip(indices, 0, last_indices(op)).astype(indices.dtype)
     return clamped.reshape(indices.shape[:-1]) if has_vector(op) else clamped
 

@@ -1,4 +1,4 @@
-"""How a format expresses kernels: each by the operators of its rule, or by the float ops of its body."""
+"""How a format emits kernels: each by the operators of its rule, or by the float ops of its body."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ EmissionT = TypeVar("EmissionT")
 
 @dataclass(frozen=True)
 class KernelRules(Generic[EmissionT]):
-    """The kernels of a runtime, and how their operators are emitted into a model under construction."""
+    """The rules of a format, which emit the operators of kernels and float ops into a model under construction."""
 
     format: str
     """The name of the format and of the runtime, for errors."""
     runtime: str
     rules: Mapping[str, Callable[[ExportKernel, EmissionT], None]]
-    """Emits the operators of each logical kernel."""
+    """The rule of each logical kernel."""
     in_float_too: Collection[str]
-    """Kernels that use the same operator in float."""
+    """Kernels that have the same operator in float."""
     float_rules: Mapping[type[Operation], Callable[[Any, EmissionT], None]]
-    """Emits the operators of each float op."""
+    """The rule of each float op."""
     stands_for: Callable[[EmissionT, SSAValue, SSAValue], None]
-    """Aliases a value to another one, in float."""
+    """Makes the first value an alias of the second, in float."""
 
     def emit(self, kernel: ExportKernel, emission: EmissionT) -> None:
-        """Emit a kernel. One that was left in float becomes its float ops, unless it is in `in_float_too`.
+        """Emit a kernel. If it stays float, its float ops are emitted, unless it is in `in_float_too`.
 
         Raises ExportError for a kernel that the runtime does not have.
         """
@@ -46,14 +46,14 @@ class KernelRules(Generic[EmissionT]):
             rule(kernel, emission)
 
     def float_op(self, op: Operation, emission: EmissionT) -> None:
-        """Emit a float op. Raises ExportError for one that the format does not have."""
+        """Emit a float op. Raises ExportError if the format does not have it."""
         rule = self.float_rules.get(type(op))
         if rule is None:
             raise missing_in_float(op, self.format)
         rule(op, emission)
 
     def _inline(self, kernel: ExportKernel, emission: EmissionT) -> None:
-        """The float ops of the body: its arguments stand for the operands, the results for what the body returns."""
+        """Emit the float ops of the body, with its arguments aliased to the operands and the results to its values."""
         block = kernel.region.body.block
         for argument, value in zip(block.args, kernel.region.inputs, strict=True):
             self.stands_for(emission, argument, value)

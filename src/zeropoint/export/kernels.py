@@ -1,4 +1,4 @@
-"""The exporters' view of a region: one logical kernel with its ports, ops and bounds."""
+"""A region as exporters read it: one logical kernel with its ports, ops and bounds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ OpT = TypeVar("OpT", bound=Operation)
 
 
 def _element(spec: Attribute) -> Attribute:
-    """The element type that a spec gives a port: that of floats if it demands not to quantize it."""
+    """The type of a port: its quantized type, or the float type if the spec forbids to quantize it."""
     return spec.expressed_type if isinstance(spec, NoQuantizedType) else spec
 
 
 @dataclass(frozen=True)
 class ExportKernel:
-    """A `quant.region`. `inputs` are the float values at its ports, `specs` the types that propagation gave them."""
+    """A `quant.region` with its types. Raises ExportError for a quantized kernel with several results."""
 
     region: QuantizeRegionOp
     weights: Weights
@@ -37,7 +37,7 @@ class ExportKernel:
 
     @property
     def name(self) -> str:
-        """The logical kernel."""
+        """The name of the logical kernel."""
         return self.region.logical_kernel.data
 
     @property
@@ -91,7 +91,7 @@ class ExportKernel:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The clamp bounds after the kernel's last sum or product: (0, inf) for relu; (-inf, inf) if it has none."""
+        """The clamp bounds after the kernel's last sum or product: (0, inf) for relu, (-inf, inf) without a clamp."""
         bounds = Bounds()
         for op in self.ops:
             bounds.then(op, self.weights)
@@ -108,7 +108,7 @@ def read_storage(argument: SSAValue) -> Attribute:
     }
     if len(specs) != 1 or not isinstance(spec := specs.pop(), UniformQuantizedType):
         raise ExportError(
-            "found an input that is read as a float or in several types, expected one; "
+            "found an input that kernels read as a float or as several quantized types, expected one quantized type; "
             "quantize with io integer, or keep io float (--io)"
         )
     return spec

@@ -17,11 +17,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "LiteRT": ("zeropoint.export.litert.floats", "--target litert -o model.tflite"),
     "TOSA": ("zeropoint.export.tosa.floats", "--target tosa -o model.tosa.mlir"),
 }
-"""By format: the module whose `OPERATORS` has its float ops, and the options that write it."""
+"""For each format, the module whose `OPERATORS` lists its float ops, and the options that write the format."""
 
 
 def missing_in_float(op: Operation, format_name: str) -> ExportError:
-    """An error that names the op, why it stays float, and the formats that have it."""
+    """An error that names the op, the reason why it stays float, and the formats that have it."""
     reason = op.attributes.get(FLOAT_REASON)
     why = f" (it stays float: {reason.data})" if isinstance(reason, StringAttr) else ""
     others = [options for name, (module, options) in TABLES.items() if name != format_name and _has(module, op)]
@@ -34,5 +34,5 @@ def missing_in_float(op: Operation, format_name: str) -> ExportError:
 
 
 def _has(module: str, op: Operation) -> bool:
-    """Whether the table of a format has an op. Imported here, because the modules of the tables import this one."""
+    """Whether the table of a format has an op. The table is imported here, because its module imports this one."""
     return type(op) in cast("Mapping[type[Operation], object]", import_module(module).OPERATORS)

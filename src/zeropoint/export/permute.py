@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Permuted:
-    """A value whose dimension i is dimension `order[i]` of the original value."""
+    """A value in a new order: its dimension i is dimension `order[i]` of the original value."""
 
     value: SSAValue
     order: DimensionOrder
@@ -57,12 +57,12 @@ def inverse(order: DimensionOrder) -> DimensionOrder:
 
 
 def is_identity(order: DimensionOrder) -> bool:
-    """Whether nothing moves."""
+    """Whether the order is the identity."""
     return order == tuple(range(len(order)))
 
 
 def reordered(values: Sequence[T], order: DimensionOrder) -> list[T]:
-    """One entry per dimension, in the new order."""
+    """A list with one entry per dimension, in the new order."""
     return [values[dimension] for dimension in order]
 
 
@@ -79,21 +79,21 @@ class Rewriting:
     weights: Weights
     values: Mapping[SSAValue, Permuted]
     mapping: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The current value for each value that keeps its order."""
+    """Replacements of values that keep their order."""
     wanted: DimensionOrder | None = None
     """The order that readers of the result want."""
 
     def same(self, value: SSAValue) -> SSAValue:
-        """A value that keeps its order."""
+        """The replacement of a value that keeps its order."""
         return self.mapping.get(value, value)
 
     def order_of(self, value: SSAValue) -> DimensionOrder | None:
-        """The order of the value's new form; None if it has none."""
+        """The new order of a value; None if it keeps its order."""
         found = self.values.get(value)
         return None if found is None else found.order
 
     def in_order(self, value: SSAValue, order: DimensionOrder) -> SSAValue | None:
-        """The value in a given order, or None; constants and broadcasts are rebuilt in that order."""
+        """The value in a given order; None without a transpose. Constants and broadcasts are rebuilt in that order."""
         found = self.values.get(value)
         if found is not None and found.order == order:
             return found.value
@@ -101,7 +101,7 @@ class Rewriting:
             return None
         array = constant_array(value, self.weights)
         if array is not None:
-            # A constant is transposed now, so that the file needs no op for it.
+            # The elements are transposed here, so that the file needs no transpose op.
             return self.builder.insert(constant_op(array.transpose(order), self.weights)).output
         op = value.owner
         if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
@@ -112,7 +112,7 @@ class Rewriting:
         return None
 
     def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute, **properties: object) -> SSAValue:
-        """The op on new operands, with another result type, and some properties replaced."""
+        """A copy of the op with new operands, another result type, and some properties replaced."""
         made = type(op).create(
             operands=operands,
             result_types=[result],
@@ -125,7 +125,7 @@ class Rewriting:
 
 
 def _leading(op: Operation, run: Rewriting) -> DimensionOrder | None:
-    """The order of the first reordered operand."""
+    """The order of the first operand that is reordered."""
     return next((order for order in map(run.order_of, op.operands) if order is not None), None)
 
 
@@ -204,7 +204,7 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
 
 
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
-    """A reshape that keeps the elements of every moved dimension, or run of dimensions, together."""
+    """A reshape that keeps each moved dimension, or run of dimensions, together; None for others."""
     source = run.values[op.operand]
     order = reshaped_order(shape_of(op.operand), shape_of(op.result), source.order)
     if order is None:
@@ -227,7 +227,7 @@ def _concatenate(op: ConcatenateOp, run: Rewriting) -> Permuted | None:
 
 
 def _by_dimension(*names: str) -> Callable[[Operation, Rewriting], Permuted | None]:
-    """The rule of an op on one tensor whose named attributes have one entry per dimension."""
+    """The rule of an op on one tensor. The named attributes have one entry per dimension and are reordered."""
 
     def rule(op: Operation, run: Rewriting) -> Permuted | None:
         source = run.values.get(op.operands[0])
@@ -248,7 +248,7 @@ def _reverse(op: ReverseOp, run: Rewriting) -> Permuted | None:
 
 
 def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
-    """A transpose of the model to the order that its readers want, else to the model's; dropped if nothing moves."""
+    """A transpose of the model, to the order that its readers want, else to the model's. The identity is dropped."""
     source = run.values[op.operand]
     wanted = array_values(op.permutation)
     kept = tuple(range(len(wanted)))

@@ -1,4 +1,4 @@
-"""The inputs and outputs of an exported file, compared with those of the program it was made from."""
+"""Compare the inputs and outputs of an exported file with those of its program."""
 
 from __future__ import annotations
 

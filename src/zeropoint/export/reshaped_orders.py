@@ -1,7 +1,8 @@
 """Orders of dimensions through a reshape.
 
-A reshape cuts dimensions into several or joins neighbours. Its *groups* are the smallest runs of old and new dimensions
-with the same number of elements: 1x8x6x6 to 1x8x6x1x6x1 has (8)(8), (6)(6x1) and (6)(6x1).
+A reshape splits dimensions or merges neighbours. Its *groups* are the smallest runs of old and new dimensions with the
+same number of elements: 2x8x36 to 16x6x6 has the groups (2x8 -> 16) and (36 -> 6x6). Dimensions of size 1 are in no
+group.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def last_order(rank: int) -> DimensionOrder:
-    """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
+    """The channels-last order: batch, the spatial dimensions, the channels. (0, 2, 3, 1) for rank 4."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
 def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
-    """The groups of a reshape, without dimensions of 1. There must be elements."""
+    """The groups of a reshape, as pairs of old and new dimensions. No size may be 0."""
     left = [dimension for dimension, size in enumerate(old) if size != 1]
     right = [dimension for dimension, size in enumerate(new) if size != 1]
     found: list[Group] = []
@@ -33,9 +34,10 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
 
 
 def reshaped_order(old: Sequence[int], new: Sequence[int], order: DimensionOrder) -> DimensionOrder | None:
-    """The order of the result of a reshape whose operand has `order`; None if it would mix the moved elements.
+    """The order of the result of a reshape whose operand has `order`; None if `order` does not keep groups together.
 
-    Dimensions of 1 go where channels-last has them, if the others are in that order, else before their successor.
+    If the other dimensions are in channels-last order, dimensions of size 1 go where this order has them. Otherwise
+    each one goes before the dimension that follows it in `new`.
     """
     if prod(old) != prod(new) or not prod(old):
         return None

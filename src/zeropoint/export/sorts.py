@@ -1,4 +1,4 @@
-"""Sorts of values together with their positions, which runtimes have as top-k."""
+"""Sorts of values together with their positions, which runtimes implement as top-k."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def sorted_axis(op: SortOp) -> tuple[int, bool]:
-    """The dimension that is sorted, and whether the greatest values come first.
+    """The sorted dimension, and whether the largest values come first.
 
-    Raises ExportError for a sort that is not a top-k: one with other operands than floats and their positions, or with
-    another comparator.
+    Raises ExportError for a sort that is not a top-k: its operands are not floats and their positions, or its
+    comparator is not a comparison of the floats.
     """
     axis = len(shape_of(op.inputs[0])) - 1 if op.dimension is None else op.dimension.value.data
     key = sort_key(op.comparator.block)

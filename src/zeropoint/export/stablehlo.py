@@ -1,8 +1,8 @@
 """Export a quantized program as plain StableHLO: text, or a portable artifact in MLIR bytecode.
 
 Attributes that only zeropoint reads (facts, targets) are dropped, and constants are inlined. Inputs and outputs keep
-`zeropoint.name`: C++ StableHLO carries it along, as it does JAX's `jax.result_info`. Kernels whose arithmetic cannot be
-written as quantized StableHLO ops (`fxpmath`, casts to storage) are rejected.
+`zeropoint.name`, because C++ StableHLO preserves such attributes, as it does JAX's `jax.result_info`. Programs with ops
+that StableHLO does not have (`fxpmath`, casts to storage) are rejected.
 
 Source: the StableHLO document "Compatibility", section "APIs": artifacts are versioned VHLO in bytecode.
 """
@@ -64,9 +64,9 @@ def _names_of_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[Dictio
 
 
 def portable_artifact(program: Program) -> bytes:
-    """The program's bytecode in the current StableHLO version, readable within StableHLO's compatibility window.
+    """The program as VHLO bytecode of the current StableHLO version, readable within its compatibility window.
 
-    Raises ExportError if StableHLO rejects the text, or if the package with StableHLO's serializer is missing.
+    Raises ExportError if StableHLO rejects the text, or if the package with its serializer is not installed.
     """
     library, text = _library(), stablehlo_text(program)
     try:

@@ -16,7 +16,7 @@ from zeropoint.ir.tensors import shape_of
 SPATIAL = (ConvolutionOp, ReduceWindowOp)
 """Ops that require channels last."""
 KEEPING = frozenset(RULES) - {TransposeOp}
-"""Ops whose result has the order of their operand."""
+"""Ops whose result gets the order of their operand."""
 
 
 def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
@@ -26,14 +26,15 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
         return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
-    # A window of 1 at the end and not at dimension 1 is channels last already.
+    # If the window has size 1 in the last dimension and not in dimension 1, the channels are last already.
     return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
 
 
 def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
-    """The order of the convolution or window that reads a value, if need be through ops that keep an order.
+    """The order in which a convolution or window reads a value, directly or through ops that keep an order.
 
-    Values that are wanted in the model's own order, or by no such op, are left out. The first reader decides.
+    Values that no such op reads, or that it reads in the model's order, are left out. If readers differ, the first one
+    in program order decides.
     """
     found: dict[SSAValue, DimensionOrder] = {}
     for op in reversed(block.ops):
@@ -45,7 +46,7 @@ def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
 
 
 def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, DimensionOrder]) -> DimensionOrder | None:
-    """The order that a reader wants of its operand `index`; `known` has its results."""
+    """The order in which a reader wants its operand `index`. `known` has the orders wanted of later values."""
     operand = reader.operands[index]
     if isinstance(reader, QuantizeRegionOp):
         ops, inner = list(reader.body.block.ops)[:-1], reader.body.block.args[index]

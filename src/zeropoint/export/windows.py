@@ -40,7 +40,7 @@ class ExportedWindow:
 
     @property
     def counts(self) -> IntArray:
-        """The number of image values in each window, excluding padding. Shape: (output height, output width)."""
+        """The number of elements in each window, without padding, as (output height, output width). No dilation."""
         found: list[IntArray] = []
         for axis in range(2):
             (low, high), size, extent = self.padding[axis], self.size[axis], self.kernel[axis]

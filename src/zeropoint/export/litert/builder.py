@@ -19,9 +19,9 @@ from zeropoint.litert_schema import flatbuffers, schema
 IDENTIFIER = b"TFL3"
 VERSION = 3
 METADATA = "zeropoint"
-"""The name of the metadata buffer: target, profile and moved dimensions, as JSON."""
+"""The name of the metadata buffer. It holds target, profile and moved dimensions as JSON."""
 LEGACY_CODES = 127
-"""Operators up to this number fit the deprecated one-byte field, which older runtimes read."""
+"""The largest operator number in the deprecated one-byte field, which older runtimes read."""
 
 TYPES = {
     "bool": "BOOL",
@@ -44,7 +44,7 @@ OperatorOptions = tuple[str, Mapping[str, Any]]
 
 @dataclass
 class ModelBuilder:
-    """Tensors are identified by index; equal constants share a buffer."""
+    """A model under construction. Tensors are identified by index. Equal constants share a buffer."""
 
     tensors: list[Any] = field(default_factory=list[Any])
     operators: list[Any] = field(default_factory=list[Any])
@@ -53,12 +53,12 @@ class ModelBuilder:
     names: dict[str, int] = field(default_factory=dict[str, int])
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
     roles: dict[int, str] = field(default_factory=dict[int, str])
-    """The roles of constants whose operator is not there yet (`part`)."""
+    """The roles of constants whose operator is not added yet (`part`)."""
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
-        """A tensor with a unique name and the parameters of its quantized type."""
+        """Add a tensor with a unique name and the parameters of its quantized type."""
         made = schema().TensorT()
-        # Buffer 0 is empty by the schema's convention: the tensor is computed.
+        # By the schema's convention, buffer 0 is empty and means a computed tensor.
         made.name, made.shape, made.buffer = self._unique(name).encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
         # An empty shape means a scalar only with this flag; otherwise the rank is unknown.
@@ -72,13 +72,13 @@ class ModelBuilder:
         return len(self.tensors) - 1
 
     def constant(self, name: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
-        """A tensor whose elements are stored in the file."""
+        """Add a tensor whose elements are stored in the file."""
         index = self.tensor(name, array.shape, array.dtype.name, quantized)
         self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
         return index
 
     def part(self, role: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
-        """A constant of one operator, such as its bias. It is named after the operator's result: `conv1/bias`."""
+        """Add a constant of one operator, such as its bias. Its name follows the operator's result: `conv1/bias`."""
         index = self.constant(role, array, quantized)
         self.roles[index] = role
         return index
@@ -91,7 +91,7 @@ class ModelBuilder:
         options: OperatorOptions | None = None,
         version: int = 1,
     ) -> None:
-        """An operator; -1 stands for an omitted input."""
+        """Add an operator. The input -1 means an omitted one."""
         made = schema().OperatorT()
         made.opcodeIndex = self.codes.setdefault((op, version), len(self.codes))
         made.inputs, made.outputs = list(inputs), list(outputs)
@@ -126,7 +126,7 @@ class ModelBuilder:
     def _code(self, op: str, version: int) -> Any:
         code = schema().OperatorCodeT()
         code.builtinCode = getattr(schema().BuiltinOperator, op)
-        # Newer operators have PLACEHOLDER_FOR_GREATER_OP_CODES here, as the schema requires.
+        # For newer operators, the schema requires PLACEHOLDER_FOR_GREATER_OP_CODES in this field.
         code.deprecatedBuiltinCode = min(code.builtinCode, LEGACY_CODES)
         code.version = version
         return code
@@ -143,7 +143,7 @@ class ModelBuilder:
     def _unique(self, name: str) -> str:
         count = self.names.get(name, 0)
         self.names[name] = count + 1
-        # Again, because NAME_1 may be the name of another value.
+        # Checked again, because NAME_1 may be the name of another value.
         return self._unique(f"{name}_{count}") if count else name
 
 

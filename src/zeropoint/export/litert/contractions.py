@@ -44,7 +44,7 @@ def weights_of(kernel: ExportKernel, emit: LitertEmission, port: int) -> Array:
 
 
 def with_axis(spec: Attribute, axis: int) -> Attribute:
-    """The type with its channels along another dimension."""
+    """The type with its scales along another dimension."""
     if isinstance(spec, UniformQuantizedType) and spec.is_per_channel:
         return UniformQuantizedType.per_channel(
             spec.storage, axis, spec.scales, spec.zero_points, expressed_type=spec.expressed_type
@@ -53,7 +53,7 @@ def with_axis(spec: Attribute, axis: int) -> Attribute:
 
 
 def bias_of(kernel: ExportKernel, emit: LitertEmission, data: int, weight: Attribute, channels: int) -> int:
-    """The bias as i32, or i64 for 16-bit activations; zeros if the kernel has none."""
+    """The bias as i32, or i64 for 16-bit activations; zeros if the kernel has none. Scale: s_data * s_weight."""
     broadcasts = [op for op in kernel.ops if isinstance(op, BroadcastInDimOp)]
     ports = {id(argument): i for i, argument in enumerate(kernel.region.body.block.args)}
     port = next((ports[id(op.operand)] for op in broadcasts if id(op.operand) in ports), None)
@@ -83,7 +83,7 @@ def _result(form: ConvolutionForm, emit: LitertEmission) -> int:
 
 
 def _finish(form: ConvolutionForm, emit: LitertEmission, image: int) -> None:
-    """Reshape the result to the model's rank."""
+    """Reshape the resulting image to the rank of the model."""
     if form.rank != 2:
         emit.reshape(image, emit.declare(form.kernel.region.outputs[0], form.kernel.output_spec))
 
@@ -100,7 +100,7 @@ def convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     array = form.weights(weights_of(kernel, emit, weight))
     depthwise = 1 < op.feature_group_count.value.data == size[3]
     if depthwise:
-        # DEPTHWISE_CONV_2D has its weights as [1, height, width, channels].
+        # DEPTHWISE_CONV_2D takes weights as [1, height, width, channels].
         array = array.transpose(3, 1, 2, 0)
     window = ExportedWindow(
         (size[1], size[2]),
@@ -129,7 +129,7 @@ def convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
 def transpose_convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     """TRANSPOSE_CONV without padding, followed by a STRIDED_SLICE that crops the result.
 
-    With groups, strides or padding beyond the window, a convolution of the image with zeros inserted between elements.
+    With groups, strides or padding beyond the window, it is a convolution of the image with zeros between its elements.
     """
     op = kernel.first(ConvolutionOp)
     form = ConvolutionForm(kernel, op)
@@ -138,12 +138,12 @@ def transpose_convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     if not form.is_transposed:
         convolution(kernel, emit)
         return
-    # StableHLO convolves the spread image; TRANSPOSE_CONV scatters, which turns the window around.
+    # StableHLO convolves the dilated image. TRANSPOSE_CONV scatters its input, which reverses the window.
     array = np.flip(form.weights(weights_of(kernel, emit, weight)), (1, 2))
     strides, extents = form.pair(op.lhs_dilation), array.shape[1:3]
     cuts = form.cuts(extents)
     batch, *sizes, _ = form.size
-    # The full result, without any padding of the model.
+    # The size of the full result, before the model's padding crops it.
     whole = [(n - 1) * step + extent for n, step, extent in zip(sizes, strides, extents, strict=True)]
     full = (batch, *whole, array.shape[0])
     spec = with_axis(kernel.specs[weight], 0)
@@ -177,26 +177,26 @@ def padded(
     *,
     least_of: Attribute | None = None,
 ) -> tuple[int, int]:
-    """The image after a PAD with 0 or with the lowest value of a type, and the scheme VALID."""
+    """The image after a PAD, and the scheme VALID. The padding is 0, or the lowest value of the type `least_of`."""
     kind = kernel.specs[0]
     made = emit.temporary(f"{emit.name(kernel.region.outputs[0])}/pad", (shape[0], *window.padded, shape[3]), kind)
     paddings = emit.builder.part("paddings", np.asarray(window.paddings, np.int32))
     if least_of is None:
         emit.operator("PAD", [source, paddings], [made], ("PadOptions", {}), 2)
     else:
-        # -inf saturates to the least integer, which no maximum takes.
+        # -inf saturates to the smallest integer, so that the padding never is the only maximum.
         least = emit.part("padding_value", np.full(1, -inf, np.float32), least_of)
         emit.operator("PADV2", [source, paddings, least], [made], ("PadV2Options", {}), 2)
     return made, VALID
 
 
 def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """FULLY_CONNECTED over the last dimension; other contracting dimensions are moved there first."""
+    """FULLY_CONNECTED over the last dimension. Contracting dimensions are moved there first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
     if numbers.lhs_batching_dimensions:
-        raise ExportError("found batches beside constant weights, expected none", kernel.region)
+        raise ExportError("found batch dimensions in a product with constant weights, expected none", kernel.region)
     shape, summed, over = shape_of(op.lhs), numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     kept = [axis for axis in range(len(shape)) if axis not in summed]
     array = weights_of(kernel, emit, weight)
@@ -222,12 +222,12 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def batch_matmul(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """BATCH_MATMUL of two activations whose leading dimensions are batches."""
+    """BATCH_MATMUL of two activations whose first dimensions are batches."""
     op = kernel.first(DotGeneralOp)
     numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     batches = tuple(range(rank - 2))
     if numbers.lhs_batching_dimensions != batches or numbers.rhs_batching_dimensions != batches:
-        raise ExportError("found batches in other dimensions than the first, expected the first", kernel.region)
+        raise ExportError("found batch dimensions that are not the first ones, expected the first ones", kernel.region)
     left, right = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     inputs = [
         emit.operand(kernel.region.inputs[port], kernel.specs[port])

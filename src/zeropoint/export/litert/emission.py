@@ -1,4 +1,4 @@
-"""Context for converting kernels: operands as tensors of the model, and tensors for results."""
+"""The context in which kernels are emitted: it maps values of the program to tensors of the model."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BIAS_BITS = 32
 class LitertEmission:
     """The model under construction, and the tensors of each value of the program.
 
-    A value has one tensor per type it is read in: the one its kernel produces, and those that QUANTIZE and DEQUANTIZE
-    derive from it.
+    A value has one tensor for each type in which it is read: the one that its kernel computes, and those that QUANTIZE
+    and DEQUANTIZE derive from it.
     """
 
     builder: ModelBuilder
@@ -40,11 +40,11 @@ class LitertEmission:
         return found or ("input" if isinstance(value.owner, Block) else value.owner.name)
 
     def declare(self, value: SSAValue, kind: Attribute, name: str | None = None) -> int:
-        """Declare a tensor for a value that the next operators compute in this type."""
+        """Add the tensor of a value, in the type in which the next operators compute it."""
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         if quantized is not None and not quantized.storage.is_full_range:
             raise ExportError(
-                f"found a value of storage {quantized.storage}, expected the whole range: LiteRT saturates at its ends",
+                f"found a value of storage {quantized.storage}, expected its full range: LiteRT saturates at its ends",
                 defining_op(value),
             )
         dtype = element_dtype(kind).name
@@ -54,7 +54,7 @@ class LitertEmission:
         return index
 
     def operand(self, value: SSAValue, kind: Attribute) -> int:
-        """The tensor of a value in a given type: a constant, or the value cast from the type it was produced in."""
+        """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
         found = self.tensors.get((value, kind))
         if found is not None:
             return found
@@ -64,17 +64,17 @@ class LitertEmission:
             return index
         made = self.made.get(value)
         if made is None:
-            raise ExportError("found a value that no exported op makes", defining_op(value))
+            raise ExportError("found a value that no exported op computes", defining_op(value))
         source = self.tensors[value, made]
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         index = self.builder.tensor(self.name(value), shape_of(value), element_dtype(kind).name, quantized)
-        # QUANTIZE of integers is LiteRT's requantization.
+        # Between integer types, QUANTIZE is LiteRT's requantization.
         self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
         self.tensors[value, kind] = index
         return index
 
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
-        """Alias a value to another one, in float."""
+        """Make `value` an alias of another value, in float."""
         kind = element_of(other)
         self.tensors[value, kind] = self.operand(other, kind)
         self.made[value] = kind
@@ -88,7 +88,7 @@ class LitertEmission:
         return self.builder.constant(name, *_stored(array, kind))
 
     def part(self, role: str, array: Array, kind: Attribute) -> int:
-        """The same for a constant of one operator (`ModelBuilder.part`)."""
+        """Like `constant`, for a constant of one operator (`ModelBuilder.part`)."""
         return self.builder.part(role, *_stored(array, kind))
 
     def stored(self, array: Array, kind: Attribute) -> Array:
@@ -112,11 +112,11 @@ class LitertEmission:
         return self.builder.part("bias", stored, self.product_type(data, weight))
 
     def integers(self, values: Sequence[int], name: str = "shape") -> int:
-        """A constant of one operator, i32: a shape, axes, paddings."""
+        """An i32 constant of one operator: a shape, axes, paddings."""
         return self.builder.part(name, np.asarray(values, np.int32))
 
     def temporary(self, name: str, shape: Sequence[int], kind: Attribute) -> int:
-        """A tensor between two operators of one kernel."""
+        """Add a tensor between two operators of one kernel."""
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         return self.builder.tensor(name, shape, element_dtype(kind).name, quantized)
 
@@ -133,7 +133,7 @@ class LitertEmission:
         return made
 
     def transposed(self, source: int, order: Sequence[int], kind: Attribute) -> int:
-        """The tensor transposed; the tensor itself if the order is the identity."""
+        """The transposed tensor; the tensor itself if the order is the identity."""
         if list(order) == sorted(order):
             return source
         tensor = self.builder.tensors[source]
@@ -156,7 +156,7 @@ class LitertEmission:
         options: OperatorOptions | None = None,
         version: int = 1,
     ) -> None:
-        """An operator of the model."""
+        """Add an operator to the model."""
         self.builder.operator(op, inputs, outputs, options, version)
 
 

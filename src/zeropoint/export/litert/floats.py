@@ -1,4 +1,4 @@
-"""Float ops as LiteRT operators: those that propagation left outside kernels, or inside a kernel without types.
+"""Float ops as LiteRT operators: ops outside of kernels, and ops of kernels that stay float.
 
 Broadcasts of elementwise operands stay explicit, as in the model: RESHAPE and BROADCAST_TO.
 """
@@ -68,7 +68,7 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.MinimumOp: ("REDUCE_MIN", np.inf),
     hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
-"""By the body's op: the operator, and its identity element."""
+"""The operator, and its identity element, by the op of the reduction's body."""
 
 
 def _source(emit: LitertEmission, value: SSAValue) -> int:
@@ -126,7 +126,7 @@ def reshape(op: hlo.ReshapeOp, emit: LitertEmission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: LitertEmission) -> None:
-    """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is broadcast at its uses."""
+    """RESHAPE to the rank of the result, BROADCAST_TO. Emits nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is not None:
         return
     source = emit.reshaped(_source(emit, op.operand), op.aligned_shape, element_of(op.operand))
@@ -151,10 +151,10 @@ def slice_(op: hlo.SliceOp, emit: LitertEmission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: LitertEmission) -> None:
-    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; combined with an initial value other than the identity."""
+    """SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PROD. An initial value other than the identity is combined afterwards."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
-        raise ExportError("found a reduction other than a sum, product or extreme, expected one of these", op)
+        raise ExportError("found a reduction with another body, expected a sum, a product, a maximum or a minimum", op)
     name, neutral = REDUCTIONS[kind]
     initial, result = emit.array(op.init_values[0]), _result(emit, op)
     alone = initial is not None and initial.reshape(-1)[0] == neutral
@@ -188,13 +188,13 @@ def shifted(before: bool, name: str, number: float) -> LitertFloatConverter:
 
 
 def sort(op: hlo.SortOp, emit: LitertEmission) -> None:
-    """TOPK_V2 of all elements along the last dimension: values and positions. The least ones come first if negated.
+    """TOPK_V2 of all elements along the last dimension: values and positions. An ascending sort negates the values.
 
-    Integers that a kernel stored are sorted as they are, and then dequantized.
+    A descending sort of a kernel's result sorts its stored integers, and dequantizes them afterwards.
     """
     axis, greatest = sorted_axis(op)
     kind, shape = element_of(op.inputs[0]), shape_of(op.inputs[0])
-    if greatest:  # LiteRT's NEG is of floats
+    if greatest:  # an ascending sort needs NEG, which LiteRT has only for floats
         kind = emit.made.get(op.inputs[0], kind)
     order = [*(d for d in range(len(shape)) if d != axis), axis]
     source, last = emit.operand(op.inputs[0], kind), [shape[d] for d in order]
@@ -234,7 +234,7 @@ def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
     batches = tuple(range(rank - 2))
     plain = numbers.lhs_batching_dimensions == numbers.rhs_batching_dimensions == batches
     if not plain or len(numbers.lhs_contracting_dimensions) != 1 or len(shape_of(op.rhs)) != rank:
-        raise ExportError("found a product with batches in other dimensions than the first, expected the first", op)
+        raise ExportError("found batch dimensions that are not the first ones, expected the first ones", op)
     fields = {
         "adjX": numbers.lhs_contracting_dimensions == (rank - 2,),
         "adjY": numbers.rhs_contracting_dimensions == (rank - 1,),
@@ -284,4 +284,4 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
 }
-"""The one table from StableHLO ops to LiteRT's float operators."""
+"""The rule of each float op of StableHLO."""

@@ -13,8 +13,10 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmission) -> None:
-    """Slices along a dimension, or by vectors of the first indices. LiteRT rejects out-of-range indices, which
-    StableHLO clamps."""
+    """Slices along a dimension, or at index vectors of the first dimensions.
+
+    The indices are clamped first, as StableHLO's gather does. LiteRT rejects indices out of range.
+    """
     shape, kind = shape_of(op.start_indices), element_of(op.start_indices)
     operator, options = _by_vectors() if leading_indices(op) else _along(op)
     dtype = element_dtype(kind)

@@ -1,7 +1,7 @@
-"""Export a program of decided regions as a .tflite model.
+"""Export a program whose regions have types as a .tflite model.
 
 Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
-one operator that it represents; its ports have the parameters assigned by propagation.
+operator that it represents, and its ports have the parameters assigned by propagation.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def litert_model(
 ) -> bytes:
     """The bytes of a .tflite file.
 
-    `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
-    [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
+    With `integer_io`, inputs and outputs are storage integers. With `channels_last`, images at inputs and outputs may
+    be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
-    # LiteRT's convolutions and pools have channels last only.
+    # LiteRT's convolutions and pools support only channels-last images.
     program = with_channels_last(flatten_windows(program), ports=channels_last)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
@@ -62,7 +62,7 @@ def litert_model(
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         kind = emit.made[value] if integer_io else element_of(value)
         outputs[port.name] = index = emit.operand(value, kind)
-        # Readers find outputs by name; the value's own name may be that of an inner op.
+        # Users look outputs up by name. The value's own name may be that of an inner op.
         emit.builder.tensors[index].name = port.name.encode()
     return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
 

@@ -1,7 +1,7 @@
 """Padding: PAD with the zero point, PADV2 with another value, and interior padding.
 
-PAD adds at the edges only. For interior padding, a dimension of size n is reshaped to [n, 1], the 1 is padded to the
-step, both are merged again, and the padding after the last element is cut off.
+PAD adds elements only at the edges. For interior padding, a dimension of size n is reshaped to [n, 1], which is padded
+to [n, step] and merged to n * step elements. A slice removes the padding after the last element.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from zeropoint.ir.tensors import Array, shape_of
 def padded(
     emit: LitertEmission, source: int, result: int, pairs: PaddingPairs, kind: Attribute, fill: Array | None
 ) -> None:
-    """PAD by the zero point, or by `fill`, a real number."""
+    """Emit a PAD with the zero point, or a PADV2 with the real number `fill`."""
     inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
-    # PAD fills with the zero point, the real number 0.
+    # PAD fills with the zero point, which represents 0.
     if fill is None or not fill.any():
         emit.operator("PAD", inputs, [result], ("PadOptions", {}), 2)
         return
@@ -42,12 +42,12 @@ def spread(
     kind: Attribute,
     fill: Array | None = None,
 ) -> tuple[int, tuple[int, ...]]:
-    """A tensor with step - 1 elements inserted between any two along a dimension, and its shape."""
+    """A tensor with step - 1 elements inserted between neighbours along a dimension, and its shape."""
     if step == 1 or shape[axis] == 1:
         return source, shape
     before, size, behind = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     name = emit.builder.tensors[source].name.decode()
-    # LiteRT has no interior padding: a new dimension is padded at its end, and merged again.
+    # LiteRT has no interior padding, so a new dimension is padded at its end and merged again.
     apart = emit.reshaped(source, (before, size, 1, behind), kind)
     wide = emit.temporary(name, (before, size, step, behind), kind)
     padded(emit, apart, wide, [(0, 0), (0, 0), (0, step - 1), (0, 0)], kind, fill)
@@ -66,7 +66,7 @@ def sliced(emit: LitertEmission, source: int, begin: Sequence[int], end: Sequenc
 
 
 def pad(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """PAD or PADV2; negative padding becomes a STRIDED_SLICE."""
+    """PAD or PADV2. Negative padding becomes a STRIDED_SLICE."""
     op = kernel.first(PadOp)
     fill = kernel.array(op.padding_value)
     if fill is None:
@@ -76,13 +76,13 @@ def pad(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def padded_by(op: PadOp, source: int, result: int, kind: Attribute, fill: Array, emit: LitertEmission) -> None:
-    """A tensor padded inside and at its edges by `fill`, a real number."""
+    """A tensor padded between its elements and at its edges with `fill`, a real number."""
     shape = shape_of(op.operand)
     for axis, interior in enumerate(array_values(op.interior_padding)):
         source, shape = spread(emit, source, shape, axis, interior + 1, kind, fill)
     pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
     if min(map(min, pairs)) < 0:
-        # Negative padding crops, which PAD does not do.
+        # Negative padding crops. PAD rejects it.
         begin = [max(-low, 0) for low, _ in pairs]
         end = [size - max(-high, 0) for size, (_, high) in zip(shape, pairs, strict=True)]
         source = sliced(emit, source, begin, end, kind)

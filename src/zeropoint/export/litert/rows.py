@@ -41,7 +41,7 @@ from zeropoint.numerics.litert_division import divides
 
 LitertConverter = Callable[[ExportKernel, LitertEmission], None]
 OUTPUT_TYPES: Mapping[Attribute, int] = {i32: 2, i64: 4}
-"""Types of positions in the schema."""
+"""The schema's numbers for the types of positions."""
 
 
 def _source(kernel: ExportKernel, emit: LitertEmission, port: int = 0) -> int:
@@ -53,7 +53,7 @@ def _result(kernel: ExportKernel, emit: LitertEmission) -> int:
 
 
 def pool(op_name: str) -> LitertConverter:
-    """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values, excluding padding."""
+    """MAX_POOL_2D or AVERAGE_POOL_2D. The latter divides by the number of elements in the window, without padding."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceWindowOp)
@@ -64,12 +64,12 @@ def pool(op_name: str) -> LitertConverter:
         if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
             raise ExportError(
                 f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-                "spatial dimensions in front of the channels",
+                "spatial dimensions before the channels",
                 kernel.region,
             )
         pairs = padding_values(op.padding, rank)
         source, image = _source(kernel, emit), shape
-        if rank == 3:  # a height of 1
+        if rank == 3:  # the operator takes images, so one dimension becomes an image of height 1
             image, sizes, strides = ((array[0], 1, *array[1:]) for array in (shape, sizes, strides))
             pairs = (pairs[0], (0, 0), *pairs[1:])
             source = emit.reshaped(source, image, kernel.specs[0])
@@ -99,11 +99,14 @@ def pool(op_name: str) -> LitertConverter:
 
 
 def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindow) -> int | None:
-    """SAME if counts exclude the padding, VALID without padding, None (a preceding PAD) if counts include it."""
+    """The padding scheme of an average: VALID without padding, SAME if the divisors exclude the padding.
+
+    None, for a preceding PAD, if the divisors include the padding.
+    """
     division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
     numbers = kernel.array(division.operands[1])
     if numbers is None:
-        raise ExportError("found a computed count, expected a constant", kernel.region)
+        raise ExportError("found a computed divisor of an average, expected a constant", kernel.region)
     counts = np.rint(numbers if isinstance(division, DivideOp) else 1 / numbers)
     whole = window.kernel[0] * window.kernel[1]
     if (counts == whole).all():
@@ -112,14 +115,15 @@ def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindo
     found = np.broadcast_to(counts, kernel.output_shape)[0, ..., 0].reshape(-1)
     if window.scheme is None or not np.array_equal(found, expected.reshape(-1)):
         raise ExportError(
-            f"found padding {window.padding} and other counts than SAME has, expected SAME's or those of whole windows",
+            f"found padding {window.padding} and divisors {sorted(set(found.tolist()))}, expected the window size "
+            f"{whole}, or with padding SAME the numbers of elements without padding",
             kernel.region,
         )
     return window.scheme
 
 
 def reduction(op_name: str, version: int) -> LitertConverter:
-    """MEAN, SUM, REDUCE_MAX, REDUCE_MIN over constant axes."""
+    """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over constant axes."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceOp)
@@ -133,7 +137,7 @@ def reduction(op_name: str, version: int) -> LitertConverter:
 
 
 def position(op_name: str, options: str) -> LitertConverter:
-    """ARG_MAX, ARG_MIN: the first position of the extreme along one dimension."""
+    """ARG_MAX or ARG_MIN: the first position of the maximum or minimum along one dimension."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         fields = {"outputType": OUTPUT_TYPES[element_of(kernel.region.outputs[0])]}
@@ -152,11 +156,11 @@ def _check_count(kernel: ExportKernel, emit: LitertEmission, op: ReduceOp) -> No
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
     expected = terms if isinstance(division, DivideOp) else 1 / terms
     if number is None or not np.allclose(number, expected, rtol=1e-6):
-        raise ExportError(f"found a sum that is not divided by the number of its terms, {terms}", kernel.region)
+        raise ExportError(f"found a sum with another divisor, expected the number of its terms, {terms}", kernel.region)
 
 
 def function(op_name: str, options: OperatorOptions | None = None, version: int = 1) -> LitertConverter:
-    """Converter for a unary function that has its own operator."""
+    """The converter for a unary function that has its own operator."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, version)
@@ -165,7 +169,7 @@ def function(op_name: str, options: OperatorOptions | None = None, version: int 
 
 
 def _value_at(kernel: ExportKernel, emit: LitertEmission, point: float) -> float:
-    """The function of a kernel's body at a point."""
+    """The value of a kernel's function at a point."""
     block = kernel.region.body.block
     returned = block.last_op
     assert returned is not None
@@ -174,7 +178,7 @@ def _value_at(kernel: ExportKernel, emit: LitertEmission, point: float) -> float
 
 
 def leaky_relu(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """LEAKY_RELU; its slope is minus the function's value at -1."""
+    """LEAKY_RELU. Its slope is minus the function's value at -1."""
     options = ("LeakyReluOptions", {"alpha": -_value_at(kernel, emit, -1.0)})
     emit.operator("LEAKY_RELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
@@ -186,7 +190,7 @@ def gelu(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def softmax(op_name: str, options: OperatorOptions) -> LitertConverter:
-    """SOFTMAX or LOG_SOFTMAX, which are over the last dimension: TRANSPOSE before and after it for another one."""
+    """SOFTMAX or LOG_SOFTMAX over the last dimension. For another dimension, TRANSPOSE before and after it."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(ReduceOp)
@@ -208,7 +212,7 @@ def softmax(op_name: str, options: OperatorOptions) -> LitertConverter:
 
 
 def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> LitertConverter:
-    """Converter for a sum, product, maximum or minimum of two tensors, with a fused activation function."""
+    """The converter for a sum, product, maximum or minimum of two tensors, with a fused activation function."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
         op = kernel.first(BinaryOp)
@@ -221,7 +225,7 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
 
 
 def add(op_name: str, table: str) -> LitertConverter:
-    """Converter for a sum or difference; DEQUANTIZE, the op on floats, QUANTIZE if the runtime refuses the scales."""
+    """The converter for a sum or difference. If LiteRT rejects the scales: DEQUANTIZE, the op in float, QUANTIZE."""
     integers = binary(op_name, table, 2)
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -236,7 +240,7 @@ def add(op_name: str, table: str) -> LitertConverter:
 
 
 def divide(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """DIV of stored integers; DEQUANTIZE, DIV of floats, QUANTIZE if the runtime cannot divide by these scales."""
+    """DIV of stored integers. If LiteRT rejects the scales: DEQUANTIZE, DIV in float, QUANTIZE."""
     op = kernel.first(DivideOp)
     options = ("DivOptions", {"fusedActivationFunction": activation(kernel)})
     kinds = [*(_side_type(kernel, value) for value in op.operands), kernel.output_spec]
@@ -262,7 +266,7 @@ def _side_type(kernel: ExportKernel, value: SSAValue) -> Attribute:
 
 
 def _side(kernel: ExportKernel, emit: LitertEmission, value: SSAValue) -> int:
-    """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts its operands."""
+    """An operand of an elementwise op: a constant, or a port without its broadcast, because the operator broadcasts."""
     block, owner = kernel.region.body.block, value.owner
     if isinstance(owner, Operation) and owner.parent is block and owner.operands:
         array = kernel.array(value)
@@ -312,7 +316,7 @@ def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """GATHER; the indices are plain, unquantized integers."""
+    """GATHER. The indices are not quantized."""
     op = kernel.first(GatherOp)
     source = _source(kernel, emit, kernel.port(op.operand))
     indices = _source(kernel, emit, kernel.port(op.start_indices))
@@ -320,14 +324,14 @@ def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def select(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """SELECT_V2 of stored integers; the condition is not quantized."""
+    """SELECT_V2 of stored integers. The condition is not quantized."""
     op = kernel.first(SelectOp)
     inputs = [_side(kernel, emit, value) for value in op.operands]
     emit.operator("SELECT_V2", inputs, [_result(kernel, emit)], ("SelectV2Options", {}))
 
 
 def prelu(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """PRELU; the operator broadcasts the slopes."""
+    """PRELU. The operator broadcasts the slopes."""
     value = kernel.region.body.block.args[0]
     (slope,) = (operand for operand in kernel.first(MultiplyOp).operands if operand is not value)
     emit.operator("PRELU", [_source(kernel, emit), _side(kernel, emit, slope)], [_result(kernel, emit)])
@@ -381,4 +385,4 @@ KERNELS: Mapping[str, LitertConverter] = {
     "tanh": function("TANH", None, 2),
     "transpose": transpose,
 }
-"""Converters by logical kernel."""
+"""The converter of each logical kernel."""

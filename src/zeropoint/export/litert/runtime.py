@@ -23,14 +23,14 @@ from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 class LiteRTFile:
     """A file with named inputs and outputs that takes and returns arrays in the layout of the original model.
 
-    The file's metadata records the dimensions that the exporter moved. Quantized inputs and outputs are converted from
-    and to real numbers.
+    The file's metadata records how the exporter moved dimensions. Quantized inputs and outputs are converted from and
+    to real numbers.
     """
 
     def __init__(self, path: Path, *, reference: bool = False):
-        """`reference` chooses LiteRT's reference kernels instead of XNNPACK and the optimized ones.
+        """Load a file. `reference` selects LiteRT's reference kernels instead of XNNPACK and the optimized ones.
 
-        Raises ExportError for a file that LiteRT rejects or that has no names, and if LiteRT is not installed.
+        Raises ExportError for a file that LiteRT rejects or that has no signature, and if LiteRT is not installed.
         """
         module = _runtime()
         kinds = module.OpResolverType
@@ -63,7 +63,7 @@ class LiteRTFile:
         return tuple(self._outputs)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
+        """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         for name, detail in self._inputs.items():
             if name not in inputs:
                 raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self._inputs)}")

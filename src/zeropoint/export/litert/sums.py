@@ -1,7 +1,7 @@
 """Sums over dimensions or windows, as convolutions with weights of 1.
 
-LiteRT 2.3.0's reference kernel of SUM is wrong for 8 bits. CONV_2D and DEPTHWISE_CONV_2D with weights of 1 compute the
-same result: the integers are summed and requantized by s_in / s_out, with two roundings.
+The reference kernel of SUM in LiteRT 2.3.0 is wrong for 8 bits. CONV_2D and DEPTHWISE_CONV_2D with weights of 1 compute
+what SUM should: they sum the integers and requantize the sum by s_in / s_out, with two roundings.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
 
 ONE = UniformQuantizedType.per_layer(Storage.of("i8", -127), 1.0)
-"""The type of the weights: scale 1, so that a stored 1 is the real 1."""
+"""The type of the weights. Its scale is 1, so that the real number 1 is stored as 1."""
 
 
 def sum_(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """A sum over dimensions, or over windows."""
+    """The converter of a sum over dimensions or windows."""
     if any(isinstance(op, ReduceWindowOp) for op in kernel.ops):
         window_sum(kernel, emit)
     elif kernel.is_quantized:
@@ -39,7 +39,7 @@ def sum_(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def dimension_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """TRANSPOSE the summed dimensions to the end, CONV_2D with one window of ones, RESHAPE."""
+    """TRANSPOSE the summed dimensions to the end, CONV_2D with a window of ones over them, RESHAPE."""
     op = kernel.first(ReduceOp)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
     kept = [axis for axis in range(len(shape)) if axis not in summed]

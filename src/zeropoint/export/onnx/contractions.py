@@ -1,7 +1,7 @@
 """Convolutions and matrix products: Conv, ConvTranspose, Gemm, MatMul.
 
-ONNX is channels-first; other layouts are transposed before and after. A clamp after the product is omitted if the
-result's storage range already enforces it, e.g. a relu whose zero point is the storage minimum.
+ONNX is channels-first; other layouts are transposed before and after the op. A clamp after the product is omitted if
+the storage range of the result enforces it already, for example a relu whose zero point is the storage minimum.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
 
 
 def _data(kernel: ExportKernel, emit: OnnxEmission, port: int, weights: Tensor) -> Tensor:
-    """The data of a product; of one with float weights, such that these stay float.
+    """The data operand of a product. If the weights are float, it is dequantized with a scale per channel.
 
-    Between a `DequantizeLinear` of one scale and a `QuantizeLinear`, onnxruntime's optimizer (`WeightBiasQuantization`)
-    quantizes float weights and the bias to 8 bits per tensor. It leaves products alone whose data has a scale per
-    channel, which may all be equal.
+    Between a `DequantizeLinear` with one scale and a `QuantizeLinear`, onnxruntime's optimizer
+    (`WeightBiasQuantization`) quantizes float weights and the bias to 8 bits per tensor. It skips products whose data
+    has a scale per channel, even if all scales are equal.
     """
     is_safe = emit.for_openvino or weights.quantized is not None
     by_channel = None if is_safe else emit.real_by_channel(kernel.region.inputs[port])
@@ -61,9 +61,9 @@ def _weights(
     flipped: Sequence[int] = (),
     pairs: Sequence[int] | None = None,
 ) -> Tensor:
-    """A weight with dimensions reordered and those in `flipped` reversed; constants are transposed at export.
+    """A weight with its dimensions reordered, and those in `flipped` reversed. Constants are transposed at export.
 
-    `pairs` are its written dimensions in the order in which the kernel adds pairs of products (`weight_forms`).
+    `pairs` lists the written dimensions in the order in which the kernel adds pairs of products (`weight_forms`).
     """
     value, kind = kernel.region.inputs[port], kernel.specs[port]
     quantized = isinstance(kind, UniformQuantizedType)
@@ -72,7 +72,7 @@ def _weights(
     array = emit.array(value)
     if array is None:
         if flipped:
-            raise ExportError("found computed weights that are read backwards, expected constant ones", kernel.region)
+            raise ExportError("found computed weights with window reversal, expected constant ones", kernel.region)
         return emit.transposed(_source(kernel, emit, port), order, name)
     kind = kind if quantized else _pinned(value) or kind
     written = np.flip(array.transpose(order), tuple(flipped))
@@ -83,7 +83,7 @@ def _weights(
 
 
 def _pinned(value: SSAValue) -> UniformQuantizedType | None:
-    """The type in which a constant used in float is stored; a range that fits 4 bits uses a 4-bit type."""
+    """The storage type pinned for a constant that is used in float. A range that fits 4 bits gets a 4-bit type."""
     kind = value.owner.attributes.get(PINNED) if isinstance(value.owner, Operation) else None
     if not isinstance(kind, UniformQuantizedType):
         return None
@@ -93,7 +93,7 @@ def _pinned(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantizedType:
-    """The type of a tensor after its dimensions are reordered."""
+    """The type of a tensor whose dimensions are reordered."""
     if kind.blocks is None:
         return kind if kind.axis is None else _with_axis(kind, list(order).index(kind.axis))
     return transposed_blocks(kind, order)
@@ -134,13 +134,13 @@ def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], l
 
 
 def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Conv; ConvTranspose if the input is dilated."""
+    """Conv, or ConvTranspose if the input is dilated."""
     op = kernel.first(ConvolutionOp)
     numbers = op.dimension_numbers.data
     rank = len(numbers.input_spatial_dimensions)
     dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))
     if op.batch_group_count.value.data != 1:
-        raise ExportError("found a convolution with groups of batches, expected none", kernel.region)
+        raise ExportError("found a convolution with batch groups, expected none", kernel.region)
     orders = _channels_first(numbers)
     reversal = array_values(op.window_reversal, (False,) * rank)
     flipped = [2 + axis for axis, turned in enumerate(reversal) if turned]
@@ -182,7 +182,7 @@ def _transposed_convolution(
 ) -> tuple[Tensor, Attributes]:
     """The weights and attributes of ConvTranspose.
 
-    Its weights are [input, output / groups, ...], spatially reversed; its padding crops the result.
+    Its weights are [input, output / groups, ...], reversed in the spatial dimensions. Its padding crops the result.
     """
     name, rank = _name(kernel, emit), len(order) - 2
     groups = op.feature_group_count.value.data
@@ -193,27 +193,27 @@ def _transposed_convolution(
             "with constant weights and dilated input",
             kernel.region,
         )
-    # ConvTranspose turns the window around; a window with reversal is turned already.
+    # ConvTranspose reverses the window, so a window with reversal is written as it is.
     turned = [axis for axis in range(2, 2 + rank) if axis not in flipped]
     weights = np.flip(array.transpose(order), tuple(turned))
     weights = _per_input(weights, groups)
     window = _window(op, weights.shape[2:], rank)
     extents = [(size - 1) * step + 1 for size, step in zip(window["kernel_shape"], window["dilations"], strict=True)]
     pads = window["pads"]
-    # StableHLO pads the spread input; ConvTranspose crops the full result by what is missing to n - 1.
+    # StableHLO pads the dilated input with p elements; ConvTranspose crops n - 1 - p from the full result.
     cuts = [n - 1 - pad for n, pad in zip(extents * 2, pads, strict=True)]
     strides = array_values(op.lhs_dilation, (1,) * rank)
     lacking = [max(-cut, 0) for cut in cuts[rank:]]
     if min(cuts[:rank]) < 0 or any(more >= step for more, step in zip(lacking, strides, strict=True)):
         raise ExportError(
-            f"found padding {pads} of a transposed convolution, expected at most the window's", kernel.region
+            f"found padding {pads} of a transposed convolution, expected at most the window size - 1", kernel.region
         )
     attributes: Attributes = {
         "kernel_shape": window["kernel_shape"],
         "strides": list(strides),
         "dilations": window["dilations"],
         "pads": [max(cut, 0) for cut in cuts],
-        # Rows and columns beyond the full result, which StableHLO makes by more padding at the high end.
+        # Rows and columns beyond the full result. StableHLO gets them by more padding at the high end.
         "output_padding": lacking,
         "group": groups,
     }
@@ -224,16 +224,16 @@ def _per_input(weights: Array, groups: int) -> Array:
     """Weights from [output, input / groups, ...] to [input, output / groups, ...]."""
     outputs, inputs, *window = weights.shape
     grouped = weights.reshape(groups, outputs // groups, inputs, *window).swapaxes(1, 2)
-    # ConvTranspose has the input's channels first, and the outputs of one group.
+    # ConvTranspose takes the input channels first, then the outputs of one group.
     return grouped.reshape(groups * inputs, outputs // groups, *window)
 
 
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Gemm with a bias, MatMul without; several contracting dimensions are first flattened into one."""
+    """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     if numbers.lhs_batching_dimensions:
-        raise ExportError("found batches beside constant weights, expected none", kernel.region)
+        raise ExportError("found batch dimensions in a product with constant weights, expected none", kernel.region)
     name, shape = _name(kernel, emit), shape_of(op.lhs)
     summed, over = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     kept = [axis for axis in range(len(shape)) if axis not in summed]
@@ -270,10 +270,14 @@ def _wide(bias: Tensor, outputs: int) -> Tensor:
 
 
 def _flat(kernel: ExportKernel, emit: OnnxEmission, port: int, order: Sequence[int], shape: tuple[int, int]) -> Tensor:
-    """Weights of higher rank as a matrix; requires a single scale."""
+    """Weights of higher rank as a matrix. Raises ExportError for computed ones and for scales per channel."""
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None or (isinstance(kind, UniformQuantizedType) and not kind.is_per_layer):
-        raise ExportError("found weights of several output dimensions with scales per channel, expected one scale")
+        raise ExportError(
+            "found weights of more than two dimensions that are computed or have a scale per channel, "
+            "expected constant ones with one scale",
+            kernel.region,
+        )
     return emit.constant(array.transpose(order).reshape(shape), kind, f"{_name(kernel, emit)}/weights")
 
 
@@ -287,7 +291,7 @@ def batch_matmul(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: OnnxEmission, name: str) -> Tensor:
-    """MatMul: batches first; the contracting dimension is last on the left and second to last on the right."""
+    """MatMul. Batches come first. The contracting dimension is last on the left, and second to last on the right."""
     numbers = op.dot_dimension_numbers.data
     left, right = sides
     batches = (numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions)

@@ -1,9 +1,9 @@
-"""Context for converting kernels: values of the program as tensors of the model, and ops between casts.
+"""The context in which kernels are emitted: it maps values of the program to tensors of the model.
 
-A quantized tensor is stored as integers. The format determines how an op reads them:
+A quantized tensor holds integers. The format determines how an op reads them:
 
-- QDQ: `DequantizeLinear` of every operand, the float op, `QuantizeLinear` of its result; runtimes fuse these.
-- QOperator: the operator on integers where ONNX or onnxruntime has one (`qoperators.py`), QDQ elsewhere.
+- QDQ: `DequantizeLinear` of every operand, the float op, `QuantizeLinear` of its result. Runtimes fuse these.
+- QOperator: the operator on integers if ONNX or onnxruntime has one (`qoperators.py`), else QDQ.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
-"""The first opsets that quantize to 16 bits, and to 4 bits or per block."""
+"""The first opsets with casts to 16 bits, and with casts to 4 bits or by block."""
 NARROW = 4
-"""The width in bits of integers that are packed two to a byte."""
+"""The width in bits of integers of which a byte holds two."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the model: name, element type and shape. A quantized type means that it holds integers."""
+    """A tensor of the model: name, element type and shape. If the type is quantized, the tensor holds integers."""
 
     name: str
     kind: Attribute
@@ -54,18 +54,19 @@ class OnnxEmission:
     qoperators: bool = False
     weight_form: str = "exact"
     for_openvino: bool = False
-    """Whether OpenVINO runs the file. Then every cast has a zero point constant of its own: if casts share one, it
-    dequantizes an output in the kernel that computes it, by a fused multiply-add, and results differ from (q - z) * s
-    in the last bits."""
+    """Whether OpenVINO runs the file. Then every cast gets a zero point constant of its own. If casts shared one,
+    OpenVINO would dequantize an output in the kernel that computes it, by a fused multiply-add, and results would
+    differ from (q - z) * s in the last bits."""
     tensors: dict[tuple[SSAValue, Attribute], Tensor] = field(default_factory=dict[tuple[SSAValue, Attribute], Tensor])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     reals: dict[tuple[str, Attribute], str] = field(default_factory=dict[tuple[str, Attribute], str])
-    """The real values of stored integers. Constants of equal integers share a name, whatever their scales."""
+    """The names of dequantized tensors. The key includes the type, because equal constants share a name even if their
+    scales differ."""
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
-    """Operands of broadcasts, reshaped to the rank of their result: ONNX arithmetic broadcasts its operands itself."""
+    """Operands of broadcasts, reshaped to the rank of the result. Arithmetic ops of ONNX broadcast their operands."""
 
     def name(self, value: SSAValue) -> str:
-        """The name of a value: the model's node that computes it, or its input."""
+        """The name of a value: that of the model's node that computes it, or of the input."""
         owner = value.owner
         return value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
 
@@ -75,7 +76,7 @@ class OnnxEmission:
         self.made[value] = tensor.kind
 
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
-        """The tensor of a value in a given type: a constant, or the value cast from the type it was produced in."""
+        """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
         found = self.tensors.get((value, kind))
         if found is None:
             if value in self.loose and value not in self.made:
@@ -89,12 +90,12 @@ class OnnxEmission:
                 found = self.cast(self.tensors[value, made], kind, self.name(value))
             else:
                 owner = value.owner if isinstance(value.owner, Operation) else None
-                raise ExportError("found a value that no exported op makes", owner)
+                raise ExportError("found a value that no exported op computes", owner)
             self.tensors[value, kind] = found
         return found
 
     def cast(self, tensor: Tensor, kind: Attribute, name: str) -> Tensor:
-        """The tensor in another type, by `DequantizeLinear` and `QuantizeLinear`."""
+        """The tensor cast to another type by `DequantizeLinear` and `QuantizeLinear`."""
         if tensor.kind == kind:
             return tensor
         real = self.real(tensor)
@@ -112,16 +113,16 @@ class OnnxEmission:
         return Tensor(self.builder.constant(name, stored), kind, array.shape)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> str:
-        """A constant of i64: a shape, axes, starts."""
+        """An i64 constant: a shape, axes, starts."""
         return self.builder.constant(name, np.asarray(values, np.int64))
 
     def parameters(self, kind: UniformQuantizedType, name: str) -> tuple[str, str]:
         """The scale and zero point of a type, as constants."""
         scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(file_dtype(kind))
         if kind.is_per_layer:
-            # A scale of shape [1] would be one per channel, of one channel.
+            # A scale of shape [1] would mean one scale per channel, with one channel.
             scales, points = scales.reshape(()), points.reshape(())
-        # onnxruntime's option session.x64quantprecision rejects weights that share their zero points.
+        # With the option session.x64quantprecision, onnxruntime rejects weights that share a zero point constant.
         own = kind.is_per_channel or self.for_openvino
         return (
             self.builder.constant(f"{name}_scale", scales),
@@ -129,7 +130,7 @@ class OnnxEmission:
         )
 
     def real(self, tensor: Tensor) -> str:
-        """The real values of a tensor: its `DequantizeLinear`, shared by all readers."""
+        """The name of the dequantized tensor. All readers share one `DequantizeLinear`."""
         kind = tensor.quantized
         if kind is None:
             return tensor.name
@@ -141,9 +142,9 @@ class OnnxEmission:
         return self.reals[tensor.name, kind]
 
     def real_by_channel(self, value: SSAValue) -> Tensor | None:
-        """The real values of a value with one scale, by a `DequantizeLinear` that repeats the scale along a dimension.
+        """A value with one scale, dequantized by a `DequantizeLinear` that repeats the scale along a dimension.
 
-        None for other values, and for those of one element.
+        None for other values, and for values of one element.
         """
         made = self.made.get(value)
         if not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
@@ -164,7 +165,7 @@ class OnnxEmission:
         return self._within(Tensor(made, kind, shape), name)
 
     def _within(self, tensor: Tensor, name: str) -> Tensor:
-        """The integers clipped to the part of the storage range that the type uses."""
+        """The integers clipped to the storage range of the type, if that is not the full range of the integers."""
         kind = tensor.quantized
         if kind is None or kind.storage.is_full_range:
             return tensor
@@ -179,7 +180,7 @@ class OnnxEmission:
             self.builder.needs(NARROW_OPSET)
         if kind.blocks is not None:
             self.builder.needs(NARROW_OPSET)
-            # ONNX has blocks along one axis; along the others they have size 1.
+            # ONNX supports blocks along one axis. Along all other axes the block size is 1.
             axis, size = max(kind.blocks, key=lambda pair: pair[1])
             return {"axis": axis, "block_size": size}
         return {} if kind.axis is None else {"axis": kind.axis}
@@ -194,9 +195,9 @@ class OnnxEmission:
         attributes: Attributes | None = None,
         extra: Sequence[str] = (),
     ) -> Tensor:
-        """An op with a result of the given type; `extra` are inputs other than data: shapes, axes.
+        """Emit an op with a result of the given type. `extra` are the names of other inputs, such as shapes and axes.
 
-        Quantized operands and results are cast, or the op becomes its QOperator.
+        Quantized operands and results are cast, or the QOperator of the op is emitted.
         """
         shape = tuple(shape)
         if self.qoperators and isinstance(kind, UniformQuantizedType):
@@ -219,7 +220,7 @@ class OnnxEmission:
         attributes: Attributes | None = None,
         extra: Sequence[str] = (),
     ) -> Tensor:
-        """An op that works on the stored elements without casts."""
+        """Emit an op that reads and writes stored integers, without casts."""
         made = self.builder.unique(f"{name}_quantized" if isinstance(kind, UniformQuantizedType) else name)
         self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], made, attributes)
         return Tensor(made, kind, tuple(shape))
@@ -235,7 +236,7 @@ class OnnxEmission:
         extra: Sequence[str],
     ) -> Tensor | None:
         rule = QOPERATORS.get(op)
-        # The integers move as they are: casts around a Reshape would only cost time.
+        # Ops that only move elements work on the integers directly, because casts around them would only cost time.
         if op in MOVES and all(tensor.kind == kind for tensor in inputs):
             return self.direct(op, inputs, kind, shape, name, attributes, extra)
         if rule is None or any(tensor.quantized is None for tensor in inputs) or kind.storage.type.width != 8:
@@ -258,7 +259,7 @@ class OnnxEmission:
         return self.apply("Reshape", [tensor], tensor.kind, shape, f"{name}/reshape", extra=[self.integers(shape)])
 
     def transposed(self, tensor: Tensor, order: Sequence[int], name: str) -> Tensor:
-        """The tensor transposed; the tensor itself if the order is the identity."""
+        """The transposed tensor; the tensor itself if the order is the identity."""
         if list(order) == sorted(order):
             return tensor
         shape = [tensor.shape[axis] for axis in order]
@@ -280,9 +281,9 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
 
 
 def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
-    """The result clamped to the kernel's bounds, by a `Clip` unless its storage range already enforces them.
+    """The result clamped to the kernel's bounds by a `Clip`, unless its storage range enforces them already.
 
-    Rounding is monotone, so clamping the integers is equivalent. A float result has float bounds.
+    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds.
     """
     low, high = kernel.bounds
     kind = tensor.quantized

@@ -1,4 +1,4 @@
-"""Float ops as ONNX operators: those that propagation left outside kernels, or inside a kernel without types."""
+"""Float ops as ONNX operators: ops outside of kernels, and ops of kernels that stay float."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float, int]] = {
     hlo.MinimumOp: ("ReduceMin", np.inf, 18),
     hlo.MultiplyOp: ("ReduceProd", 1.0, 18),
 }
-"""By the body's op: the operator, its identity element, the first opset that takes axes as an input."""
+"""The operator, its identity element and the first opset that takes axes as an input, by the op of the body."""
 
 
 def _loose(emit: OnnxEmission, value: SSAValue) -> Tensor:
-    """A value for an op that broadcasts its operands itself: explicit broadcasts are omitted."""
+    """An operand of an op that broadcasts its operands, without its explicit broadcasts."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
         array = emit.array(op.operand)
@@ -95,7 +95,7 @@ def _loose(emit: OnnxEmission, value: SSAValue) -> Tensor:
 
 
 def _exact(emit: OnnxEmission, value: SSAValue) -> Tensor:
-    """A value in its full shape, broadcasts applied."""
+    """An operand in its full shape, with its broadcasts."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
         made = emit.repeated(_loose(emit, value), shape_of(value), emit.name(value))
@@ -117,7 +117,7 @@ def _finish(
 
 
 def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
-    """An elementwise op. At least one operand is given the shape of the result."""
+    """Emit an elementwise op. At least one operand has the shape of the result, so that broadcasting yields it."""
     result = op.results[0]
     if name in OF_BOOLEANS and str(element_of(result)) != "i1":
         raise ExportError(f"found {op.name} of integers, expected booleans", op)
@@ -218,10 +218,10 @@ def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
-    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; combined with an initial value other than the identity."""
+    """ReduceSum, ReduceMax, ReduceMin or ReduceProd. Initial values other than the identity are combined afterwards."""
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     if kind is None or kind not in REDUCTIONS:
-        raise ExportError("found a reduction other than a sum, product or extreme, expected one of these", op)
+        raise ExportError("found a reduction with another body, expected a sum, a product, a maximum or a minimum", op)
     name, neutral, opset = REDUCTIONS[kind]
     emit.builder.needs(opset)
     axes, result = emit.integers(array_values(op.dimensions), "axes"), op.results[0]
@@ -249,7 +249,7 @@ def shifted(before: bool, name: str, number: float) -> OnnxFloatConverter:
 
 
 def sort(op: hlo.SortOp, emit: OnnxEmission) -> None:
-    """TopK of all elements: values and positions. Integers that a kernel stored are sorted as they are."""
+    """TopK of all elements: values and positions. For a kernel's result, the stored integers are sorted."""
     axis, greatest = sorted_axis(op)
     value, shape, label = op.inputs[0], shape_of(op.inputs[0]), emit.name(op.results_[0])
     kind = emit.made.get(value, element_of(value))
@@ -258,7 +258,7 @@ def sort(op: hlo.SortOp, emit: OnnxEmission) -> None:
     inputs = [stored.name, emit.integers([shape[axis]], "k")]
     emit.builder.node("TopK", inputs, names, label, {"axis": axis, "largest": int(greatest), "sorted": 1})
     values = Tensor(names[0], kind, shape)
-    # As a float, so that readers in another type round the real values, as the program does.
+    # The result is a float, so that readers of another type quantize the real values, as the program does.
     emit.put(op.results_[0], Tensor(emit.real(values), element_of(value), shape))
     positions = Tensor(names[1], i64, shape)
     wanted = element_of(op.results_[1])
@@ -289,11 +289,11 @@ def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: OnnxEmission) -> None:
-    """Emits nothing: ops broadcast their operands, or request an Expand."""
+    """Emit nothing. Ops broadcast their operands, or request an Expand."""
 
 
 def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
-    """Constant integers of a quantized type, as they are stored."""
+    """A constant of a quantized type, as stored integers."""
     result = op.results[0]
     kind, stored = element_of(result), emit.array(op.operands[0])
     if stored is None or not isinstance(kind, UniformQuantizedType):
@@ -303,7 +303,7 @@ def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
 
 
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
-    """QuantizeLinear, DequantizeLinear: for parameters pinned by the model that no kernel absorbed."""
+    """QuantizeLinear or DequantizeLinear, for casts of the model that are in no kernel."""
     kind, value = element_of(op.results[0]), op.operands[0]
     source = emit.operand(value, emit.made.get(value, element_of(value)))
     emit.put(op.results[0], emit.cast(source, kind, emit.name(op.results[0])))
@@ -335,7 +335,7 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     StorageCastOp: stored_constant,
     QuantizeCastOp: cast,
 }
-"""The one table from StableHLO ops to ONNX's float operators."""
+"""The rule of each float op of StableHLO."""
 
 
 def settled(emit: OnnxEmission, value: SSAValue) -> None:

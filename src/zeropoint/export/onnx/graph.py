@@ -21,9 +21,9 @@ LEAST_OPSET = 13
 METADATA = "zeropoint"
 """The metadata key under which target and profile are stored, as JSON."""
 EXTERNAL_ABOVE = 1_900_000_000
-"""The maximum number of bytes of constants in one file: protobuf's limit is 2 GiB."""
+"""The maximum number of bytes of constants in one file. protobuf's limit is 2 GiB."""
 EXTERNAL_LEAST = 1024
-"""The least size in bytes of a constant in the external file."""
+"""The minimum size in bytes of a constant in the external file."""
 PAGE = 4096
 """Alignment of constants in bytes, so that they can be memory-mapped."""
 
@@ -37,7 +37,7 @@ def element_type(dtype: np.dtype[np.generic]) -> int:
 
 @dataclass
 class GraphBuilder:
-    """Tensors are identified by name; equal constants share one."""
+    """A graph under construction. Tensors are identified by name. Equal constants share one tensor."""
 
     nodes: list[NodeProto] = field(default_factory=list[NodeProto])
     constants: dict[str, TensorProto] = field(default_factory=dict[str, TensorProto])
@@ -62,7 +62,7 @@ class GraphBuilder:
         self.opset = max(self.opset, opset)
 
     def constant(self, name: str, array: Array, *, shared: bool = True) -> str:
-        """A constant; with `shared`, an existing one is reused if elements, shape and type are equal."""
+        """Add a constant. With `shared`, one with equal elements, shape and type is reused."""
         array = np.asarray(array, order="C")
         key = (array.dtype.name, array.shape, array.tobytes())
         if not shared or key not in self.shared:
@@ -82,8 +82,8 @@ class GraphBuilder:
         attributes: Attributes | None = None,
         domain: str = "",
     ) -> None:
-        """A node; an empty name stands for an omitted input."""
-        # Nodes and tensors have names of their own: the prefix keeps the two apart in `taken`.
+        """Add a node. An empty name means an omitted input."""
+        # A node may have the name of a tensor. The prefix separates the two in `taken`.
         made = helper.make_node(op, list(inputs), list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
         for key, value in (attributes or {}).items():
             made.attribute.append(_attribute(key, value))
@@ -92,13 +92,13 @@ class GraphBuilder:
         self.nodes.append(made)
 
     def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
-        """An input with a unique name."""
+        """Add an input with a unique name."""
         self.taken[name] = 1
         self.inputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
         return name
 
     def output(self, name: str, tensor: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> None:
-        """Give a tensor the name of an output, through an `Identity` if it must keep another name."""
+        """Return a tensor as an output of the given name. An `Identity` is added if the tensor has to keep its name."""
         tensor = self.renamed.get(tensor, tensor)
         kept = {value.name for value in (*self.inputs, *self.outputs)} | self.constants.keys()
         if tensor in kept and tensor == name:
@@ -117,12 +117,12 @@ class GraphBuilder:
     def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
         """The model, with the lowest opset and IR version that can represent it."""
         used = {name for node in self.nodes for name in node.input}
-        # Constants that were only tried, or folded into others, are not written.
+        # Constants that no node reads are not written.
         constants = [tensor for name, tensor in self.constants.items() if name in used]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid("", self.opset)]
         opsets += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
-        # The lowest version, because older runtimes refuse files of newer ones.
+        # The lowest version, because older runtimes reject files with a newer one.
         version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
         model = helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="zeropoint")
         helper.set_model_props(model, {METADATA: json.dumps(metadata, sort_keys=True)})
@@ -131,15 +131,15 @@ class GraphBuilder:
 
 def _attribute(key: str, value: int | float | str | Sequence[int] | Sequence[float]) -> AttributeProto:
     if isinstance(value, Sequence) and not isinstance(value, str) and not value:
-        # onnx cannot tell the type of an empty list.
+        # onnx cannot infer the type of an empty list.
         return helper.make_attribute(key, [], attr_type=AttributeProto.INTS)
     return helper.make_attribute(key, value)
 
 
 def files_of(model: ModelProto, name: str, limit: int | None = None) -> dict[str, bytes]:
-    """The model as bytes by file name; constants go to `NAME.data` if they exceed `limit` bytes.
+    """The model as bytes by file name. Constants go to `NAME.data` if they exceed `limit` bytes.
 
-    The model comes last, so that it never exists without its data.
+    The model is the last entry, so that it is written after its data.
     """
     limit = EXTERNAL_ABOVE if limit is None else limit
     constants = model.graph.initializer

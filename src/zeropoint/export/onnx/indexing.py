@@ -11,12 +11,14 @@ from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.tensors import shape_of
 
 VECTORS_OPSET = 12
-"""The first opset whose Max and Min take integers, and whose GatherND is that of today."""
+"""The first opset whose Max and Min accept integers, and whose GatherND has the current definition."""
 
 
 def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: Attribute, emit: OnnxEmission, name: str) -> Tensor:
-    """Slices along a dimension, or by vectors of the first indices. ONNX rejects out-of-range indices, which StableHLO
-    clamps."""
+    """Slices along a dimension, or at index vectors of the first dimensions.
+
+    The indices are clamped first, as StableHLO's gather does. ONNX rejects indices out of range.
+    """
     count, array = leading_indices(op), emit.array(op.start_indices)
     axis = None if count else taken_axis(op)
     if array is not None:
@@ -36,6 +38,7 @@ def _clamped(op: GatherOp, indices: Tensor, emit: OnnxEmission, name: str) -> Te
     if not leading_indices(op):
         made = emit.direct("Clip", [indices], indices.kind, indices.shape, name, extra=ends)
         return emit.reshaped(made, indices.shape[:-1] if has_vector(op) else indices.shape, name)
-    for function, end in zip(("Max", "Min"), ends, strict=True):  # Clip has one bound for all indices
+    # Clip takes one bound for all elements; Max and Min take one for each indexed dimension.
+    for function, end in zip(("Max", "Min"), ends, strict=True):
         indices = emit.direct(function, [indices], indices.kind, indices.shape, name, extra=[end])
     return indices

@@ -1,7 +1,7 @@
-"""Export a program of decided regions as an ONNX model.
+"""Export a program whose regions have types as an ONNX model.
 
 Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
-one operator that it represents; its ports have the parameters assigned by propagation.
+operator that it represents, and its ports have the parameters assigned by propagation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KERNELS = KernelRules(
 
 
 def _check_names(inputs: Iterable[tuple[Port, SSAValue]], outputs: Iterable[tuple[Port, SSAValue]]) -> None:
-    """Raise ExportError for an output that has the name of an input and is another value."""
+    """Raise ExportError for an output that has the name of an input but is another value."""
     named = {port.name: value for port, value in inputs}
     for port, value in outputs:
         if named.get(port.name, value) is not value:
@@ -66,7 +66,8 @@ def onnx_model(
 ) -> ModelProto:
     """The model, as QDQ or with QOperators; `weight_form` is one of `WEIGHT_FORMS`.
 
-    `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
+    With `integer_io`, inputs and outputs are storage integers. Raises ExportError for an op that ONNX has no operator
+    for.
     """
     target = getattr(program.module.attributes.get(TARGET), "data", None)
     emit = OnnxEmission(

@@ -14,11 +14,11 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 SETTINGS = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-"""Without the hint, ops that stay float are bf16 on processors where that is fast."""
+"""Without the precision hint, OpenVINO computes float ops in bf16 on processors that support it."""
 
 
 class OpenVinoFile:
-    """A file with named inputs and outputs, on one thread, with f32 for what is not quantized."""
+    """A file with named inputs and outputs. It runs on one thread, with f32 for ops that are not quantized."""
 
     def __init__(self, path: Path):
         """Raises ExportError for a file that OpenVINO rejects, or if OpenVINO is not installed."""
@@ -41,7 +41,7 @@ class OpenVinoFile:
         return tuple(port.get_any_name() for port in self.compiled.outputs)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
+        """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
@@ -50,7 +50,7 @@ class OpenVinoFile:
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ExportError(f"{self._path}: OpenVINO failed on this sample: {reason}") from error
-        # OpenVINO may give the value of an output the names of other tensors, too.
+        # An output of OpenVINO may also have the names of other tensors.
         return {name: found[port] for port in self.compiled.outputs for name in port.get_names()}
 
 

@@ -1,4 +1,4 @@
-"""The targets whose programs .onnx files hold, by the runtime that executes them."""
+"""The targets that export to .onnx files, by the runtime that runs the files."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ ONNXRUNTIME = ("onnxruntime", "onnxruntime-vnni")
 OPENVINO = ("openvino", "openvino-vnni")
 TARGETS = (*ONNXRUNTIME, *OPENVINO)
 WHOLE_RANGE = ("onnxruntime-vnni", "openvino-vnni")
-"""Targets for processors on which no weights saturate."""
+"""Targets for processors whose kernels sum products in 32 bits, so that no weights saturate."""

@@ -21,7 +21,7 @@ class TensorParts:
 
     @property
     def all(self) -> list[str]:
-        """The names in operator input order."""
+        """The names, in the order of the operator's inputs."""
         return [self.tensor, self.scale, self.zero_point]
 
 
@@ -30,7 +30,7 @@ Make = Callable[[Sequence[TensorParts], TensorParts], list[str]]
 
 @dataclass(frozen=True)
 class QOperator:
-    """An operator, and the order of its inputs: operands and result with their parameters."""
+    """An operator on integers. `make` lists its inputs: the operands, and the parameters of operands and result."""
 
     name: str
     make: Make
@@ -39,7 +39,7 @@ class QOperator:
     fixed: Mapping[str, int] | None = None
 
     def attributes(self, opset: int) -> Attributes:
-        """The attributes that the float op lacks."""
+        """The attributes that the float op does not have."""
         return {**(self.fixed or {}), **({"opset": opset} if self.opset_attribute else {})}
 
 
@@ -49,7 +49,7 @@ def _in_order(operands: Sequence[TensorParts], result: TensorParts) -> list[str]
 
 
 def _bias_last(operands: Sequence[TensorParts], result: TensorParts) -> list[str]:
-    """QLinearConv: the bias has no separate parameters."""
+    """QLinearConv: the bias comes last and has no parameters."""
     return [*_in_order(operands[:2], result), *(bias.tensor for bias in operands[2:])]
 
 
@@ -79,4 +79,4 @@ QOPERATORS: Mapping[str, QOperator] = {
 }
 """QOperators by float operator."""
 MOVES = frozenset({"Expand", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Slice", "Transpose"})
-"""Operators that work directly on integers if operands and result have the same type."""
+"""Operators that compute on integers directly if operands and result have the same type."""

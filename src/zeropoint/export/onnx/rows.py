@@ -40,7 +40,7 @@ from zeropoint.numerics.onnxruntime import line_operands
 
 OnnxConverter = Callable[[ExportKernel, OnnxEmission], None]
 AXES_OPSET = 18
-"""The first opset whose ReduceMax and ReduceMin take axes as an input."""
+"""The first opset in which ReduceMax and ReduceMin take axes as an input."""
 
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int = 0) -> Tensor:
@@ -56,7 +56,7 @@ def _put(kernel: ExportKernel, emit: OnnxEmission, tensor: Tensor) -> None:
 
 
 def function(op_name: str) -> OnnxConverter:
-    """Converter for a unary function that has its own operator."""
+    """The converter for a unary function that has its own operator."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         made = emit.apply(
@@ -68,7 +68,7 @@ def function(op_name: str) -> OnnxConverter:
 
 
 def leaky_relu(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """LeakyRelu; its slope is minus the function's value at -1."""
+    """LeakyRelu. Its slope is minus the function's value at -1."""
     block = kernel.region.body.block
     assert block.last_op is not None
     at = evaluate_chain(block.last_op.operands[0], block.args[0], np.array([-1.0], np.float32), emit.weights)
@@ -79,9 +79,9 @@ def leaky_relu(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def hard_sigmoid(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Add: the integers, read at slope times their scale, plus the offset. The storage of the result clamps the sum.
+    """HardSigmoid, clamp(slope * x + offset), as an Add, because no runtime has an integer kernel for it.
 
-    No runtime has an integer kernel for HardSigmoid.
+    The integers are read with the scale slope * s_x and added to the offset. The storage of the result clamps the sum.
     """
     block, source, name = kernel.region.body.block, _source(kernel, emit), _name(kernel, emit)
     kind, returned = source.quantized, block.last_op
@@ -113,14 +113,16 @@ def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Sequence[int]]:
-    """The attributes of a pool over dimensions 2 and up. Raises ExportError for other windows."""
+    """The attributes of a pool. Raises ExportError for a window over the batch or the channels."""
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
     strides, dilations = (array_values(a, (1,) * rank) for a in (op.window_strides, op.window_dilations))
     pairs = padding_values(op.padding, rank)
     spread = any(step != 1 for step in array_values(op.base_dilations))
     if rank < 3 or sizes[:2] != (1, 1) or any(map(any, pairs[:2])) or spread or strides[:2] != (1, 1):
-        raise ExportError(f"found a window {list(sizes)}, expected one behind batch and channels", kernel.region)
+        raise ExportError(
+            f"found a window {list(sizes)}, expected one over the dimensions after batch and channels", kernel.region
+        )
     return {
         "kernel_shape": sizes[2:],
         "strides": strides[2:],
@@ -144,12 +146,12 @@ def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
         return None
     numbers = emit.array(division.operands[1])
     if numbers is None:
-        raise ExportError("found a computed count, expected a constant", kernel.region)
+        raise ExportError("found a computed divisor, expected a constant", kernel.region)
     return numbers.astype(np.float64) if isinstance(division, DivideOp) else 1 / numbers.astype(np.float64)
 
 
 def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """AveragePool, with padding included in the count or not."""
+    """AveragePool. The divisor may include the padding or not."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
     attributes = dict(window_attributes(op, kernel))
     counts, held = _divisors(kernel, emit), window_counts(op)
@@ -161,7 +163,10 @@ def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     elif np.allclose(np.broadcast_to(counts, held.shape), held, rtol=1e-6):
         more = {}
     else:
-        raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
+        raise ExportError(
+            "found other divisors, expected the number of elements in each window, with or without padding",
+            kernel.region,
+        )
     if all(step == 1 for step in attributes["dilations"]):
         del attributes["dilations"]  # AveragePool has `dilations` only since opset 19
     else:
@@ -173,15 +178,14 @@ def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """GlobalAveragePool, because runtimes have integer kernels for it; reduced dimensions are first moved to the
-    end."""
+    """GlobalAveragePool, for which runtimes have integer kernels. Reduced dimensions are moved to the end first."""
     op, name = kernel.first(ReduceOp), _name(kernel, emit)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
     kept = [axis for axis in range(len(shape)) if axis not in summed]
     terms = prod(shape[axis] for axis in summed)
     counts = _divisors(kernel, emit)
     if counts is None or not np.allclose(counts, terms, rtol=1e-6):
-        raise ExportError(f"found a sum that is not divided by the number of its terms, {terms}", kernel.region)
+        raise ExportError(f"found a sum with another divisor, expected the number of its terms, {terms}", kernel.region)
     source = _source(kernel, emit)
     image = (*summed,) == tuple(range(2, len(shape))) and len(shape) > 2
     if not image:
@@ -193,7 +197,7 @@ def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def extreme(op_name: str) -> OnnxConverter:
-    """ReduceMax, ReduceMin."""
+    """ReduceMax or ReduceMin."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         op, name = kernel.first(ReduceOp), _name(kernel, emit)
@@ -208,7 +212,7 @@ def extreme(op_name: str) -> OnnxConverter:
 
 
 def position(op_name: str) -> OnnxConverter:
-    """ArgMax, ArgMin on the integers: the first position of the extreme along one dimension."""
+    """ArgMax or ArgMin of the integers: the first position of the maximum or minimum along one dimension."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         name, result = _name(kernel, emit), kernel.region.outputs[0]
@@ -223,7 +227,7 @@ def position(op_name: str) -> OnnxConverter:
 
 
 def binary(op_name: str) -> OnnxConverter:
-    """Converter for a sum or product of two tensors, with ONNX broadcasting, followed by a clamp."""
+    """The converter for a sum or product of two tensors, with ONNX's broadcasting, followed by a clamp."""
 
     def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
         op = kernel.first(BinaryOp)
@@ -238,7 +242,7 @@ def binary(op_name: str) -> OnnxConverter:
 
 
 def side(kernel: ExportKernel, emit: OnnxEmission, value: SSAValue) -> Tensor:
-    """An operand of a sum: a port, or the operand of a port's broadcast, reshaped to the rank of the result."""
+    """An operand of an elementwise op: a port, or the operand of a broadcast, reshaped to the rank of the result."""
     arguments = kernel.region.body.block.args
     op = value.owner
     if isinstance(op, BroadcastInDimOp) and op.operand in arguments:
@@ -311,20 +315,20 @@ def slice_(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def broadcast(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Reshape to the rank of the result; an Expand follows only if an op needs one."""
+    """Reshape to the rank of the result. An Expand follows only if an op needs it."""
     source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
     shape = kernel.first(BroadcastInDimOp).aligned_shape
     emit.loose[kernel.region.outputs[0]] = emit.reshaped(source, shape, _name(kernel, emit))
 
 
 def pad(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Pad on the integers, with the quantized padding value."""
+    """Pad of the integers, with the quantized padding value."""
     op, name = kernel.first(PadOp), _name(kernel, emit)
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
     number = emit.array(op.padding_value)
     kind = kernel.output_spec
     if any(inside) or number is None or not isinstance(kind, UniformQuantizedType):
-        raise ExportError("found padding between elements or with a computed number, expected none", kernel.region)
+        raise ExportError("found interior padding or a computed value, expected edges and a constant", kernel.region)
     filled = emit.constant(number, kind, "padding_value")
     extra = [emit.integers([*low, *high], "pads"), filled.name]
     source = _source(kernel, emit)
@@ -341,7 +345,7 @@ def gather(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """DequantizeLinear, QuantizeLinear."""
+    """DequantizeLinear, then QuantizeLinear."""
     kind = kernel.output_spec
     _put(kernel, emit, emit.cast(_source(kernel, emit), kind, _name(kernel, emit)))
 
@@ -374,4 +378,4 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "tanh": function("Tanh"),
     "transpose": transpose,
 }
-"""Converters by logical kernel."""
+"""The converter of each logical kernel."""

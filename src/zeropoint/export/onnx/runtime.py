@@ -27,7 +27,7 @@ class OnnxFile:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads = 4, 1
-        # On x64, onnxruntime leaves sums and some convolutions of i8 between casts in float without it.
+        # Without this option, onnxruntime on x64 computes i8 sums and some i8 convolutions between casts in float.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
         try:
             self._session: Any = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -45,7 +45,7 @@ class OnnxFile:
         return tuple(port.name for port in self._session.get_outputs())
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
+        """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         for port in self._session.get_inputs():
             if port.name not in inputs:
                 raise ExportError(

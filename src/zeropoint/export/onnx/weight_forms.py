@@ -1,8 +1,8 @@
 """The storage in which constant 8-bit weights are written: i8, or the same integers plus 128 in u8.
 
-Both have the same real values, and onnxruntime has a kernel for each (`docs/export.md`). The kernel of u8 x i8 is
-faster. On x64 without VNNI it adds the products of two adjacent terms in 16 bits, which saturate; that of u8 x u8 does
-not.
+Both represent the same real values, and onnxruntime has a kernel for each (`docs/export.md`). The kernel of u8 x i8 is
+faster. On x64 without VNNI, it adds the products of two adjacent terms in 16 bits, which saturate. The kernel of
+u8 x u8 does not saturate.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from zeropoint.numerics.dot_forms import PAIR_LIMIT, greatest_pairs
 from zeropoint.targets import EitherSign
 
 WEIGHT_FORMS = ("auto", "exact", "i8", "u8")
-"""`exact`: i8 where no sum of adjacent products can saturate, u8 elsewhere. `auto`: `exact` for target onnxruntime, i8
-for openvino, whose integer kernels take no other weights, and for processors on which none saturate."""
+"""`exact`: i8 for weights of which no sum of adjacent products can saturate, u8 for others. `auto`: `exact` for target
+onnxruntime; i8 for target openvino, whose integer kernels support only i8 weights, and for targets whose processors do
+not saturate."""
 BYTE = 8
 
 
 def chosen_form(form: str, target: object) -> str:
-    """The form that `auto` stands for."""
+    """The form of weights for a target: `form`, or what `auto` means for it."""
     if form != "auto":
         return form
     return "i8" if target in (*OPENVINO, *WHOLE_RANGE) else "exact"
@@ -34,10 +35,11 @@ def chosen_form(form: str, target: object) -> str:
 def written_type(
     weight: Array, kind: UniformQuantizedType, given: object, form: str, order: Sequence[int] | None
 ) -> UniformQuantizedType:
-    """The type in which a real weight is written, which has the same real values as `kind`.
+    """The type in which a real weight is written: `kind`, or the type of the other sign with the same real values.
 
-    `given` is the type of the activations; only those of u8 go with both forms. `order` are the weight's dimensions as
-    output channel, then terms in the order in which the kernel adds them; None for a kernel that adds no pairs.
+    `given` is the type of the activations. Only kernels of 8-bit weights and u8 activations allow both signs. `order`
+    lists the weight's dimensions: the output channel, then the terms in the order in which the kernel adds them. None
+    for a kernel that does not add products in pairs.
     """
     if not isinstance(given, UniformQuantizedType) or given.storage.type.signed or kind.blocks is not None:
         return kind
@@ -51,7 +53,7 @@ def written_type(
 
 
 def saturates(stored: Array, order: Sequence[int]) -> bool:
-    """Whether the products of two adjacent i8 weights and some u8 activations exceed 16 bits."""
+    """Whether the sum of two adjacent products of i8 weights and u8 activations can exceed 16 bits."""
     turned = stored.astype(np.int64).transpose(order)
     return bool((greatest_pairs(turned.reshape(len(turned), -1)) > PAIR_LIMIT).any())
 
