@@ -1,1 +1,1 @@
-"""Quantized programs as text of the TOSA dialect."""
+"""TOSA: `.tosa.mlir` files, the text of MLIR's TOSA dialect."""

@@ -14,7 +14,7 @@ from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 ROUNDINGS = {RequantizeBehaviour.TOSA_DOUBLE: "DOUBLE_ROUND", RequantizeBehaviour.FIXED32: "SINGLE_ROUND"}
-"""TOSA's roundings by behaviour; DOUBLE_ROUND is the extension EXT-DOUBLEROUND."""
+"""TOSA's rounding modes by behaviour. DOUBLE_ROUND is in the extension EXT-DOUBLEROUND."""
 BYTES = (-128, 127)
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
 
@@ -25,21 +25,21 @@ def zero(f: FunctionBuilder, element: str, number: int = 0) -> TosaValue:
 
 
 def zero_point_of(f: FunctionBuilder, kind: object, element: str) -> TosaValue:
-    """The zero point of a type as an operand; 0 for weights and floats."""
+    """The zero point of a type as an operand; 0 for floats and for types with scales per channel."""
     return zero(f, element, int(kind.zero_point) if isinstance(kind, UniformQuantizedType) and kind.is_per_layer else 0)
 
 
 def filled(rank: int, number: float, dtype: type[np.generic]) -> Array:
-    """A number with as many dimensions of size 1 as TOSA's elementwise operators require."""
+    """A number as an array of rank `rank`, because TOSA's elementwise operators require operands of equal rank."""
     return np.full((1,) * rank, number, dtype)
 
 
 def rescaled(
     f: FunctionBuilder, value: TosaValue, multiplier: Multiplier, given: int, wanted: int, element: str
 ) -> TosaValue:
-    """RESCALE: (value - given) times the multiplier, plus `wanted`, saturated to the element type.
+    """RESCALE: (value - given) * multiplier + wanted, saturated to the element type.
 
-    A multiplier per channel is along the last dimension.
+    Multipliers per channel apply to the last dimension. Raises ExportError for a rounding that TOSA does not have.
     """
     rounding = ROUNDINGS.get(multiplier.behaviour)
     if rounding is None or multiplier.shift is None:
@@ -62,14 +62,17 @@ def unit(profile: Profile) -> Multiplier:
 
 
 def centred(f: FunctionBuilder, value: TosaValue, zero_point: int, profile: Profile) -> TosaValue:
-    """The value in i32 with its zero point subtracted: a RESCALE by 1."""
+    """The value in i32, minus its zero point: a RESCALE by 1."""
     return rescaled(f, value, unit(profile), zero_point, 0, "i32")
 
 
 def requantized(
     kernel: ExportKernel, f: FunctionBuilder, total: TosaValue, scales: Array | float, profile: Profile
 ) -> TosaValue:
-    """Sums in i32 of the given scale, or one per channel, in the kernel's type and bounds. Floats are only clamped."""
+    """RESCALE i32 sums, of one scale or one per channel, to the type of the kernel's result, and clamp them.
+
+    Sums of a float kernel are only clamped.
+    """
     kind = kernel.output_spec
     if isinstance(kind, UniformQuantizedType):
         multiplier = profile.multiplier(profile.ratio(scales, kind.scale), kind.storage.type.width)
@@ -78,7 +81,7 @@ def requantized(
 
 
 def bounded(kernel: ExportKernel, f: FunctionBuilder, value: TosaValue) -> TosaValue:
-    """CLAMP to the kernel's bounds and the storage range of its result, unless the element type has them."""
+    """CLAMP to the kernel's bounds and the storage range of its result, unless the element type enforces both."""
     low, high = kernel.bounds
     kind = kernel.output_spec
     if isinstance(kind, UniformQuantizedType):
@@ -107,9 +110,9 @@ def multiplied(f: FunctionBuilder, first: TosaValue, second: TosaValue, shape: t
 
 
 def quantized(f: FunctionBuilder, value: TosaValue, kind: UniformQuantizedType, profile: Profile) -> TosaValue:
-    """Storage integers of real numbers: times 1 / scale, rounded to even, plus the zero point.
+    """The storage integers of real numbers: value * (1 / scale), rounded to nearest even, plus the zero point.
 
-    The cast saturates to 16 bits and takes NaN to 0; the RESCALE saturates to the storage.
+    The cast saturates to 16 bits and converts NaN to 0. The RESCALE saturates to the storage.
     """
     inverse = np.float32(1) / np.float32(kind.scale)
     scaled = multiplied(f, value, f.constant(filled(len(value.shape), float(inverse), np.float32)), value.shape)
@@ -120,7 +123,7 @@ def quantized(f: FunctionBuilder, value: TosaValue, kind: UniformQuantizedType, 
 
 
 def dequantized(f: FunctionBuilder, value: TosaValue, kind: UniformQuantizedType) -> TosaValue:
-    """Real numbers of storage integers: (float(q) - zero point) times the scale."""
+    """The real numbers of storage integers: (float(q) - zero_point) * scale."""
     shape, rank = value.shape, len(value.shape)
     real = f.op("cast", [value], shape, "f32")
     along = [-1 if kind.is_per_channel and axis == kind.axis else 1 for axis in range(rank)]

@@ -1,6 +1,6 @@
 """Builder for a function of the TOSA dialect: values, constants, ops, and the text of the module.
 
-Source: TOSA 1.0, and the MLIR dialect of that version. Shapes and zero points are operands there, not attributes.
+Source: TOSA 1.0, and the MLIR dialect of that version, in which shapes and zero points are operands.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from zeropoint.ir.tensors import Array
 ELEMENTS = {"bool": "i1", "float32": "f32", "int8": "i8", "int16": "i16", "int32": "i32"}
 """Element types by NumPy dtype name."""
 MOST_DIMENSIONS = 6
-"""MAX_RANK of TOSA's level 8K."""
+"""The maximum rank of a tensor: MAX_RANK of TOSA's level 8K."""
 LISTED = 16
-"""Constants of up to this many integers are written as lists, larger ones in hexadecimal form."""
+"""The maximum number of integers of a constant that is written as a list. Larger ones are in hexadecimal form."""
 HEADER = "// zeropoint: "
-"""The first line of the file: what the text was exported from, as JSON."""
+"""The beginning of a file's first line. JSON about the exported program follows."""
 
 
 @dataclass(frozen=True)
 class TosaValue:
-    """A value of the function. Its element is `shape` for a constant shape, a `!tosa.shape`."""
+    """A value of the function. `element` is `shape` for a constant shape, of type `!tosa.shape`."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class TosaValue:
 
     @property
     def type(self) -> str:
-        """The type as text."""
+        """The MLIR type as text."""
         if self.element == "shape":
             return f"!tosa.shape<{self.shape[0]}>"
         return f"tensor<{''.join(f'{size}x' for size in self.shape)}{self.element}>"
@@ -45,7 +45,7 @@ class TosaValue:
 
 @dataclass
 class FunctionBuilder:
-    """@main under construction. Equal constants are one value; `location` is the name that the next ops carry."""
+    """The function @main under construction. Equal constants are one value. The next ops get the name `location`."""
 
     lines: list[str] = field(default_factory=list[str])
     location: str | None = None
@@ -55,19 +55,19 @@ class FunctionBuilder:
     count: int = 0
 
     def argument(self, name: str, shape: Sequence[int], element: str) -> TosaValue:
-        """An input of the function with its name in the model."""
+        """Add an input of the function, with its name in the model."""
         value = TosaValue(f"%arg{len(self.arguments)}", tuple(shape), element)
         self.arguments.append((value, name))
         return value
 
     def result(self, name: str, value: TosaValue) -> None:
-        """Return a value. Arguments, and values that are returned already, are copied: results have one name."""
+        """Return a value. Arguments and values that are returned already are copied, so that each result has a name."""
         if any(value is other for other, _ in (*self.arguments, *self.results)):
             value = self.op("identity", [value], value.shape, value.element)
         self.results.append((value, name))
 
     def constant(self, array: Array) -> TosaValue:
-        """A constant. Raises ExportError for elements that TOSA does not have."""
+        """Add a constant. Raises ExportError for an element type that TOSA does not have."""
         element = ELEMENTS.get(array.dtype.name)
         if element is None:
             raise ExportError(f"found a constant of {array.dtype.name}, expected one of: {', '.join(ELEMENTS)}")
@@ -76,7 +76,7 @@ class FunctionBuilder:
         return self._known(f'"tosa.const"() <{{values = {attribute}}}> : () -> {made.type}', array.shape, element)
 
     def sizes(self, numbers: Sequence[int]) -> TosaValue:
-        """A constant shape, or another list of sizes: starts, multiples, paddings."""
+        """Add a constant shape, or another list of sizes: starts, multiples, paddings."""
         rank = len(numbers)
         dense = f"dense<{list(numbers) if rank else ''}> : tensor<{rank}xindex>"
         return self._known(f"tosa.const_shape {{values = {dense}}} : () -> !tosa.shape<{rank}>", (rank,), "shape")
@@ -89,7 +89,7 @@ class FunctionBuilder:
         element: str,
         attributes: Mapping[str, str] | None = None,
     ) -> TosaValue:
-        """An op with one result. Raises ExportError for a shape of more dimensions than TOSA's levels have."""
+        """Add an op with one result. Raises ExportError for a shape of more dimensions than TOSA's level 8K allows."""
         if len(shape) > MOST_DIMENSIONS:
             found = f"found a tensor of {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}"
             raise ExportError(f"{self.location or name}: {found}: TOSA's level 8K")
@@ -115,7 +115,7 @@ class FunctionBuilder:
         self.lines.append(f"{value.name} = {text}{location}")
 
     def text(self, header: Mapping[str, object]) -> str:
-        """The module, after a comment with `header`."""
+        """The text of the module, after a comment with `header` as JSON."""
         given = ", ".join(f"{value.name}: {value.type} {_named(name)}" for value, name in self.arguments)
         kinds = ", ".join(f"{value.type} {_named(name)}" for value, name in self.results)
         returned = ", ".join(value.name for value, _ in self.results)
@@ -130,7 +130,7 @@ def _named(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string literal of MLIR: quotes, backslashes and everything that is not printable ASCII as two hex digits."""
+    """A string literal of MLIR. Quotes, backslashes and bytes that are not printable ASCII become two hex digits."""
     return '"' + "".join(c if c.isprintable() and c.isascii() and c not in '"\\' else _escaped(c) for c in text) + '"'
 
 
@@ -139,7 +139,7 @@ def _escaped(character: str) -> str:
 
 
 def _dense(array: Array) -> str:
-    """Few elements as numbers, many in hexadecimal form."""
+    """The elements of a constant: numbers if there are few, else hexadecimal form."""
     if array.size and (array == array.reshape(-1)[0]).all():
         number = array.reshape(-1)[0]
         if array.dtype == np.bool_:

@@ -4,8 +4,8 @@
 %a = tosa.conv2d %x, %weights, %bias, %x_zero, %w_zero {acc_type = i32, dilation = ..., pad = ..., stride = ...} : ...
 %y = tosa.rescale %a, %multiplier, %shift, %a_zero, %y_zero {per_channel = true, rounding_mode = DOUBLE_ROUND} : ...
 ```
-TOSA 1.0 has no fully connected operator (it is a convolution of one pixel) and no groups other than depthwise ones (a
-convolution per group, and CONCAT).
+TOSA 1.0 has no fully connected operator; it becomes a convolution of one pixel. Depthwise convolutions are the only
+ones with groups; other groups become a convolution each, and a CONCAT of their results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
 def stored_weights(kernel: ExportKernel, emit: TosaEmission, port: int) -> Array:
-    """The weights of a kernel: integers, or floats of a float kernel. Raises ExportError for computed ones."""
+    """The weights of a kernel: stored integers, or the floats of a float kernel.
+
+    Raises ExportError for computed weights and for a zero point other than 0.
+    """
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None:
         raise ExportError("found computed weights, expected constant ones", kernel.region)
@@ -51,24 +54,24 @@ def bias_of(kernel: ExportKernel, emit: TosaEmission, channels: int) -> Array:
         return np.zeros(channels, np.int32 if quantized else np.float32)
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None:
-        raise ExportError("found a computed bias, expected a constant one", kernel.region)
+        raise ExportError("found a computed bias, expected a constant", kernel.region)
     stored = stored_array(array, kind).astype(np.int32) if isinstance(kind, UniformQuantizedType) else array
     return np.broadcast_to(stored.reshape(-1), (channels,))
 
 
 def scales_of(kernel: ExportKernel, ports: Sequence[int]) -> Array | float:
-    """The scale of products of two ports, or one per channel; 1 for floats."""
+    """The scale of products of two ports, or the scales of all channels; 1 for floats."""
     kinds = [kind for port in ports if isinstance(kind := kernel.specs[port], UniformQuantizedType)]
     return np.prod(np.broadcast_arrays(*(kind.scales for kind in kinds)), axis=0) if kinds else 1.0
 
 
 def accumulator(kernel: ExportKernel) -> str:
-    """The type that products are summed in."""
+    """The element type in which products are summed."""
     return "i32" if kernel.is_quantized else "f32"
 
 
 def convolution(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D, by groups and dilation of the input."""
+    """CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D, depending on groups and the dilation of the input."""
     op = kernel.first(ConvolutionOp)
     form = ConvolutionForm(kernel, op)
     form.check()
@@ -92,7 +95,7 @@ def _zeros(kernel: ExportKernel, emit: TosaEmission, data: Attribute) -> list[To
 
 
 def _scatters(form: ConvolutionForm, array: Array) -> bool:
-    """Whether TRANSPOSE_CONV2D computes it: it crops the full result by less than a window."""
+    """Whether TRANSPOSE_CONV2D computes the convolution. It crops the full result by less than the window size."""
     apart = max(form.pair(form.op.lhs_dilation)) > 1
     single = {*form.pair(form.op.window_strides), *form.pair(form.op.rhs_dilation)} == {1}
     cuts = form.cuts(array.shape[1:3])
@@ -101,7 +104,7 @@ def _scatters(form: ConvolutionForm, array: Array) -> bool:
 
 
 def _transposed(form: ConvolutionForm, emit: TosaEmission, image: TosaValue, array: Array, bias: Array) -> TosaValue:
-    """TRANSPOSE_CONV2D scatters its input, which reads the weights backwards."""
+    """TRANSPOSE_CONV2D. The weights are reversed, because the operator scatters its input."""
     f, kernel = emit.f, form.kernel
     constants = [f.constant(np.flip(array, (1, 2))), f.constant(bias)]
     zeros = _zeros(kernel, emit, kernel.specs[kernel.port(form.op.lhs)])
@@ -153,7 +156,10 @@ def channels_of(form: ConvolutionForm) -> int:
 def fitted(
     emit: TosaEmission, image: TosaValue, extents: Sequence[int], strides: Sequence[int], padding: PaddingPairs
 ) -> tuple[TosaValue, list[int]]:
-    """The image and its padding, cropped to what windows cover exactly, as TOSA requires: top, bottom, left, right."""
+    """The image and its padding (top, bottom, left, right), cropped so that windows cover them exactly.
+
+    TOSA requires this; StableHLO ignores the elements after the last window.
+    """
     pairs, pads = [(0, 0)], list[int]()
     for size, extent, stride, (low, high) in zip(image.shape[1:3], extents, strides, padding, strict=True):
         high -= (size + low + high - extent) % stride
@@ -163,12 +169,12 @@ def fitted(
 
 
 def fully_connected(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """CONV2D of images of one pixel; contracting dimensions are moved to the end first."""
+    """CONV2D of images of one pixel. Contracting dimensions are moved to the end first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
     if numbers.lhs_batching_dimensions:
-        raise ExportError("found batches beside constant weights, expected none", kernel.region)
+        raise ExportError("found batch dimensions in a product with constant weights, expected none", kernel.region)
     summed, over = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     array = stored_weights(kernel, emit, weight)
     free = [axis for axis in range(array.ndim) if axis not in over]
@@ -202,7 +208,7 @@ def batch_matmul(kernel: ExportKernel, emit: TosaEmission) -> None:
 def matmul(
     op: DotGeneralOp, sides: Sequence[TosaValue], zeros: Sequence[TosaValue], element: str, emit: TosaEmission
 ) -> TosaValue:
-    """MATMUL with one batch dimension: [batch, rows, terms] times [batch, terms, columns], in the shape of `op`."""
+    """MATMUL of [batch, rows, terms] and [batch, terms, columns], reshaped to the shape of the result of `op`."""
     numbers = op.dot_dimension_numbers.data
     batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
     summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions

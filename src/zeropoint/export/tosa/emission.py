@@ -1,4 +1,4 @@
-"""Context for converting kernels: the values of the program as values of the TOSA function."""
+"""The context in which kernels are emitted: it maps values of the program to values of the TOSA function."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ INDEX_LIMIT = np.iinfo(np.int32)
 
 
 def element_text(kind: Attribute, op: Operation | None) -> str:
-    """The element type of a value; of a quantized one, the type of its storage; i32 for i64.
+    """The element type of a value: the storage type of a quantized one, and i32 for i64.
 
-    Raises ExportError if TOSA has none.
+    Raises ExportError if TOSA does not have the type.
     """
     if isinstance(kind, UniformQuantizedType):
         if kind.storage.type.signed and kind.storage.type.width in (8, 32):
             return f"i{kind.storage.type.width}"
         raise ExportError(f"found storage {kind.storage}, expected i8", op)
     name = element_dtype(kind).name
-    if name == "int64":  # positions and sizes; TOSA has no 64-bit integers
+    if name == "int64":  # positions and sizes, which fit 32 bits; TOSA has no 64-bit integers
         return "i32"
     if name not in ELEMENTS:
         raise ExportError(f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}, int64", op)
@@ -43,7 +43,7 @@ def element_text(kind: Attribute, op: Operation | None) -> str:
 
 @dataclass
 class TosaEmission:
-    """The function under construction, and the values that stand for each value of the program, one per type."""
+    """The function under construction, and the values that represent each value of the program, one for each type."""
 
     f: FunctionBuilder
     weights: Weights
@@ -58,7 +58,7 @@ class TosaEmission:
         self.f.location = location_text(op.location)
 
     def define(self, value: SSAValue, kind: Attribute, found: TosaValue) -> None:
-        """Record what computes a value in a type."""
+        """Record the value of the function that represents a value of the program in a type."""
         self.values[value, kind] = found
         self.made[value] = kind
 
@@ -73,12 +73,15 @@ class TosaEmission:
             elif made is not None:
                 found = self.cast(self.values[value, made], made, kind, defining_op(value))
             else:
-                raise ExportError("found a value that no exported op makes", defining_op(value))
+                raise ExportError("found a value that no exported op computes", defining_op(value))
             self.values[value, kind] = found
         return found
 
     def cast(self, value: TosaValue, given: Attribute, wanted: Attribute, op: Operation | None) -> TosaValue:
-        """A value in another type: real numbers from or to storage integers. Raises ExportError for several scales."""
+        """A value cast to another type: between real numbers and storage integers.
+
+        Raises ExportError for a type with several scales.
+        """
         for kind in (given, wanted):
             if isinstance(kind, UniformQuantizedType) and not kind.is_per_layer:
                 raise ExportError(f"found a cast of {kind}, expected one scale for the whole tensor", op)
@@ -99,7 +102,9 @@ class TosaEmission:
             array = stored_array(array, kind)
         elif array.dtype == np.int64:
             if array.size and (array.min() < INDEX_LIMIT.min or array.max() > INDEX_LIMIT.max):
-                raise ExportError(f"found integers up to {np.abs(array).max()}, expected 32 bits: TOSA has no more")
+                raise ExportError(
+                    f"found integers up to {np.abs(array).max()}, expected 32 bits: TOSA has no wider ones"
+                )
             array = array.astype(np.int32)
         return self.f.constant(array)
 
@@ -108,7 +113,7 @@ class TosaEmission:
         return self.operand(kernel.region.inputs[port], kernel.specs[port])
 
     def side(self, kernel: ExportKernel, value: SSAValue) -> tuple[TosaValue, Attribute]:
-        """An operand of an elementwise op, and its type: a port, or a broadcast one with dimensions of size 1."""
+        """An operand of an elementwise op, and its type: a port, or the operand of a broadcast in the result's rank."""
         op = value.owner
         inner = op.operand if isinstance(op, BroadcastInDimOp) else value
         port = kernel.port(inner)
@@ -121,9 +126,9 @@ class TosaEmission:
         return reshaped(self.f, self.operand(given, kind), op.aligned_shape), kind
 
     def finish(self, kernel: ExportKernel, value: TosaValue) -> None:
-        """Record the result of a kernel, in the shape that the program has."""
+        """Record the result of a kernel, reshaped to the shape in the program."""
         self.define(kernel.region.outputs[0], kernel.output_spec, reshaped(self.f, value, kernel.output_shape))
 
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
-        """Alias a value to another one, in float."""
+        """Make `value` an alias of another value, in float."""
         self.define(value, element_of(other), self.operand(other, element_of(other)))

@@ -1,7 +1,7 @@
-"""Float ops as TOSA operators of the floating-point profile: what propagation left outside kernels.
+"""Float ops as TOSA operators of the floating-point profile: ops outside of kernels, and of kernels that stay float.
 
-TOSA has no division and no square root of floats: the first is a multiplication by RECIPROCAL, the second a power of
-1/2.
+TOSA has no division and no square root of floats. A division becomes a multiplication by RECIPROCAL, and a square root
+a power of 1/2.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ COMPARISONS: Mapping[ComparisonDirection, tuple[str, bool, bool]] = {
     ComparisonDirection.LT: ("greater", True, False),
     ComparisonDirection.NE: ("equal", False, True),
 }
-"""The operator, whether its operands change places, whether its result is negated."""
+"""The operator, whether its operands are exchanged, and whether its result is negated."""
 REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.AddOp: ("reduce_sum", 0.0),
     hlo.MaximumOp: ("reduce_max", -np.inf),
     hlo.MinimumOp: ("reduce_min", np.inf),
     hlo.MultiplyOp: ("reduce_product", 1.0),
 }
-"""The operator, and the initial value that it has."""
+"""The operator, and its identity element, by the op of the reduction's body."""
 
 
 def _source(emit: TosaEmission, value: SSAValue) -> TosaValue:
@@ -84,7 +84,7 @@ def _finish(emit: TosaEmission, op: Operation, value: TosaValue) -> None:
 
 
 def _plain(op: Operation, emit: TosaEmission, name: str, *operands: TosaValue, element: str | None = None) -> TosaValue:
-    """An operator with the shape of the op's result."""
+    """An operator whose result has the shape of the op's result."""
     kind = element_text(element_of(op.results[0]), op) if element is None else element
     return emit.f.op(name, operands, shape_of(op.results[0]), kind)
 
@@ -95,7 +95,7 @@ def unary(op: Operation, emit: TosaEmission) -> None:
 
 
 def binary(op: Operation, emit: TosaEmission) -> None:
-    """Arithmetic of two values of one shape."""
+    """A binary arithmetic op on two values of the same shape."""
     _finish(emit, op, _plain(op, emit, BINARY[type(op)], *(_source(emit, value) for value in op.operands)))
 
 
@@ -114,7 +114,7 @@ def divide(op: hlo.DivideOp, emit: TosaEmission) -> None:
 
 
 def sqrt(op: hlo.SqrtOp, emit: TosaEmission) -> None:
-    """POW by 1/2, which takes 0 to 0."""
+    """POW by 1/2."""
     value = _source(emit, op.operand)
     half = emit.f.constant(filled(len(value.shape), 0.5, np.float32))
     _finish(emit, op, _plain(op, emit, "pow", value, half))
@@ -128,7 +128,7 @@ def negate(op: hlo.NegateOp, emit: TosaEmission) -> None:
 
 
 def compare(op: hlo.CompareOp, emit: TosaEmission) -> None:
-    """EQUAL, GREATER, GREATER_EQUAL; the other comparisons exchange the operands or negate the result."""
+    """EQUAL, GREATER or GREATER_EQUAL. Other comparisons exchange the operands or negate the result."""
     name, exchanged, negated = COMPARISONS[op.comparison_direction.data]
     sides = [_source(emit, value) for value in op.operands]
     made = _plain(op, emit, name, *(sides[::-1] if exchanged else sides))
@@ -153,7 +153,7 @@ def clamp(op: hlo.ClampOp, emit: TosaEmission) -> None:
 
 
 def convert(op: hlo.ConvertOp, emit: TosaEmission) -> None:
-    """CAST. Floats become integers by truncation in StableHLO, by rounding in TOSA: they are rejected."""
+    """CAST. Casts of floats to integers are rejected: StableHLO truncates, TOSA rounds."""
     given, wanted = element_dtype(element_of(op.operand)), element_dtype(element_of(op.result))
     if given.kind == "f" and wanted.kind in "iu":
         raise ExportError("found a truncation of floats to integers, expected none: TOSA's CAST rounds", op)
@@ -168,7 +168,7 @@ def reshape(op: hlo.ReshapeOp, emit: TosaEmission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: TosaEmission) -> None:
-    """RESHAPE to the rank of the result, TILE; nothing for a constant, which is broadcast at its uses."""
+    """RESHAPE to the rank of the result, TILE. Emits nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is None:
         value = reshaped(emit.f, _source(emit, op.operand), op.aligned_shape)
         _finish(emit, op, repeated(emit.f, value, shape_of(op.result)))
@@ -204,11 +204,17 @@ def pad(op: hlo.PadOp, emit: TosaEmission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: TosaEmission) -> None:
-    """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT; combined with an initial value other than the identity."""
+    """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PRODUCT.
+
+    An initial value other than the identity is combined afterwards.
+    """
     kind = body_op(op.body) if len(op.inputs) == 1 else None
     source = _source(emit, op.inputs[0])
     if kind is None or kind not in REDUCTIONS or (kind is hlo.MultiplyOp and source.element != "f32"):
-        raise ExportError("found a reduction other than a sum, extreme or product of f32, expected one of these", op)
+        raise ExportError(
+            "found a reduction with another body or element type, expected a sum, product, maximum or minimum of f32",
+            op,
+        )
     name, neutral = REDUCTIONS[kind]
     value = reduced(emit.f, name, source, array_values(op.dimensions))
     value, initial = reshaped(emit.f, value, shape_of(op.results[0])), emit.array(op.init_values[0])
@@ -249,7 +255,7 @@ def iota(op: hlo.IotaOp, emit: TosaEmission) -> None:
 
 
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: TosaEmission) -> None:
-    """To storage integers, or back."""
+    """A cast to storage integers, or from them."""
     _finish(emit, op, emit.operand(op.operands[0], element_of(op.results[0])))
 
 
@@ -280,4 +286,4 @@ OPERATORS: Mapping[type[Operation], TosaFloatConverter] = {
     hlo.SqrtOp: sqrt,
     hlo.TransposeOp: transpose,
 }
-"""The one table from StableHLO ops to TOSA's float operators."""
+"""The rule of each float op of StableHLO."""

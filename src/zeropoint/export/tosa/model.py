@@ -1,4 +1,4 @@
-"""Export a program of decided regions as text of the TOSA dialect.
+"""Export a program whose regions have types as text of the TOSA dialect.
 
 Source: TOSA 1.0; the RFC on quantization transformations, section "Export": every region becomes the operators that it
 represents, and its ports have the parameters assigned by propagation.
@@ -40,8 +40,9 @@ def tosa_text(
 ) -> str:
     """The text of a module with one function, @main.
 
-    `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
-    [batch, height, width, channels]. Raises ExportError for an op that TOSA has no operator for.
+    With `integer_io`, inputs and outputs are storage integers. With `channels_last`, images at inputs and outputs may
+    be [batch, height, width, channels]. Raises ExportError for a program of another profile, and for an op that TOSA
+    has no operator for.
     """
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")

@@ -1,4 +1,4 @@
-"""Data movement on values of any element type: each function emits no op if no element moves."""
+"""Data movement on values of any element type. The functions emit no op if no element moves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sliced(f: FunctionBuilder, value: TosaValue, starts: Sequence[int], ends: Se
 
 
 def padded(f: FunctionBuilder, value: TosaValue, pairs: PaddingPairs, fill: Array) -> TosaValue:
-    """PAD by a number of the value's element type; negative amounts crop."""
+    """PAD with a number of the value's element type. Negative amounts crop."""
     starts = [max(-low, 0) for low, _ in pairs]
     ends = [size - max(-high, 0) for size, (_, high) in zip(value.shape, pairs, strict=True)]
     value = sliced(f, value, starts, ends)
@@ -46,7 +46,7 @@ def padded(f: FunctionBuilder, value: TosaValue, pairs: PaddingPairs, fill: Arra
 
 
 def spread(f: FunctionBuilder, value: TosaValue, axis: int, step: int, fill: Array) -> TosaValue:
-    """The value with step - 1 elements of `fill` between any two along a dimension."""
+    """The value with step - 1 elements `fill` inserted between neighbours along a dimension."""
     shape = value.shape
     if step == 1 or shape[axis] == 1:
         return value
@@ -58,7 +58,7 @@ def spread(f: FunctionBuilder, value: TosaValue, axis: int, step: int, fill: Arr
 
 
 def every(f: FunctionBuilder, value: TosaValue, axis: int, step: int, fill: Array) -> TosaValue:
-    """Every step-th element along a dimension, from the first on. TOSA slices have no strides."""
+    """Every step-th element along a dimension, starting with the first. TOSA's SLICE has no strides."""
     size = value.shape[axis]
     if step == 1 or size == 0:
         return value
@@ -94,7 +94,7 @@ def reversed_along(f: FunctionBuilder, value: TosaValue, axes: Sequence[int]) ->
 
 
 def reduced(f: FunctionBuilder, op: str, value: TosaValue, axes: Sequence[int]) -> TosaValue:
-    """REDUCE_* along each of the dimensions, which remain with size 1."""
+    """REDUCE_* along each of the dimensions, which keep size 1."""
     for axis in axes:
         shape = [1 if dimension == axis else size for dimension, size in enumerate(value.shape)]
         value = f.op(op, [value], shape, value.element, {"axis": f"{axis} : i32"})
@@ -102,10 +102,10 @@ def reduced(f: FunctionBuilder, op: str, value: TosaValue, axes: Sequence[int]) 
 
 
 def taken(f: FunctionBuilder, value: TosaValue, axis: int, indices: TosaValue) -> TosaValue:
-    """GATHER of whole slices along a dimension, by i32 indices of any shape, all in range.
+    """GATHER of whole slices along a dimension, by i32 indices of any shape, which must be in range.
 
-    The dimensions of the indices replace the dimension. TOSA's operator takes [batch, size, channels] and [batch,
-    positions].
+    In the result, the dimensions of the indices replace this dimension. TOSA's operator takes values [batch, size,
+    channels] and indices [batch, positions].
     """
     before, size, behind = value.shape[:axis], value.shape[axis], value.shape[axis + 1 :]
     count = prod(indices.shape)

@@ -64,14 +64,14 @@ TosaConverter = Callable[[ExportKernel, TosaEmission], None]
 
 
 def quantized_type(kernel: ExportKernel, kind: Attribute) -> UniformQuantizedType:
-    """A type of a quantized kernel. Raises ExportError for a float among integers, and for scales per channel."""
+    """The quantized type of a port. Raises ExportError for a float port and for scales per channel."""
     if not isinstance(kind, UniformQuantizedType) or kind.is_per_channel:
         raise ExportError(f"found an operand or result of {kind}, expected one scale", kernel.region)
     return kind
 
 
 def pool(name: str) -> TosaConverter:
-    """MAX_POOL2D or AVG_POOL2D; the latter divides by the number of values in a window, excluding padding."""
+    """MAX_POOL2D or AVG_POOL2D. The latter divides by the number of elements in a window, without padding."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         op = kernel.first(ReduceWindowOp)
@@ -80,12 +80,12 @@ def pool(name: str) -> TosaConverter:
         if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
             raise ExportError(
                 f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-                "spatial dimensions in front of the channels",
+                "spatial dimensions before the channels",
                 kernel.region,
             )
         image, pairs = emit.source(kernel), padding_values(op.padding, rank)[1:-1]
         window, strides = list(sizes[1:-1]), list(array_values(op.window_strides, (1,) * rank)[1:-1])
-        if rank == 3:  # a height of 1
+        if rank == 3:  # the operator takes images, so one dimension becomes an image of height 1
             image = reshaped(emit.f, image, (image.shape[0], 1, *image.shape[1:]))
             pairs, window, strides = [(0, 0), *pairs], [1, *window], [1, *strides]
         element = image.element
@@ -114,7 +114,10 @@ def _dtype(element: str) -> type[np.generic]:
 
 
 def includes_padding(kernel: ExportKernel, emit: TosaEmission, op: ReduceWindowOp) -> bool:
-    """Whether windows are divided by their size, padding included. Raises ExportError for any other divisor."""
+    """Whether sums are divided by the size of the window, with padding, and not by the number of elements without it.
+
+    Raises ExportError for any other divisor.
+    """
     division, held = division_of(kernel), window_counts(op)
     if division is None:
         raise ExportError("found sums over windows, expected means", kernel.region)
@@ -124,7 +127,9 @@ def includes_padding(kernel: ExportKernel, emit: TosaEmission, op: ReduceWindowO
         return False
     if np.allclose(counts, prod(array_values(op.window_dimensions)), rtol=1e-6):
         return True
-    raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
+    raise ExportError(
+        "found other divisors, expected the number of elements in each window, with or without padding", kernel.region
+    )
 
 
 def division_of(kernel: ExportKernel) -> DivideOp | MultiplyOp | None:
@@ -136,7 +141,7 @@ def divisor_of(kernel: ExportKernel, emit: TosaEmission, division: DivideOp | Mu
     """The right operand of a division. Raises ExportError for a computed one."""
     numbers = kernel.array(division.operands[1])
     if numbers is None:
-        raise ExportError("found a computed count, expected a constant", kernel.region)
+        raise ExportError("found a computed divisor, expected a constant", kernel.region)
     return numbers.astype(np.float64)
 
 
@@ -150,18 +155,18 @@ def summed(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def share_of(kernel: ExportKernel, emit: TosaEmission) -> float:
-    """The number that sums are multiplied by: 1 / count of a mean, 1 of a sum. Raises ExportError for several."""
+    """The factor of a kernel's sums: 1 / count for a mean, 1 for a sum. Raises ExportError for several factors."""
     division = division_of(kernel)
     if division is None:
         return 1.0
     numbers = np.unique(divisor_of(kernel, emit, division))
     if len(numbers) != 1:
-        raise ExportError(f"found a sum divided by {len(numbers)} numbers, expected one", kernel.region)
+        raise ExportError(f"found a sum with {len(numbers)} different divisors, expected one", kernel.region)
     return 1.0 / float(numbers[0]) if isinstance(division, DivideOp) else float(numbers[0])
 
 
 def add(name: str, sign: int) -> TosaConverter:
-    """ADD or SUB in i32 between a RESCALE of each operand to the greater scale, and one of the result."""
+    """ADD or SUB in i32. A RESCALE before it brings each operand to the larger scale; one after it, to the result's."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
@@ -181,7 +186,7 @@ def add(name: str, sign: int) -> TosaConverter:
 
 
 def multiply(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """MUL in i32 of both operands without their zero points, and a RESCALE."""
+    """MUL in i32 of the operands minus their zero points, then a RESCALE."""
     sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
     kinds = [quantized_type(kernel, kind) for _, kind in sides]
     wanted = quantized_type(kernel, kernel.output_spec)
@@ -197,13 +202,13 @@ def multiply(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def table(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """TABLE of 256 entries for a function of one value."""
+    """A TABLE of 256 entries for a function of one 8-bit value."""
     given, wanted = (quantized_type(kernel, kind) for kind in (kernel.specs[0], kernel.output_spec))
     block = kernel.region.body.block
     returned = block.last_op
     assert returned is not None
     if len(set(kernel.region.inputs)) != 1:
-        raise ExportError("found a function of several values, expected one", kernel.region)
+        raise ExportError("found a function of several values, expected a function of one value", kernel.region)
     domain = dequantize(np.arange(-128, 128, dtype=np.int32), given)
     with np.errstate(all="ignore"):
         image = evaluate_chain(
@@ -236,7 +241,7 @@ def transpose(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def slice_(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """SLICE; strides are a RESHAPE and another SLICE."""
+    """SLICE. Strides become a RESHAPE and another SLICE."""
     op = kernel.first(SliceOp)
     emit.finish(kernel, strided(op, emit.source(kernel), emit))
 
@@ -253,7 +258,7 @@ _NAMES = {"i1": "bool", "i8": "int8", "i32": "int32", "f32": "float32"}
 
 
 def pad(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """PAD with the stored padding value; interior padding by PAD of another dimension, negative padding by SLICE."""
+    """PAD with the stored padding value. Interior padding pads a new dimension; negative padding becomes a SLICE."""
     op = kernel.first(PadOp)
     number = kernel.array(op.padding_value)
     if number is None:
@@ -263,7 +268,7 @@ def pad(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def padded_by(op: PadOp, value: TosaValue, fill: Array, emit: TosaEmission) -> TosaValue:
-    """A value padded inside and at its edges."""
+    """A value padded between its elements and at its edges."""
     for axis, interior in enumerate(array_values(op.interior_padding)):
         value = spread(emit.f, value, axis, interior + 1, fill)
     pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
@@ -285,7 +290,7 @@ def broadcast(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def gather(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """GATHER of whole slices; the indices are plain integers, and clamped."""
+    """GATHER of whole slices. The indices are not quantized, and clamped first."""
     op = kernel.first(GatherOp)
     value, indices = (emit.source(kernel, kernel.port(port)) for port in (op.operand, op.start_indices))
     array = emit.array(kernel.region.inputs[kernel.port(op.start_indices)])
@@ -293,7 +298,7 @@ def gather(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def gathered(op: GatherOp, value: TosaValue, indices: TosaValue, array: Array | None, emit: TosaEmission) -> TosaValue:
-    """A gather by indices that are clamped: here, if they are the constant `array`, else by operators."""
+    """A gather by clamped indices. If they are the constant `array`, they are clamped here, else by operators."""
     if array is not None:
         return taken(emit.f, value, taken_axis(op), emit.f.constant(clamped_indices(op, array).astype(np.int32)))
     size, rank = value.shape[taken_axis(op)], len(indices.shape)
@@ -304,7 +309,7 @@ def gathered(op: GatherOp, value: TosaValue, indices: TosaValue, array: Array | 
 
 
 def select(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """SELECT of stored integers; a scalar condition is broadcast."""
+    """SELECT of stored integers. A scalar condition is broadcast."""
     (condition, _), *sides = (emit.side(kernel, value) for value in kernel.first(SelectOp).operands)
     shape = condition.shape or (1,) * len(kernel.output_shape)
     operands = [reshaped(emit.f, condition, shape), *(value for value, _ in sides)]
@@ -312,7 +317,7 @@ def select(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def order(name: str) -> TosaConverter:
-    """MAXIMUM or MINIMUM of values of one scale, in i32: TOSA has neither in 8 bits."""
+    """MAXIMUM or MINIMUM of values of one scale, in i32, because TOSA has neither for 8 bits."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
@@ -326,7 +331,7 @@ def order(name: str) -> TosaConverter:
 
 
 def extreme(name: str) -> TosaConverter:
-    """REDUCE_MAX, REDUCE_MIN of stored integers."""
+    """REDUCE_MAX or REDUCE_MIN of stored integers."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
         axes = array_values(kernel.first(ReduceOp).dimensions)
@@ -367,4 +372,4 @@ KERNELS: Mapping[str, TosaConverter] = {
     "tanh": table,
     "transpose": transpose,
 }
-"""Converters by logical kernel."""
+"""The converter of each logical kernel."""

@@ -30,16 +30,16 @@ ENVIRONMENT = "ZEROPOINT_TOSA"
 """The environment variable that names the folder of the tools' Python environment."""
 TOOLS = ("tosa-opt", "tosa_reference_model")
 TARGET = "--tosa-attach-target=profiles=pro_int,pro_fp extensions=doubleround level=8k"
-"""The options of validation: TOSA 1.0's integer and floating-point profiles, level 8K, and DOUBLE_ROUND."""
+"""What files are validated against: TOSA 1.0's integer and floating-point profiles, level 8K, and DOUBLE_ROUND."""
 SECONDS = 600
 LINES_SHOWN = 3
 FIELDS = ("inputs", "outputs", "orders", "quantization")
-"""The contents of a file's header."""
+"""The keys of a file's header."""
 
 
 @functools.cache
 def tools() -> tuple[Path, Path] | None:
-    """The two programs: of the environment that ZEROPOINT_TOSA names, else of PATH; None if they are not installed."""
+    """The paths of both programs, in the environment that ZEROPOINT_TOSA names, else in PATH; None if not installed."""
     root = os.environ.get(ENVIRONMENT)
     folders = list(Path(root).glob("lib/python*/site-packages/bin")) if root else list[Path]()
     for folder in folders:
@@ -74,7 +74,7 @@ def _succeeding(folder: str, *command: str | Path) -> None:
     try:
         done = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ExportError(f"found {Path(command[0]).name} that does not finish: {error}") from error
+        raise ExportError(f"{Path(command[0]).name}: found no result: {error}") from error
     if done.returncode != 0:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         raise ExportError(f"{Path(command[0]).name}: {' '.join(said[:LINES_SHOWN])[:1000]}")
@@ -83,11 +83,11 @@ def _succeeding(folder: str, *command: str | Path) -> None:
 class TosaFile:
     """A file with named inputs and outputs that takes and returns arrays in the layout of the original model.
 
-    The file's header records the dimensions that the exporter moved, and the scales of integer inputs and outputs.
+    The file's header records how the exporter moved dimensions, and the scales of integer inputs and outputs.
     """
 
     def __init__(self, path: Path):
-        """Validates the file and serializes it. Raises ExportError if a tool rejects it, or if there are no tools."""
+        """Validate and serialize the file. Raises ExportError if a tool rejects it, or if there are no tools."""
         optimizer, self._model = _required()
         self._folder = temporary_folder()
         with reading(path, ExportError):
@@ -102,7 +102,7 @@ class TosaFile:
         _succeeding(self._folder.name, optimizer, *passes, path.resolve(), "-o", "valid.mlir")
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
+        """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         folder = Path(self._folder.name)
         for index, name in enumerate(self.inputs):
             if name not in inputs:
@@ -127,7 +127,7 @@ class TosaFile:
         return found
 
     def _integers(self, name: str, value: Array) -> Array:
-        """The storage integers of an input of integers that is given as reals."""
+        """The storage integers of an input that is given as real numbers."""
         kind = self._stored.get(name)
         if kind is None or value.dtype.kind != "f":
             return value.astype(np.int32) if value.dtype == np.int64 else value
