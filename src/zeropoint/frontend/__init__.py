@@ -1,4 +1,4 @@
-"""Imports model files as float programs. `load_model` selects the format by the file's suffix."""
+"""Import model files as float programs. `load_model` selects the format by the file's suffix."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _litert(path: Path, shapes: Shapes, constants: ConstantInputs) -> Program:
 def _refuse(constants: ConstantInputs, path: Path) -> None:
     if constants:
         raise ModelError(
-            f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx or .mlir file only"
+            f"{path}: found a value for input '{next(iter(constants))}', expected values only for .onnx and .mlir files"
         )
 
 
@@ -63,10 +63,10 @@ FORMATS: Mapping[str, Callable[[Path, Shapes, ConstantInputs], Program]] = {
 
 
 def load_model(path: Path | str, shapes: Shapes | None = None, constants: ConstantInputs | None = None) -> Program:
-    """The program in a model file; inputs that are attention masks are marked (`mark_masks`).
+    """Load the program in a model file. Inputs that are attention masks are marked (`mark_masks`).
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants,
-    `{"sr": 16000}`, a number or an array; shapes and axes may then depend on them.
+    `shapes` fixes dynamic dimensions of inputs: `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants, by
+    a number or an array: `{"sr": 16000}`. Shapes and axes may then depend on them.
 
     Raises ModelError for a file that is missing or broken, has an unknown suffix, or contains something unsupported.
     """
@@ -83,7 +83,7 @@ def load_model(path: Path | str, shapes: Shapes | None = None, constants: Consta
     if loader is None:
         raise ModelError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     try:
-        # Arithmetic on constants of the file may give NaN or infinity; what rejects them says so.
+        # Constants of the file may give NaN or infinity. NumPy's warnings are hidden, because checks report errors.
         with reading(path, ModelError), np.errstate(all="ignore"):
             return mark_masks(loader(path, {} if shapes is None else shapes, {} if constants is None else constants))
     except OSError as error:

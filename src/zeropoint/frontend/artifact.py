@@ -1,4 +1,4 @@
-"""Imports StableHLO's portable artifacts (`.mlirbc`): versioned bytecode, which the package torch-mlir reads."""
+"""Import StableHLO's portable artifacts (`.mlirbc`): versioned bytecode, which the package torch-mlir reads."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from zeropoint.progress import phase
 
 READER = Path(__file__).with_name("artifact_text.py")
 SECONDS, SECONDS_PER_MEGABYTE = 60, 1
-"""The reader's time. A few bytes can ask for types whose text never ends."""
+"""The time limit of the reader: a constant, and seconds per MB of the file. A few bytes can encode types whose text is
+endless."""
 _MEMORY, _MEMORY_PER_BYTE = 2 << 30, 32
-"""The reader's memory. Good files need a tenth of that."""
+"""The memory limit of the reader in bytes: a constant, and a factor of the file size. Valid files need a tenth."""
 _ERROR = re.compile(r"error: (.*)")
 _NO_MEMORY = re.compile(r"out of memory|bad_alloc|MemoryError")
 _TOO_LONG = -getattr(signal, "SIGXCPU", 0)
-"""The status of a process that has used up its processor time: on an idle machine, that is over before the clock's."""
+"""The status of a process that exceeded its limit of CPU time. On an idle machine, this occurs before the timeout."""
 
 
 def load_artifact(
     path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
 ) -> Program:
-    """The program in a portable artifact. `shapes` and `constants` as in `load_stablehlo`.
+    """Load the program in a portable artifact. `shapes` and `constants` are as in `load_stablehlo`.
 
-    Raises ModelError for a file that StableHLO does not read, and if torch-mlir is not installed.
+    Raises ModelError for a file that StableHLO cannot read, and if torch-mlir is not installed.
     """
     if importlib.util.find_spec("torch_mlir") is None:
         raise ModelError(
@@ -45,7 +46,7 @@ def load_artifact(
 
 
 def _text(path: Path) -> str:
-    """What the reader prints. Raises ModelError if it fails, or exceeds its time or memory."""
+    """The MLIR text that the reader prints. Raises ModelError if it fails or exceeds its time or memory limit."""
     size = path.stat().st_size
     seconds, memory = SECONDS + SECONDS_PER_MEGABYTE * (size >> 20), _MEMORY + _MEMORY_PER_BYTE * size
     command = [sys.executable, "-P", str(READER), str(path), str(seconds), str(memory)]

@@ -1,9 +1,10 @@
-"""Prints the text of a StableHLO portable artifact, with locations.
+"""Print the text of a StableHLO portable artifact, with locations.
 
     python -P artifact_text.py FILE.mlirbc SECONDS BYTES
 
-A separate program, because on some broken files StableHLO's reader ends the process, or needs time or memory without
-end (`artifact.py`). SECONDS of processor time and BYTES of memory end it, also if nobody waits for it any more.
+This is a separate program, because StableHLO's reader aborts on some broken files, or needs unlimited time or memory
+(`artifact.py`). The process limits its own CPU time to SECONDS and its memory to BYTES, so that it also ends if its
+parent is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NO_MEMORY = 3
-"""The status if the text needs more memory."""
+"""The exit status if the text exceeds the memory limit."""
 
 
 def main() -> None:
@@ -29,12 +30,12 @@ def main() -> None:
             sys.exit(1)
         try:
             print(module.operation.get_asm(enable_debug_info=True))
-        except (MemoryError, RuntimeError):  # the latter if Python's string is what does not fit
+        except (MemoryError, RuntimeError):  # RuntimeError if the string for Python does not fit
             sys.exit(NO_MEMORY)
 
 
 def _limit(seconds: int, memory: int) -> None:
-    """Limit this process, where the system can."""
+    """Limit the CPU time and the memory of this process, if the system supports it."""
     try:
         limits: Any = importlib.import_module("resource")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Turns inputs of a StableHLO program into constants.
+"""Turn inputs of a StableHLO program into constants.
 
 func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>)        func.func @main(%x: tensor<4xf32>)
   %0 = stablehlo.multiply %x, %w                 becomes       %w = stablehlo.constant dense<...>
@@ -19,13 +19,13 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype
 
 Constant = Array | bool | int | float
-"""The value of an input that becomes a constant; a number takes the type of the input."""
+"""The value of an input that becomes a constant. A number gets the type of the input."""
 
 
 def typed(name: str, value: Constant, dtype: np.dtype[np.generic], sizes: Sequence[int | None]) -> Array:
-    """The value of input `name` as an array: a number as the input's only element, an array as it is.
+    """The value of input `name` as an array. An array is returned unchanged.
 
-    Raises ModelError if the input's type does not hold the number, or if the input has several elements.
+    Raises ModelError for a number that the input's type cannot represent, and if the input has several elements.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -39,7 +39,7 @@ def typed(name: str, value: Constant, dtype: np.dtype[np.generic], sizes: Sequen
 
 
 def with_constants(program: Program, constants: Mapping[str, Constant]) -> Program:
-    """The program with these inputs as constants, by name; it is changed in place.
+    """The program, changed in place, with inputs replaced by constants of the given values, by name.
 
     Raises ModelError for a name that is not an input, and an array of another shape or dtype.
     """

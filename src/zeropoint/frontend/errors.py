@@ -1,4 +1,4 @@
-"""Errors of the frontends: for a model, and for a single node."""
+"""The errors of frontends: for a model, and for a single node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zeropoint.errors import Error
 class ModelError(Error, ValueError):
     """A model file cannot be read or contains something unsupported.
 
-    The text is a single line, even if a broken file has line breaks in its names. `inputs_to_fix` are inputs of the
-    model that must be made constants, because shapes, axes or the like depend on them.
+    The text is a single line, even if names in a broken file have line breaks. `inputs_to_fix` names inputs of the
+    model that must be made constants, because shapes or axes depend on them.
     """
 
     def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = ()):
@@ -21,10 +21,10 @@ class ModelError(Error, ValueError):
 
 
 class DynamicShapes(ModelError):
-    """The model leaves sizes of its inputs open.
+    """The model has inputs with dynamic dimensions.
 
-    `inputs` has the sizes of these inputs, None for an open one; or None if no shape is known. `seen` are shapes of the
-    user's data, for the example in the message.
+    `inputs` has the sizes of these inputs, with None for a dynamic one; None instead of sizes if the rank is unknown.
+    `seen` has the shapes of the user's data, for the example in the message.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DynamicShapes(ModelError):
 
 
 def _example(sizes: Sequence[int | None] | None, seen: Sequence[int] | None) -> tuple[int, ...]:
-    """A shape for an input: open sizes are those of the data, or 1. The first axis of data counts the samples."""
+    """A shape for an input. Dynamic sizes are those of the data, or 1. The first axis of the data counts samples."""
     if sizes is None:
         return (1, 3, 224, 224) if seen is None else (1, *seen[1:])
     found = [1] * len(sizes)
@@ -50,7 +50,7 @@ def _example(sizes: Sequence[int | None] | None, seen: Sequence[int] | None) -> 
 
 
 class NodeError(Error, ValueError):
-    """A node cannot be converted. The message says what was found and expected.
+    """A node cannot be converted. The message says what was found and what was expected.
 
     `tensor` is the name of an input that is computed but must be constant.
     """

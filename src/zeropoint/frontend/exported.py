@@ -1,4 +1,4 @@
-"""Files that zeropoint exported, by their metadata: the target and the profile that they were quantized for."""
+"""The metadata of files that zeropoint exported: the target and the profile that they were quantized for."""
 
 from __future__ import annotations
 

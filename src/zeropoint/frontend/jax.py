@@ -1,14 +1,14 @@
-"""Imports JAX functions as float programs: what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` return.
+"""Import JAX functions as float programs: the objects of `jax.jit(f).lower(...)` and `jax.export.export(...)(...)`.
 
-Both hold StableHLO text. With debug information, arguments have the names of the function's parameters as locations,
-and results have their path in the returned structure as `jax.result_info`:
+Both contain StableHLO text. With debug information, the locations of arguments are the names of the function's
+parameters, and `jax.result_info` is the path of a result in the returned structure:
 
     func.func public @main(%arg0: tensor<2x4xf32> loc("image"), %arg1: tensor<4xf32> loc("params['b']"))
         -> (tensor<2x3xf32> {jax.result_info = "result['scores']"})
 
-Here the inputs are named `image` and `params.b`, the output `scores`. An output without a key is `result`, `result0`
-in a tuple, `result1.scores` in a dict in a tuple. An input of text without locations is named as its argument is:
-`%image: tensor<2x4xf32>` is `image`.
+The inputs of this program are named `image` and `params.b`, its output `scores`. A single array is named `result`, an
+output in a tuple `result0`, one in a dict in a tuple `result1.scores`. In text without locations, an input has the name
+of its argument: `image` for `%image: tensor<2x4xf32>`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ def jax_text(model: Any) -> str:
 
 
 def named_as_in_text(program: Program) -> Program:
-    """Inputs and outputs without names get those of the text: the locations and result infos of JAX, else the names of
-    the arguments. The program is changed in place."""
+    """The program, changed in place, with names for inputs and outputs that have none.
+
+    The names are JAX's locations and result infos, or else the names of arguments in the text.
+    """
     main = program.main
     inputs = [_argument_name(argument) for argument in program.entry.args]
     infos = [] if main.res_attrs is None else [found.data.get(_RESULT_INFO) for found in main.res_attrs.data]
@@ -66,7 +68,7 @@ def named_as_in_text(program: Program) -> Program:
 
 
 def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]) -> ArrayAttr[DictionaryAttr] | None:
-    """The attributes with the names, where they have none and a name is unique; None if the function has no names."""
+    """The attributes, with a name for each entry that has none, if the name is unique. None if there are no names."""
     if not any(names):
         return None
     found = [DictionaryAttr({}) for _ in names] if attributes is None else list(attributes.data)
@@ -79,10 +81,10 @@ def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]
 
 
 def _argument_name(argument: BlockArgument) -> str | None:
-    """The name in the argument's location, else its own, `%image`; None for a numbered one, such as `%arg0`.
+    """The name in the argument's location, else its own name, `%image`. None for a numbered name, such as `%arg0`.
 
-    A function that JAX exported with symbolic shapes is wrapped: `@main` checks the shapes and calls the function,
-    whose arguments have the names.
+    If JAX exported a function with symbolic shapes, `@main` only checks the shapes and calls the function, and only the
+    arguments of the function have names.
     """
     for one in (argument, *_arguments_of_calls(argument)):
         if isinstance(one.location, NameLoc):
@@ -92,7 +94,7 @@ def _argument_name(argument: BlockArgument) -> str | None:
 
 
 def _arguments_of_calls(argument: BlockArgument) -> Iterator[BlockArgument]:
-    """The arguments of functions that an argument is passed to as it is."""
+    """The arguments of called functions to which an argument is passed unchanged."""
     for use in argument.uses:
         if isinstance(use.operation, CallOp):
             called = referenced_function(use.operation, use.operation.callee.root_reference.data)
@@ -101,11 +103,11 @@ def _arguments_of_calls(argument: BlockArgument) -> Iterator[BlockArgument]:
 
 
 def _dotted(path: str) -> str:
-    """`params['conv'][0]` as `params.conv.0`."""
+    """A path with dots: `params.conv.0` for `params['conv'][0]`."""
     return ".".join(next(part for part in match.groups() if part is not None) for match in _KEY.finditer(path))
 
 
 def _result_name(info: str) -> str:
-    """`result['scores']` as `scores`, `result[0]` as `result0`; `result` for a single array."""
+    """The name of an output: `scores` for `result['scores']`, `result0` for `result[0]`, `result` for one array."""
     name = _dotted(info.removeprefix("result"))
     return f"result{name}" if not name or name[0].isdigit() else name

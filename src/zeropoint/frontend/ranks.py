@@ -1,4 +1,4 @@
-"""Gives unranked inputs and outputs of a StableHLO program their shapes.
+"""Give unranked inputs and outputs of a StableHLO program their shapes.
 
 ```mlir
 func.func @main(%x: tensor<*xf32>) -> tensor<*xi8>
@@ -13,7 +13,8 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xi8>
   %s = quant.scast %q : tensor<*x!quant.uniform<i8:f32, 0.5>> to tensor<*xi8>
   %r = tensor.cast %s : tensor<*xi8> to tensor<2x3xi8>
 ```
-The shape of an output is known if casts, ops that keep the shape, and reshapes to the shape of another value make it.
+The shape of an output is known if only casts, ops that keep the shape, and reshapes to the shape of another value lead
+from the inputs to it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ RESHAPE, SHAPE_OF = "tensor.reshape", "shape.shape_of"
 
 
 class UnrankedInputs(ModelError):
-    """Inputs of unknown rank, with their names and types, in the file or text `source`."""
+    """The program in the file or text `source` has inputs of unknown rank. `names` has their names."""
 
     def __init__(self, names: Sequence[str], types: Sequence[Attribute], source: str = ""):
         self.names, self.types = tuple(names), tuple(types)
@@ -70,7 +71,7 @@ def _ranked(value: SSAValue, shape: Sequence[int]) -> TensorType[Attribute]:
 
 
 def with_ranks(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> Program:
-    """The program with `shapes` for its unranked inputs, by name; it is changed in place.
+    """The program, changed in place, with `shapes` for its unranked inputs, by name.
 
     Raises UnrankedInputs for inputs without a shape, ModelError for an output whose shape does not follow.
     """
@@ -98,7 +99,7 @@ def with_ranks(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> Progr
 
 
 def _give_shape(argument: SSAValue, shape: Sequence[int], block: Block) -> None:
-    """Make an argument ranked; its users read it through a cast."""
+    """Make an argument ranked. Its users read it through a cast."""
     unranked = cast("TensorType[Attribute]", argument.type)  # CastOp's annotation lacks unranked tensors
     ranked = Rewriter.replace_value_with_new_type(argument, _ranked(argument, shape))
     back = CastOp(ranked, unranked)
@@ -109,7 +110,7 @@ def _give_shape(argument: SSAValue, shape: Sequence[int], block: Block) -> None:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a value. Raises ModelError, with the op, if it does not follow from the inputs'."""
+    """The shape of a value. Raises ModelError, with the op, if it does not follow from the shapes of the inputs."""
     while is_unranked(value):
         op = value.owner
         if isinstance(op, Operation) and op.name in KEEP_SHAPE:
@@ -128,6 +129,6 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _sizes_of(reshape: Operation) -> SSAValue | None:
-    """The value whose shape a reshape gives its operand; None if that is not known."""
+    """The value to whose shape a reshape reshapes its operand; None if that is not known."""
     made = reshape.operands[1].owner
     return made.operands[0] if isinstance(made, Operation) and made.name == SHAPE_OF else None

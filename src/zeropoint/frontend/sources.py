@@ -1,4 +1,4 @@
-"""Imports a model in any form as a float program: a path, an ONNX model, StableHLO text, a PyTorch or JAX object."""
+"""Import a model in any form as a float program: a path, an ONNX model, StableHLO text, a PyTorch or JAX object."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FORMS = (
 def load_source(
     source: Any, shapes: Shapes | None = None, constants: ConstantInputs | None = None, example: Any = None
 ) -> Program:
-    """The program of a model in any form; inputs that are attention masks are marked (`mark_masks`).
+    """Load a model in any form. Inputs that are attention masks are marked (`mark_masks`).
 
-    `shapes` and `constants` as in `load_model`, `example` as in `load_torch`. A string is StableHLO text if it has
-    several lines or braces, else a path. Raises ModelError for any other object, and as the loaders do.
+    `shapes` and `constants` are as in `load_model`, `example` is as in `load_torch`. A string is StableHLO text if it
+    has several lines or braces, else a path. Raises ModelError for any other object, and where the loaders do.
     """
     return mark_masks(_loaded(source, shapes, constants, example))
 
@@ -58,12 +58,12 @@ def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None
 
 
 def checked_shapes(shapes: object) -> Shapes:
-    """The shapes of inputs by name. Raises ModelError if they are anything else than sizes by name."""
+    """The shapes of inputs by name. Raises ModelError if `shapes` is not a mapping from names to sizes."""
     given = _by_name({} if shapes is None else shapes)
     found = {name: _sizes(sizes) for name, sizes in given.items()} if given is not None else {"": None}
     made = {name: sizes for name, sizes in found.items() if sizes is not None}
     if len(made) != len(found):
-        raise ModelError(f"found shapes={shapes!r}, expected sizes by name of the input: {{'x': (1, 3, 224, 224)}}")
+        raise ModelError(f"found shapes={shapes!r}, expected sizes by input name: {{'x': (1, 3, 224, 224)}}")
     return made
 
 
@@ -74,17 +74,20 @@ def _sizes(sizes: object) -> tuple[int, ...] | None:
 
 
 def _by_name(found: object) -> dict[str, object] | None:
-    """A mapping from names; None for anything else."""
+    """The mapping if its keys are names; None for anything else."""
     given = dict(cast("Mapping[object, object]", found)) if isinstance(found, Mapping) else {None: None}
     return cast("dict[str, object]", given) if all(isinstance(name, str) for name in given) else None
 
 
 def checked_constants(constants: object) -> ConstantInputs:
-    """The constants by name, numbers as they are, all else as arrays. Raises ModelError if they are anything else."""
+    """The constants by name: numbers unchanged, everything else as arrays.
+
+    Raises ModelError if `constants` is not a mapping from names to such values.
+    """
     given = _by_name({} if constants is None else constants)
     found = {} if given is None else {name: _constant(value) for name, value in given.items()}
     if given is None or any(np.asarray(value).dtype.kind not in "biuf" for value in found.values()):
-        raise ModelError(f"found constants={constants!r:.200}, expected arrays by name of the input")
+        raise ModelError(f"found constants={constants!r:.200}, expected arrays by input name")
     return found
 
 
@@ -99,9 +102,9 @@ def load_alike(
     constants: ConstantInputs | None = None,
     example: Any = None,
 ) -> Program:
-    """The program of a model for comparison with a model of inputs `ports`, whose shapes fix its dynamic dimensions.
+    """Load a model to compare it with another one that has the inputs `ports`. Their shapes fix its dynamic dimensions.
 
-    A PyTorch module without an example is traced with zeros of these shapes. Raises ModelError as `load_source`.
+    A PyTorch module without an example is traced with zeros of these shapes. Raises ModelError like `load_source`.
     """
     shapes = checked_shapes(shapes)
     if example is None and is_module(source):

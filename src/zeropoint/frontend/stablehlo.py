@@ -1,4 +1,4 @@
-"""Imports StableHLO text as a float program."""
+"""Import StableHLO text as a float program."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from zeropoint.quant_passes import legalize_chlo, legalize_real_math
 def load_stablehlo(
     path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
 ) -> Program:
-    """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it if there is one.
+    """Load the program in a `.mlir` file, with the weights in the `.safetensors` file beside it if there is one.
 
-    `shapes` gives unranked inputs theirs, and may repeat those of others, which it cannot change. `constants` turns
-    inputs into constants.
+    `shapes` gives unranked inputs a shape. It may repeat the shapes of other inputs, but cannot change them.
+    `constants` turns inputs into constants.
 
     Raises ModelError for text that does not parse or verify; OSError if the file cannot be read.
     """
@@ -42,7 +42,7 @@ def stablehlo_of_text(
     constants: Mapping[str, Constant] | None = None,
     source: str = "text",
 ) -> Program:
-    """The program of a text, as `load_stablehlo` reads it from a file. Places in messages begin with `source`."""
+    """Load the program in a text, as `load_stablehlo` does from a file. Positions in messages begin with `source`."""
     return _imported(lambda: parse_program(text, source, annotated=True), source, shapes, constants or {})
 
 
@@ -75,7 +75,7 @@ def _imported(
 
 
 def check_shapes(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Raise ModelError for a shape that is not the input's."""
+    """Raise ModelError for a shape that differs from that of the input."""
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={_shape_text(size)}" for known, size in inputs.items())

@@ -1,7 +1,7 @@
-"""Imports PyTorch models as float programs, through PyTorch's export to ONNX.
+"""Import PyTorch models as float programs, through PyTorch's export to ONNX.
 
-`torch.onnx.export(dynamo=True)` traces the model with `torch.export`, decomposes its ops and keeps the names of inputs
-and parameters. The alternative, torch-mlir's FX importer, converts ATen ops to StableHLO directly, but supports no
+`torch.onnx.export(dynamo=True)` traces the model with `torch.export`, decomposes its ops, and keeps the names of inputs
+and parameters. torch-mlir's FX importer would convert ATen ops to StableHLO directly, but it supports no
 quantized_decomposed ops and loses names.
 """
 
@@ -37,11 +37,11 @@ def is_module(model: object) -> bool:
 def load_torch(
     model: Any, example: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant]
 ) -> Program:
-    """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs no example.
+    """Load the float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs no example.
 
     `example` is a tensor or array, a tuple of them, or a dict of keyword arguments. The module is exported in eval
-    mode, with the shapes of the example. Outputs in a dict have its keys as names. Raises ModelError if the model
-    cannot be exported or contains something unsupported.
+    mode, with the shapes of the example. Outputs in a dict are named by its keys. Raises ModelError if the model cannot
+    be exported or contains something unsupported.
     """
     torch: Any = importlib.import_module("torch")  # not a dependency: it is installed if the user has a module
     from zeropoint.frontend.onnx import load_onnx_model
@@ -71,7 +71,7 @@ def load_torch(
 
 
 def _keys(exported: Any) -> list[str]:
-    """The names of outputs by their place in a returned dict or dataclass, `scores` or `scores.0`; none for others."""
+    """The names of outputs by their path in a returned dict or dataclass, `scores` or `scores.0`; empty for others."""
     if exported is None or exported.call_spec.out_spec is None:
         return []
     trees: Any = importlib.import_module("torch.utils._pytree")
@@ -89,13 +89,13 @@ def _keys(exported: Any) -> list[str]:
 
 
 _KEYS = ("key", "name", "idx")
-"""The attributes that hold the key of a dict, a field, a position in a tuple."""
+"""The attributes of path entries: the key of a dict, the name of a field, the position in a tuple."""
 
 
 def _with_output_names(program: Program, names: list[str]) -> Program:
-    """The program with these names of its outputs, if there are as many. It is changed in place.
+    """The program, changed in place, with `names` for its outputs, if the numbers are equal.
 
-    An output that has the name of an input, which ONNX does not allow, keeps that of its op.
+    An output does not get the name of an input, because ONNX does not allow this. It keeps the name of its op.
     """
     if len(names) == len(program.outputs):
         taken = {port.name for port in program.inputs}
@@ -119,7 +119,7 @@ def _arguments(example: Any, tensor: Callable[[Array], Any]) -> tuple[tuple[Any,
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of the original error; the exporter's own message only repeats which step failed."""
+    """The first line of the original error. The exporter's own message only says which step failed."""
     while error.__cause__ is not None:
         error = error.__cause__
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

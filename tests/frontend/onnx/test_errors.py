@@ -96,7 +96,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     proto = model(nodes, [tensor("x", (1, 2, 6))], outputs, domains=("com.microsoft",))
     assert message_of(proto, tmp_path) == (
         "3 nodes are not supported: 'where' (NonZero): found a result whose size depends on values, expected "
-        "one that shapes decide; end the model before it, by onnx.utils.extract_model; "
+        "one that depends on shapes only; cut the model before it with onnx.utils.extract_model; "
         "'att' (com.microsoft::Attention); 'e' (Det)"
     )
 
@@ -179,13 +179,13 @@ def test_opset_out_of_range(opset: int, tmp_path: Path) -> None:
 
 def test_node_that_reads_what_nothing_makes(tmp_path: Path) -> None:
     proto = model([helper.make_node("Relu", ["q"], ["y"], name="node")], [tensor("x", (1,))], [tensor("y", None)])
-    expected = f"{NODE} (Relu): found input 'q', which nothing before it makes; the file is broken or truncated"
+    expected = f"{NODE} (Relu): found input 'q', which no earlier node computes; the file is broken"
     assert message_of(proto, tmp_path) == expected
 
 
 def test_output_that_nothing_makes(tmp_path: Path) -> None:
     proto = model([], [tensor("x", (1,))], [tensor("y", None)])
-    assert message_of(proto, tmp_path) == "found output 'y', which no node makes; the file is broken or truncated"
+    assert message_of(proto, tmp_path) == "found output 'y', which no node computes; the file is broken or truncated"
 
 
 @pytest.mark.parametrize(

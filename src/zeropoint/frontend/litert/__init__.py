@@ -1,4 +1,4 @@
-"""Import LiteRT files (.tflite) as programs."""
+"""Import LiteRT files (.tflite) as float programs."""
 
 from zeropoint.frontend.litert.load import load_litert
 

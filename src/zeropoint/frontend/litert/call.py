@@ -1,7 +1,7 @@
 """A converter's view of an operator of a .tflite file: operands as real values, constants, options.
 
-Quantized operands are given as real values, through a quantize-dequantize pair that pins their parameters. Results are
-pinned in the same way once they are computed. A converter only builds the float op in between.
+Quantized operands are real values, from a pair of quantize and dequantize casts that pins their parameters. Results are
+pinned in the same way after they are computed. A converter only builds the float op in between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CallValues:
         return self.build.insert(DequantizeCastOp(cast, value.type))
 
     def put(self, index: int, value: SSAValue) -> None:
-        """Record the value of a tensor; that of a quantized tensor is pinned."""
+        """Record the value of a tensor. The value of a quantized tensor is pinned."""
         kind = self.model.tensors[index].quantized
         self.found[index] = value if kind is None else self.pinned(value, kind)
 
@@ -52,7 +52,7 @@ class CallValues:
         if index not in self.found:
             tensor = self.model.tensors[index]
             if tensor.data is None:
-                raise NodeError(f"found a use of '{tensor.name}', which nothing before it makes")
+                raise NodeError(f"found a use of '{tensor.name}', which no earlier node computes")
             self.found[index] = self.constant(tensor, tensor.data, tensor.quantized)
         return self.found[index]
 
@@ -97,7 +97,7 @@ class Call:
         return self.values.model.tensors[self.operator.outputs[index]]
 
     def operand(self, index: int) -> SSAValue:
-        """The value of an operand; real values if it is quantized."""
+        """The value of an operand. A quantized operand is given as real values."""
         self.tensor(index)
         return self.values.value(self.operator.inputs[index])
 
@@ -124,7 +124,7 @@ class Call:
         return axis_of(axis, rank)
 
     def turned(self, index: int, axes: Sequence[int]) -> SSAValue:
-        """A constant operand with dimensions reversed."""
+        """A constant operand with its dimensions in reverse order."""
         tensor = self.tensor(index)
         stored = np.ascontiguousarray(np.flip(self.array(index, "weights"), tuple(axes)))
         return self.values.constant(tensor, stored, tensor.quantized)
@@ -161,12 +161,12 @@ class Call:
         return found if isinstance(found, tuple) else (found,)
 
     def like_result(self, value: SSAValue) -> SSAValue:
-        """An intermediate value pinned to the result's type; for operators that only move elements."""
+        """An intermediate value pinned to the type of the result, for operators that only move elements."""
         kind = self.result().quantized
         return value if kind is None else self.values.pinned(value, kind)
 
     def bounded(self, value: SSAValue) -> SSAValue:
-        """The value after the fused activation function. Raises NodeError for one that is not a clamp."""
+        """The value after the fused activation function. Raises NodeError if that is not a clamp."""
         number = self.option("fusedActivationFunction")
         if not number:
             return value
@@ -186,6 +186,6 @@ class Call:
 
     @property
     def is_real(self) -> bool:
-        """Whether the first result has real values: it is float or quantized."""
+        """Whether the first result has real values: it is a float or quantized."""
         tensor = self.result()
         return tensor.dtype.kind == "f" or tensor.is_quantized

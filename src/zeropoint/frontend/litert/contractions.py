@@ -59,10 +59,10 @@ def _convolved(call: Call, window: LiteRtWindow, features: int, groups: int, lay
 
 
 def conv_2d(call: Call) -> SSAValue:
-    """CONV_2D; grouped if the weights have fewer input channels than the image."""
+    """CONV_2D. The convolution is grouped if the weights have fewer input channels than the image."""
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 0), _image(call, 1)
     if not inputs or channels % inputs or features % (channels // inputs):
-        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not fit each other")
+        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not match")
     return _convolved(call, window_of(call, size, kernel), features, channels // inputs, OHWI)
 
 
@@ -79,7 +79,7 @@ def transpose_conv(call: Call) -> SSAValue:
     wanted = call.integers(0, "shape of the result")
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 2), _image(call, 1)
     if channels != inputs or len(wanted) != 4:
-        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, expected as many")
+        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, expected equal numbers")
     strides = (int(call.option("strideH", 1)), int(call.option("strideW", 1)))
     padding: list[tuple[int, int]] = []
     for length, extent, step, result in zip(size, kernel, strides, wanted[1:3], strict=True):
@@ -112,10 +112,10 @@ def fully_connected(call: Call) -> SSAValue:
         for size in shape:
             count *= size
         if count % terms:
-            raise NodeError(f"found {count} elements and weights of {terms} inputs, which do not fit each other")
+            raise NodeError(f"found {count} elements and weights of {terms} inputs, which do not match")
         data = call.build.reshape(data, [count // terms, terms])
     if not shape_of(data) or shape_of(data)[-1] != terms:
-        raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not fit each other")
+        raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
     last = len(shape_of(data)) - 1
     numbers = DotDimensions(lhs_contracting_dimensions=(last,), rhs_contracting_dimensions=(1,))
     result = with_shape(data, [*shape_of(data)[:-1], features])
@@ -130,7 +130,7 @@ def _matrix(weights: SSAValue) -> tuple[int, int]:
 
 
 def batch_matmul(call: Call) -> SSAValue:
-    """BATCH_MATMUL, with either operand optionally transposed; batch dimensions broadcast as in ONNX."""
+    """BATCH_MATMUL. Either operand may be transposed. Batch dimensions broadcast as in ONNX."""
     sides = [call.operand(0), call.operand(1)]
     adjoint = [bool(call.option("adjX", False)), bool(call.option("adjY", False))]
     shapes = [shape_of(side) for side in sides]
@@ -146,7 +146,7 @@ def batch_matmul(call: Call) -> SSAValue:
     summed, kept = (rank - 2, rank - 1) if adjoint[0] else (rank - 1, rank - 2)
     over, free = (rank - 1, rank - 2) if adjoint[1] else (rank - 2, rank - 1)
     if shapes[0][summed] != shapes[1][over]:
-        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, which do not fit each other")
+        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, which do not match")
     batches = tuple(range(rank - 2))
     result = with_shape(sides[0], [*shapes[0][:-2], shapes[0][kept], shapes[1][free]])
     numbers = DotDimensions(batches, batches, (summed,), (over,))

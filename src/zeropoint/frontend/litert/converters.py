@@ -1,4 +1,4 @@
-"""The one table from LiteRT's operators to their converters."""
+"""The table of all LiteRT operators that can be imported, with their converters."""
 
 from __future__ import annotations
 
@@ -109,4 +109,4 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "DEQUANTIZE": elementwise.identity,
     "QUANTIZE": elementwise.identity,
 }
-"""Converters by the operator's schema name."""
+"""The converters by the operator's name in the schema."""

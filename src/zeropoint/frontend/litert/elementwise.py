@@ -22,7 +22,7 @@ OPERANDS_DIFFER = 2
 
 
 def same(op: str, **attributes: int) -> CallConverter:
-    """Converter to the ONNX operator on all operands, followed by the fused activation function."""
+    """A converter to an ONNX operator on all operands, followed by the fused activation function."""
 
     def convert(call: Call) -> SSAValue:
         return call.bounded(call.onnx(op, *call.operands(), **attributes))
@@ -31,17 +31,17 @@ def same(op: str, **attributes: int) -> CallConverter:
 
 
 def clipped(low: float, high: float) -> CallConverter:
-    """Converter for a function that only clamps."""
+    """A converter for a function that only clamps."""
     return lambda call: call.clipped(call.operand(0), low, high)
 
 
 def applied(op: Callable[[SSAValue], Operation]) -> CallConverter:
-    """Converter to a unary StableHLO op."""
+    """A converter to a unary StableHLO op."""
     return lambda call: call.build.insert(op(call.operand(0)))
 
 
 def identity(call: Call) -> SSAValue:
-    """QUANTIZE and DEQUANTIZE: the types of operand and result determine the casts."""
+    """QUANTIZE and DEQUANTIZE. The types of operand and result determine the casts, so that no op is needed."""
     if not call.is_real:
         raise NodeError(f"found a result of type {call.result().type_name}, expected real numbers")
     return call.operand(0)
@@ -59,7 +59,7 @@ def gelu(call: Call) -> SSAValue:
 
 
 def prelu(call: Call) -> SSAValue:
-    """PRELU; the slopes broadcast like any operand."""
+    """PRELU. The slopes broadcast like any operand."""
     return call.onnx("PRelu", call.operand(0), call.operand(1))
 
 
@@ -116,7 +116,7 @@ def reduction(op: str) -> CallConverter:
 
 
 def arg_extreme(op: str) -> CallConverter:
-    """ARG_MAX, ARG_MIN: positions in the integer type of the result."""
+    """ARG_MAX and ARG_MIN: positions in the integer type of the result."""
 
     def convert(call: Call) -> SSAValue:
         value = call.operand(0)

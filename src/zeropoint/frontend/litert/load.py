@@ -1,7 +1,8 @@
-"""Load a .tflite file as a float program in the file's own layout, channels last; quantized tensors are pinned.
+"""Load a .tflite file as a float program in the file's layout, channels last. Quantized tensors are pinned.
 
-An int8 or 16x8 model needs no calibration data: the type of every value is given. A file from zeropoint's exporter gets
-the inputs and outputs of the original model back, because its metadata records how their dimensions were moved.
+An int8 or 16x8 model needs no calibration data, because the file has the type of every value. For a file that zeropoint
+exported, inputs and outputs have the shapes of the original model, because the metadata records how dimensions were
+moved.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
 
 def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
-    """The float program of a .tflite file. `shapes` may repeat the shapes of inputs; they cannot change them.
+    """Load the float program of a .tflite file. `shapes` may repeat the shapes of inputs, but cannot change them.
 
-    Raises ModelError, one line that starts with the path; OSError if the file cannot be read.
+    Raises ModelError, whose message is one line that starts with the path, and OSError if the file cannot be read.
     """
     try:
         with phase(f"read {path.name}"):
@@ -63,7 +64,7 @@ def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> No
 
 
 def _described(operator: Operator, model: LiteRtModel) -> str:
-    """The operator as messages name it: `'block/conv' (CONV_2D)`, after its first result."""
+    """The operator in messages, named after its first result: `'block/conv' (CONV_2D)`."""
     name = model.tensors[operator.outputs[0]].name if operator.outputs else str(operator.index)
     return f"'{name}' ({operator.name})"
 
@@ -85,16 +86,16 @@ class _Importer:
         self._values = CallValues(model, self._build)
         self._problems: list[str] = []
         self._quantized_apart: dict[int, tuple[SSAValue, Sequence[int]]] = {}
-        """Of float inputs that are quantized to several types: the argument, and the order of the tensor."""
+        """Float inputs that are quantized to several types, with the order of the tensor's dimensions."""
 
     def _check_names(self, ports: Ports, what: str) -> None:
         for name, count in Counter(name for name, _ in ports).items():
             if count > 1:
-                raise ModelError(f"found two {what}s '{name}', expected names of their own")
+                raise ModelError(f"found {count} {what}s '{name}', expected unique names")
 
     def _input_type(self, tensor: LiteRtTensor, order: Sequence[int]) -> TensorType[Attribute]:
         if tensor.data is not None:
-            raise ModelError(f"found a constant '{tensor.name}' as an input, expected one that is given")
+            raise ModelError(f"found the constant '{tensor.name}' as an input, expected a tensor without data")
         shape = [0] * len(tensor.shape)
         for axis, dimension in enumerate(order):
             shape[dimension] = tensor.shape[axis]
@@ -133,14 +134,14 @@ class _Importer:
         return Program(ModuleOp([function]), self._weights)
 
     def _moved_port(self, value: SSAValue, order: Sequence[int], kind: UniformQuantizedType | None) -> SSAValue:
-        """An input or output transposed; if the tensor is pinned, the value before the transpose is also pinned."""
+        """An input or output, transposed. If the tensor is pinned, so is the value before the transpose."""
         if list(order) == sorted(order):
             return value
         value = value if kind is None else self._values.pinned(value, kind)
         return self._build.insert(TransposeOp(value, order))
 
     def _kinds_beside(self, index: int) -> list[UniformQuantizedType | None]:
-        """The type of a tensor, or those that it is quantized to, or the one that it is dequantized from."""
+        """The type of a quantized tensor; for a float, the types that it is quantized to or dequantized from."""
         own = self._model.tensors[index].quantized
         if own is not None:
             return [own]
@@ -152,12 +153,12 @@ class _Importer:
                 beside = operator.inputs
             else:
                 continue
-            if beside and beside[0] >= 0:  # else its conversion fails
+            if beside and beside[0] >= 0:  # otherwise the file is broken, and the conversion reports it
                 found.append(self._model.tensors[beside[0]].quantized)
         return list(dict.fromkeys(found)) or [None]
 
     def _converted(self, operator: Operator, converter: CallConverter) -> SSAValue | tuple[SSAValue, ...]:
-        """The results of an operator. Each QUANTIZE of an input with several moves the input for itself."""
+        """The results of an operator. If an input has several QUANTIZE operators, it is transposed for each."""
         apart = self._quantized_apart.get(operator.inputs[0]) if operator.inputs else None
         if apart is None or operator.name != "QUANTIZE":
             return converter(Call(operator, self._values))
@@ -191,7 +192,7 @@ class _Importer:
             raise
 
     def _is_padding(self, operator: Operator) -> bool:
-        """Whether an operator only zero-pads the images of convolutions, so that they can absorb the padding."""
+        """Whether an operator only pads images of convolutions with zeros, so that they can absorb the padding."""
         if operator.name != "PAD":
             return False
         (padded,) = operator.outputs
@@ -201,7 +202,7 @@ class _Importer:
         return kept and kinds[0] == kinds[1] and bool(readers) and CONVOLUTIONS.issuperset(readers)
 
     def _check_result(self, tensor: LiteRtTensor, value: SSAValue) -> None:
-        """Raise NodeError if the shape in the file differs from that inferred from operands and options."""
+        """Raise NodeError if the shape in the file differs from the shape inferred from operands and options."""
         if shape_of(value) != tensor.shape and not tensor.dynamic:
             raise NodeError(
                 f"found shape {list(tensor.shape)} of its result, expected {list(shape_of(value))}; the file is broken"

@@ -1,4 +1,4 @@
-"""Data movement operators: reshapes, slices, padding, concatenation.
+"""Operators that move data: reshapes, slices, padding, concatenation.
 
 Source: the LiteRT schema; the parameters of TensorFlow's operators of these names.
 """
@@ -23,7 +23,7 @@ def _int64(values: Sequence[int]) -> np.ndarray:
 
 
 def reshape(call: Call) -> SSAValue:
-    """RESHAPE: to the shape in an operand, or in the options."""
+    """RESHAPE to the shape in an operand, or in the options."""
     value = call.operand(0)
     if call.has(1) and call.tensor(1).data is not None:
         wanted = list(call.integers(1, "shape"))
@@ -46,7 +46,7 @@ def expand_dims(call: Call) -> SSAValue:
 
 
 def squeeze(call: Call) -> SSAValue:
-    """SQUEEZE of the dimensions listed, or of all of size 1."""
+    """SQUEEZE of the listed dimensions, or of all dimensions of size 1."""
     value = call.operand(0)
     shape = shape_of(value)
     axes = {axis_of(axis, len(shape)) for axis in call.listed("squeezeDims")}
@@ -100,7 +100,7 @@ def unpack(call: Call) -> tuple[SSAValue, ...]:
 
 
 def split(call: Call) -> tuple[SSAValue, ...]:
-    """SPLIT: the axis comes first; equal parts."""
+    """SPLIT into equal parts. The axis is the first operand."""
     value = call.operand(1)
     axis, count = call.axis(0, len(shape_of(value))), len(call.operator.outputs)
     size, rest = divmod(shape_of(value)[axis], count)
@@ -110,7 +110,7 @@ def split(call: Call) -> tuple[SSAValue, ...]:
 
 
 def split_v(call: Call) -> tuple[SSAValue, ...]:
-    """SPLIT_V: parts of the given sizes; a size of -1 takes the remainder."""
+    """SPLIT_V into parts of given sizes. A size of -1 takes the remainder."""
     value, sizes = call.operand(0), list(call.integers(1, "sizes"))
     axis = call.axis(2, len(shape_of(value)))
     if sizes.count(-1) == 1:
@@ -126,7 +126,7 @@ def _split(call: Call, value: SSAValue, axis: int, sizes: Sequence[int]) -> tupl
 
 
 def slice_(call: Call) -> SSAValue:
-    """SLICE by start and size; a size of -1 extends to the end."""
+    """SLICE by start and size. A size of -1 extends to the end."""
     value = call.operand(0)
     shape, begin = shape_of(value), call.integers(1, "begin")
     sizes = call.integers(2, "size")
@@ -144,7 +144,7 @@ def _sliced(call: Call, value: SSAValue, begin: Sequence[int], end: Sequence[int
 
 
 def strided_slice(call: Call) -> SSAValue:
-    """STRIDED_SLICE: negative bounds count from the end, masks omit bounds, a negative step reads backwards."""
+    """STRIDED_SLICE. Negative bounds count from the end, masks omit bounds, and a negative step reverses."""
     value = call.operand(0)
     shape, rank = shape_of(value), len(shape_of(value))
     begins, ends, steps = (list(call.integers(1 + i, name)) for i, name in enumerate(("begin", "end", "strides")))
@@ -181,7 +181,7 @@ def strided_slice(call: Call) -> SSAValue:
 
 
 def pad(call: Call) -> SSAValue:
-    """PAD with zero, PADV2 with a given value."""
+    """PAD with zeros, or PADV2 with a given value."""
     value, pairs = call.operand(0), _pairs(call)
     filler = call.build.scalar(0, value)
     if call.has(2):
@@ -199,7 +199,7 @@ def _pairs(call: Call) -> list[tuple[int, int]]:
 
 
 def mirror_pad(call: Call) -> SSAValue:
-    """MIRROR_PAD: without the edge (REFLECT, 0) or with it (SYMMETRIC, 1)."""
+    """MIRROR_PAD. The mirrored part excludes the edge element (REFLECT, 0) or includes it (SYMMETRIC, 1)."""
     value, pairs = call.operand(0), _pairs(call)
     edge = 0 if call.option("mode") else 1
     for axis, (low, high) in enumerate(pairs):
@@ -269,12 +269,12 @@ def fill(call: Call) -> SSAValue:
 
 
 def shape(call: Call) -> SSAValue:
-    """SHAPE: a constant, because shapes are static."""
+    """SHAPE. A constant, because shapes are static."""
     return call.build.constant(np.asarray(shape_of(call.operand(0)), call.result().dtype))
 
 
 def resize(mode: str) -> Callable[[Call], SSAValue]:
-    """RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
+    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
     def convert(call: Call) -> SSAValue:
         value, size = call.operand(0), call.integers(1, "size")

@@ -1,4 +1,4 @@
-"""Parse a .tflite file into tensors and operators, validating everything that a corrupt file can get wrong.
+"""Parse a .tflite file into tensors and operators. Everything that a corrupt file can get wrong is checked.
 
 Source: the LiteRT schema (`schema.fbs`), version 3.
 """
@@ -25,11 +25,11 @@ from zeropoint.litert_schema import schema
 
 IDENTIFIER = b"TFL3"
 HEADER = 8
-"""Bytes of the file header: the offset of the root table, the identifier."""
+"""The size of the file header in bytes: the offset of the root table, and the identifier."""
 MOST_DIMENSIONS = 8
 MOST_SCALES = 1 << 24
 METADATA = "zeropoint"
-"""The name of the metadata written by zeropoint's exporter."""
+"""The name of the metadata that zeropoint's exporter writes."""
 
 DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
@@ -51,7 +51,7 @@ STORAGE: Mapping[str, Storage] = {
     "INT16": Storage.of("i16"),
     "UINT8": Storage.of("u8"),
 }
-"""Storage types of quantized values. Biases of 32 and 64 bits have the product's scale and need no type."""
+"""The storage types of quantized values. Biases of 32 and 64 bits need no type: their scale is that of the products."""
 
 
 Ports = Sequence[tuple[str, int]]
@@ -60,7 +60,7 @@ Ports = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class LiteRtTensor:
-    """A tensor. `data` has a constant's elements in the stored dtype; `scales` is empty for unquantized tensors."""
+    """A tensor. `data` has the elements of a constant in the stored dtype. `scales` is empty if it is not quantized."""
 
     name: str
     type_name: str
@@ -92,12 +92,12 @@ class LiteRtTensor:
                 return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
             return UniformQuantizedType.per_channel(storage, self.axis, self.scales, self.zero_points)
         except VerifyException as error:
-            raise ModelError(f"tensor '{self.name}': found scale and zero point that make no type: {error}") from error
+            raise ModelError(f"tensor '{self.name}': found invalid scale and zero point: {error}") from error
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: its schema name, the indices of its tensors (-1: omitted), and its options table."""
+    """An operator: its name in the schema, the indices of its tensors (-1: omitted), and its options table."""
 
     name: str
     index: int
@@ -108,7 +108,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class LiteRtModel:
-    """The main graph of a file. `metadata` is what zeropoint's exporter wrote; empty in files of others."""
+    """The main graph of a file. `metadata` is the text that zeropoint's exporter wrote; empty in other files."""
 
     tensors: Sequence[LiteRtTensor]
     operators: Sequence[Operator]
@@ -119,10 +119,10 @@ class LiteRtModel:
 
 @contextmanager
 def inside(what: str) -> Generator[None]:
-    """A context for reading a part of a file. Raises ModelError where that leads out of the file.
+    """A context for reading a part of a file. Raises ModelError if an offset or length leads out of the file.
 
-    The flatbuffers package follows offsets and lengths unchecked, and fails in as many ways as Python can read outside
-    of a buffer.
+    The flatbuffers package does not check offsets and lengths. A read outside of the buffer may raise one of several
+    exceptions of Python.
     """
     try:
         yield
@@ -183,14 +183,14 @@ def read_model(content: bytes) -> LiteRtModel:
 
 
 def _count(count: int, what: str, content: bytes) -> int:
-    """A number of entries, checked against the file size: each takes at least 4 bytes."""
+    """A number of entries, checked against the file size. Each entry takes at least 4 bytes."""
     if count * 4 > len(content):
         raise ModelError(f"found {count} {what} in {len(content)} bytes, expected fewer; the file is broken")
     return count
 
 
 def _array(found: Any, dtype: type[np.generic]) -> Array:
-    """A vector of numbers; flatbuffers returns 0 for an omitted vector."""
+    """A vector of numbers. flatbuffers returns 0 for an omitted vector, which becomes an empty one."""
     return np.zeros(0, dtype) if isinstance(found, int) else np.asarray(found, dtype)
 
 
@@ -236,7 +236,7 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
     if found is None:
         return none, none, 0
     if found.DetailsType():
-        raise ModelError(f"tensor '{name}': found quantization in blocks or of its own kind, expected scales")
+        raise ModelError(f"tensor '{name}': found quantization by blocks or a custom quantization, expected scales")
     scales = _array(found.ScaleAsNumpy(), np.float64)
     points, axis = _array(found.ZeroPointAsNumpy(), np.int64), int(found.QuantizedDimension())
     if scales.size > MOST_SCALES:
@@ -245,7 +245,9 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
     if points.size == 1:
         points = np.repeat(points, scales.size)
     if points.size != scales.size:
-        raise ModelError(f"tensor '{name}': found {scales.size} scales and {points.size} zero points, expected as many")
+        raise ModelError(
+            f"tensor '{name}': found {scales.size} scales and {points.size} zero points, expected equal numbers"
+        )
     if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
         raise ModelError(
             f"tensor '{name}': found {scales.size} scales along dimension {axis} of {list(shape)}, expected one for "
@@ -281,7 +283,7 @@ def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: 
 
 
 def _code(root: Any, index: int) -> str:
-    """The name of an operator; codes known to older runtimes are in a deprecated one-byte field."""
+    """The name of an operator. Codes below 127 may be only in a deprecated one-byte field."""
     with inside(f"operator code {index}"):
         found = root.OperatorCodes(index)
         number = max(found.BuiltinCode(), found.DeprecatedBuiltinCode())
@@ -310,7 +312,7 @@ def _options(found: Any) -> Any:
 
 
 def _signature(root: Any, inputs: Ports, outputs: Ports) -> tuple[Ports, Ports]:
-    """Inputs and outputs under the names of the main graph's first signature, if the file has one."""
+    """Inputs and outputs, by the names in the first signature of the main graph, or else by tensor names."""
     for index in range(root.SignatureDefsLength()):
         found = root.SignatureDefs(index)
         if found.SubgraphIndex() == 0:

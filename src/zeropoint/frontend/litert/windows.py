@@ -1,4 +1,4 @@
-"""Windows over the two spatial dimensions of an image, and pools.
+"""Windows over the two spatial dimensions of an image, and pooling operators.
 
 Source: TensorFlow's definition of SAME: the output has ceil(size / stride) positions, and the smaller half of the
 required padding comes first.
@@ -25,7 +25,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class LiteRtWindow:
-    """Sizes, strides, dilations and padding, and the size of the image."""
+    """A window: its sizes, strides, dilations and padding, and the size of the image."""
 
     size: Pair
     kernel: Pair
@@ -44,7 +44,7 @@ class LiteRtWindow:
 
     @property
     def counts(self) -> Array:
-        """The number of image values in each window, excluding padding."""
+        """The number of elements in each window, without padding."""
         found: list[Array] = []
         for axis, count in enumerate(self.outputs):
             starts = np.arange(count) * self.strides[axis] - self.padding[axis][0]
@@ -79,7 +79,7 @@ def window_of(call: Call, size: Sequence[int], kernel: Sequence[int]) -> LiteRtW
         padding = (first, second)
     window = LiteRtWindow(sizes, kernels, strides, dilations, padding)
     if min(window.outputs) < 1:
-        raise NodeError(f"found a window {list(kernels)} on {list(sizes)} elements, where it fits nowhere")
+        raise NodeError(f"found a window {list(kernels)} on {list(sizes)} elements, expected one that fits")
     return window
 
 
@@ -115,7 +115,7 @@ def max_pool(call: Call) -> SSAValue:
 
 
 def average_pool(call: Call) -> SSAValue:
-    """AVERAGE_POOL_2D: sums, divided by the number of values, excluding padding."""
+    """AVERAGE_POOL_2D: sums, divided by the number of elements in the window, without padding."""
     value, window = _pool(call)
     total, counts = _reduced(call, value, window, 0.0, AddOp), window.counts
     if bool((counts == counts.flat[0]).all()):

@@ -100,7 +100,7 @@ class Builder:
         if name not in self.values:
             array = self.array(name)
             if array is None:
-                raise NodeError(f"found a use of '{name}', which nothing before it makes")
+                raise NodeError(f"found a use of '{name}', which no earlier node computes")
             self.values[name] = self.constant(array, location=name_location(name))
         return self.values[name]
 
@@ -120,7 +120,7 @@ class Builder:
             afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
         self._count += 1
         if self._count > MOST_OPS:
-            raise LimitExceeded(f"found more than {MOST_OPS} ops with loops written out, expected fewer trips")
+            raise LimitExceeded(f"found more than {MOST_OPS} ops after unrolling loops, expected fewer trips")
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]

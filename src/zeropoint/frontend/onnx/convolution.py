@@ -47,7 +47,7 @@ def convolved(node: OnnxNode, data: SSAValue, kernel: SSAValue, build: Builder) 
     if groups < 1 or channels != group_channels * groups or features % groups:
         raise NodeError(
             f"found {channels} input channels, a kernel of shape {list(shape_of(kernel))} and group {groups}, "
-            f"which do not fit each other"
+            f"which do not match"
         )
     check_kernel_shape(node, sizes)
     window = window_of(node, inputs, sizes)

@@ -33,7 +33,7 @@ def deform_conv(node: OnnxNode, build: Builder) -> SSAValue:
     if min(groups, shifted) < 1 or channels != depth * groups or features % groups or channels % shifted:
         raise NodeError(
             f"found {channels} input channels, a kernel of shape {list(shape_of(kernel))}, group {groups} and "
-            f"offset_group {shifted}, which do not fit each other"
+            f"offset_group {shifted}, which do not match"
         )
     check_kernel_shape(node, sizes)
     window = window_of(node, inputs, sizes)

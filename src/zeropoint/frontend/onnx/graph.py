@@ -36,10 +36,10 @@ from zeropoint.progress import shown
 DEFAULT_DOMAINS = ("", "ai.onnx")
 SIZED_BY_VALUES: Mapping[str, str] = dict.fromkeys(
     ("NonZero", "Unique"),
-    "found a result whose size depends on values, expected one that shapes decide; end the model before it, by "
-    "onnx.utils.extract_model",
+    "found a result whose size depends on values, expected one that depends on shapes only; cut the model before it "
+    "with onnx.utils.extract_model",
 )
-"""Why operators are refused whose results a program, which has static shapes, cannot hold."""
+"""Operators whose result has no static shape, which a program requires, and the error message."""
 PER_CHANNEL_OPSET = 13
 """The first opset in which QuantizeLinear and DequantizeLinear have an axis."""
 
@@ -90,7 +90,7 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
 
 
 def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
-    """The tensors that are outputs, or that are read by an op other than a dequantization with the same parameters."""
+    """The tensors that are outputs, or that an op reads other than a dequantization with the same parameters."""
     graphs = [graph, *graphs_inside(graph, deep=True)]
     found = {value.name for each in graphs for value in each.output}
     renamed: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
 
 
 def _original(name: str, renamed: Mapping[str, str]) -> str:
-    """The original tensor of a chain of copies."""
+    """The first tensor of a chain of copies."""
     seen: set[str] = set()
     while name in renamed and name not in seen:
         seen.add(name)
@@ -137,7 +137,7 @@ def _same(made: tuple[str, ...], read: tuple[str, ...], build: Builder) -> bool:
             return False
         flat = [array.reshape(-1) for array in arrays if array is not None]
         if flat[0].size != flat[1].size:
-            # One for all channels, or the same one repeated for each.
+            # One parameter for all channels equals the same parameter repeated for each channel.
             flat = [np.unique(array) for array in flat]
             if max(array.size for array in flat) > 1:
                 return False
@@ -149,9 +149,9 @@ def _same(made: tuple[str, ...], read: tuple[str, ...], build: Builder) -> bool:
 class _GraphImporter:
     """Converts the nodes of one graph and collects their errors.
 
-    The outputs of a failed node are `lost`: for nodes that read them, only the op is checked. `computed` are tensors
-    that are computed but must be constant. `nodes` are the names of nodes by tensor. `selections` are results whose
-    number of rows depends on values.
+    The outputs of a failed node are `lost`. For nodes that read them, only the op is checked. `computed` has the
+    tensors that are computed but must be constant. `nodes` has the names of nodes by tensor. `selections` has the
+    results whose number of rows depends on values.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
@@ -167,7 +167,7 @@ class _GraphImporter:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
-        # onnxruntime's tools write per-channel casts into models of any opset, so check casts by a newer one.
+        # onnxruntime's tools write per-channel casts into models of any opset, so casts are checked by a newer one.
         self._of_casts = checker.C.CheckerContext()
         self._of_casts.ir_version = model.ir_version
         self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
@@ -215,15 +215,15 @@ class _GraphImporter:
                 )
             for name in node.input:
                 if name and not self._build.is_known(name):
-                    raise NodeError(f"found input '{name}', which nothing before it makes")
+                    raise NodeError(f"found input '{name}', which no earlier node computes")
             self._convert(node)
         except (NodeError, LimitExceeded) as error:
             computed = error.tensor if isinstance(error, NodeError) else None
-            raise NodeError(f"{describe_node(node)} inside of it: {error}", computed) from error
+            raise NodeError(f"{describe_node(node)} in its graph: {error}", computed) from error
         self._build.location = location
 
     def _evaluate(self, node: NodeProto) -> bool:
-        """Evaluate a node that computes integers from constants only. Returns whether it is such a node."""
+        """Evaluate a node if it computes integers from constants only. Returns whether it does."""
         results = evaluated(node, self._opset, self._build)
         for name, array in zip([name for name in node.output if name], results or (), strict=False):
             self._build.values.pop(name, None)
@@ -231,14 +231,14 @@ class _GraphImporter:
         return results is not None
 
     def _check(self, node: NodeProto) -> None:
-        """Raise NodeError for errors that do not depend on a node's inputs; without text for an unsupported op."""
+        """Raise NodeError for errors that do not depend on the inputs of a node. Without text for an unsupported op."""
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
             if self._is_consequence(node):
                 return
             raise NodeError(SIZED_BY_VALUES.get(node.op_type, "") if node.domain in DEFAULT_DOMAINS else "")
         for name in node.input:
             if name and name not in self._lost and not self._build.is_known(name):
-                raise NodeError(f"found input '{name}', which nothing before it makes; the file is broken or truncated")
+                raise NodeError(f"found input '{name}', which no earlier node computes; the file is broken")
         if next(graphs_inside_node(node), None) is not None:
             return  # the checker does not know the outer tensors of a nested graph
         try:
@@ -248,7 +248,7 @@ class _GraphImporter:
             raise NodeError(str(error).strip().splitlines()[0]) from error
 
     def _is_consequence(self, node: NodeProto) -> bool:
-        """Whether a node fails only because an unsupported op before it prevented the folding of shapes."""
+        """Whether a node is unsupported only because a failed node before it prevented the folding of shapes."""
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
@@ -277,7 +277,7 @@ class _GraphImporter:
 
 
 def import_graph(model: ModelProto, folder: Path) -> Program:
-    """The program of a model with static input shapes; `folder` contains its external data.
+    """The program of a model with static input shapes. `folder` contains its external data.
 
     Raises ModelError, which names every node that cannot be converted.
     """
@@ -300,9 +300,9 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
     outputs = [value.name for value in graph.output]
     for name in outputs:
         if not build.is_known(name):
-            raise ModelError(f"found output '{name}', which no node makes; the file is broken or truncated")
+            raise ModelError(f"found output '{name}', which no node computes; the file is broken or truncated")
     results = [build.value(name) for name in outputs]
-    for name in importer.selections:  # they say which rows of the other outputs are used
+    for name in importer.selections:  # as additional outputs, because they tell which rows of other outputs are used
         if build.value(name) not in results:
             outputs.append(name)
             results.append(build.value(name))

@@ -277,7 +277,7 @@ def _type(
             )
         return UniformQuantizedType.per_channel(storage, axis, factors.tolist(), zeros.tolist())
     except VerifyException as error:
-        raise NodeError(f"found scale and zero point that make no type: {error}") from error
+        raise NodeError(f"found invalid scale and zero point: {error}") from error
 
 
 def _blocked(

@@ -1,6 +1,6 @@
 """Tensors of an ONNX file as NumPy arrays, without a Python object per element.
 
-External data is memory-mapped and read at its first use; `raw_data` is not copied.
+External data is memory-mapped and read when it is first used. `raw_data` is not copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.ir.mapped import map_file
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype
 
 WIDE_AND_NARROW_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
-"""Floats that a program holds as f32: quantization starts from f32, and f32 represents every f16 and bf16 number."""
+"""Floats that a program holds as f32. Quantization starts from f32, and f32 represents every f16 and bf16 number."""
 SHORT_INTEGERS = {
     "int2": (2, Signedness.SIGNLESS),
     "int4": (4, Signedness.SIGNLESS),
@@ -40,11 +40,11 @@ _NOT_HELD = frozenset(
 
 
 PACKED = frozenset({*SHORT_INTEGERS, "float4_e2m1fn"})
-"""Element types that a file packs several to a byte."""
+"""Element types of which a byte of the file holds several."""
 
 
 def is_held(data_type: int) -> bool:
-    """Whether a program can hold tensors of ONNX's `data_type`."""
+    """Whether a program can have tensors of ONNX's `data_type`."""
     return data_type in TensorProto.DataType.values() and data_type not in _NOT_HELD
 
 
@@ -71,7 +71,7 @@ def element_of_dtype(dtype: np.dtype[np.generic]) -> Attribute:
 
 
 def as_program_array(array: Array) -> Array:
-    """The array in the program's dtype: floats are f32, integers of 2 and 4 bits are held in 8 bits."""
+    """The array in the program's dtype: f32 for floats, 8 bits for integers of 2 and 4 bits."""
     element = element_of_dtype(array.dtype)
     return array.astype(element_dtype(element)) if array.dtype != element_dtype(element) else array
 
@@ -82,9 +82,9 @@ def integer_of(element: Attribute) -> IntegerType | None:
 
 
 def read_tensor(tensor: TensorProto, folder: Path) -> Array:
-    """The array of a tensor in the file's own dtype; `folder` contains external data.
+    """The array of a tensor in the file's dtype. `folder` contains external data.
 
-    Raises ModelError for missing, short or foreign data.
+    Raises ModelError for data that is missing, too short, or outside the folder.
     """
     if not is_held(tensor.data_type):
         program_element(tensor.data_type)
@@ -124,7 +124,7 @@ def _external(tensor: TensorProto, folder: Path) -> Array:
 
 @lru_cache(maxsize=4)
 def _mapped(path: Path, *_: int) -> Array:
-    """The bytes of a file, mapped once, because the number of mappings per process is limited (some ten thousand)."""
+    """The bytes of a file, mapped once, because a process may have only some ten thousand mappings."""
     return map_file(path)
 
 
@@ -148,8 +148,8 @@ def _external_data(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
     except (OSError, RuntimeError, ValueError) as error:  # a cycle of links; too long; a NUL in the name
         shown = f"tensor '{name}': external data {location!r:.60}"
         if isinstance(error, RuntimeError):
-            raise ModelError(f"{shown} is a circle of symbolic links, expected a regular file") from error
-        raise ModelError(f"{shown} is no name that a file can have, expected the name of one") from error
+            raise ModelError(f"{shown} is a cycle of symbolic links, expected a regular file") from error
+        raise ModelError(f"{shown} is not a valid file name, expected the name of a file") from error
     if not inside:
         raise ModelError(f"tensor '{name}': external data '{location}' lies outside the model's folder")
     if inside and path.exists() and not is_file:
@@ -173,7 +173,7 @@ def _external_data(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
 
 
 def _external_entries(tensor: TensorProto) -> dict[str, str]:
-    """Where a tensor's data is, by key: `location`, `offset`, `length`; others mean nothing here."""
+    """Where a tensor's data is, by key: `location`, `offset`, `length`. Other keys are ignored."""
     found: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in found:
@@ -185,7 +185,7 @@ def _external_entries(tensor: TensorProto) -> dict[str, str]:
 
 
 def _bytes(entries: Mapping[str, str], key: str, tensor: TensorProto) -> int | None:
-    """A number of bytes; None if it is absent or empty."""
+    """An entry as a number of bytes; None if it is absent or empty."""
     text = entries.get(key, "")
     if text and not re.fullmatch("[0-9]{1,19}", text):
         raise ModelError(

@@ -1,7 +1,7 @@
 """Tensors that end in unused rows, because their number of rows depends on values: `NonMaxSuppression` and its readers.
 
-An op that computes every row by itself may read them; its result has unused rows, too. Any other op would mix them with
-the rows that count (a sum, a sort, a shape), so it is an error.
+An op that computes every row separately may read such a tensor. Its result has unused rows as well. Any other op (a
+sum, a sort, a shape) would mix the unused rows with the others, and is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VALUE_SIZED = frozenset({"NonMaxSuppression"})
 Axes = Mapping[int, int]
 """The dimension of the unused rows, by the index of the input that has them."""
 KnownShapes = Mapping[int, tuple[int, ...]]
-"""The shapes of a node's inputs, by index."""
+"""The shapes of a node's inputs, by the index of the input."""
 UnusedRule = Callable[[OnnxNode, Axes, KnownShapes], int | None]
 """The dimension of the unused rows of the result; None if the op mixes rows."""
 
@@ -85,7 +85,7 @@ def _transpose(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
 
 
 def _apart(node: OnnxNode, axes: Axes, shapes: KnownShapes) -> int | None:
-    """`Concat` and `Split` along another dimension."""
+    """`Concat` and `Split` along a dimension other than that of the rows."""
     index = next(iter(axes))
     along = axis_of(node.integer("axis", 0), len(shapes[index]))
     whole = node.op_type == "Split" or len(axes) == len(shapes)
@@ -121,7 +121,7 @@ def unused_rows(proto: NodeProto, opset: int, build: Builder) -> int | None:
     if found is None:
         raise NodeError(
             f"found '{names[0]}', whose number of rows depends on values (NonMaxSuppression), expected ops that "
-            f"compute every row by itself: {', '.join(sorted(_RULES))}; end the model before it, by "
+            f"compute every row separately: {', '.join(sorted(_RULES))}; cut the model before it with "
             "onnx.utils.extract_model"
         )
     return found

@@ -106,5 +106,5 @@ def window_of(node: OnnxNode, inputs: Sequence[int], sizes: Sequence[int], *, ce
         padding = [_ceil_padding(size, extent, stride, *pair) for size, extent, stride, pair in rows]
     window = OnnxWindow(tuple(sizes), strides, dilations, tuple(declared), tuple(padding))
     if min(window.outputs(inputs), default=1) < 1:
-        raise NodeError(f"found a window of extents {extents} on {list(inputs)} elements, where it fits nowhere")
+        raise NodeError(f"found a window of extents {extents} on {list(inputs)} elements, expected one that fits")
     return window
